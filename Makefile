@@ -1,0 +1,69 @@
+# Everything starts here: `make serve` and `make test` set themselves up on a machine that has
+# only Python 3.11 (or newer) and make. Installs are locked by hash and repeated only when a lock changes.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.PHONY: serve test install install-dev check format lint types imports generated generate bench bench-log \
+        faults smoke requirements lock clean
+
+serve: install
+	@$(BIN)/holdfast serve
+
+install: $(VENV)/.base
+install-dev: $(VENV)/.dev
+
+$(VENV)/.base: requirements/base.txt pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --require-hashes -r requirements/build.txt -r requirements/base.txt
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base requirements/dev.txt
+	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@
+
+test: install-dev
+	@$(BIN)/python -m pytest
+
+check: format lint types imports generated test
+
+format: install-dev
+	@$(BIN)/ruff format --check .
+
+lint: install-dev
+	@$(BIN)/ruff check .
+
+types: install-dev
+	@$(BIN)/mypy
+
+imports: install-dev
+	@$(BIN)/lint-imports --no-cache
+
+# Schemas, error pages and the like are generated from code; the check fails when they are stale.
+generated: install-dev
+	@$(BIN)/python -m tests.tools.generate --check
+
+generate: install-dev
+	@$(BIN)/python -m tests.tools.generate
+
+requirements: install-dev
+	@$(BIN)/python -m tests.tools.requirements
+
+faults: install-dev
+	@$(BIN)/python -m pytest -m faults --timeout 3600 -n 0 tests/faults
+
+bench: bench-log
+
+bench-log: install-dev
+	@$(BIN)/python -m bench.log
+
+smoke:
+	@bash tests/tools/smoke.sh
+
+lock: install-dev
+	@bash tests/tools/lock.sh
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist

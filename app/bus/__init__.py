@@ -1,0 +1,1 @@
+"""News between replicas; losing it costs latency, never data."""

@@ -1,0 +1,1 @@
+"""The operator's terminal: talks HTTP to a server, or starts one."""

@@ -1,0 +1,32 @@
+"""Time-ordered identifiers with a prefix that says what they name.
+
+Order in the log never comes from an id; the time inside it only keeps database pages close together.
+"""
+
+from typing import Final, Literal
+
+import uuid_utils
+
+Kind = Literal["event", "thread", "run", "interrupt", "message", "call", "artifact", "file", "key", "step"]
+
+_PREFIX: Final[dict[Kind, str]] = {
+    "event": "evt_",
+    "thread": "thr_",
+    "run": "run_",
+    "interrupt": "int_",
+    "message": "msg_",
+    "call": "call_",
+    "artifact": "art_",
+    "file": "file_",
+    "key": "key_",
+    "step": "step_",
+}
+
+
+def new_id(kind: Kind) -> str:
+    return _PREFIX[kind] + uuid_utils.uuid7().hex
+
+
+def new_event_id() -> str:
+    """Same as `new_id("event")`, without the lookup: every append makes one."""
+    return "evt_" + uuid_utils.uuid7().hex

@@ -1,0 +1,109 @@
+"""JSON in and out, strict at the edges and canonical in the log.
+
+orjson does the work; what it lets through (duplicate keys, integers beyond 64 bits, NUL, endless depth)
+is refused here, because a value that another parser reads differently cannot be hashed or trusted.
+Leaves to others: what a document means (schemas) and how large a body may be (the protocols).
+"""
+
+import json as _stdlib
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from app.core.errors import HoldfastError
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+JsonObject: TypeAlias = dict[str, Any]
+
+MAX_DEPTH: Final = 32
+_INT_MIN: Final = -(2**63)
+_INT_MAX: Final = 2**64 - 1
+
+Fragment = orjson.Fragment
+
+
+class JsonError(HoldfastError):
+    """Input that is not JSON as we accept it, or a value that cannot be written as JSON."""
+
+
+class _DuplicateKey(ValueError):
+    pass
+
+
+def loads(data: bytes | str) -> Any:
+    """Parse what a trusted program wrote (our own log, a provider's chunk): fast, not strict."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise JsonError("JSON_INVALID", "the text is not valid JSON") from error
+
+
+def loads_strict(data: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
+    """Parse what a stranger sent. The error never repeats the input."""
+    value = loads(data)
+    _check_depth_and_content(value, max_depth)
+    try:
+        # The second parse exists only to see every pair: orjson keeps the last duplicate in silence.
+        _stdlib.loads(data, object_pairs_hook=_refuse_duplicates, parse_int=_bounded_int)
+    except _DuplicateKey as error:
+        raise JsonError("JSON_DUPLICATE_KEY", "an object names the same key twice") from error
+    except (ValueError, RecursionError) as error:
+        raise JsonError("JSON_INVALID", "the text is not valid JSON") from error
+    return value
+
+
+def dumps(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError as error:
+        raise JsonError("JSON_UNENCODABLE", "the value cannot be written as JSON") from error
+
+
+def canonical(value: Any) -> bytes:
+    """Sorted keys, no white space: the bytes that are hashed and stored."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError as error:
+        raise JsonError("JSON_UNENCODABLE", "the value cannot be written as JSON") from error
+
+
+def pretty(value: Any) -> bytes:
+    """For files that people read: sorted, indented, with a final newline."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:
+    if len({key for key, _ in pairs}) != len(pairs):
+        raise _DuplicateKey
+
+
+def _bounded_int(text: str) -> None:
+    # Twenty digits hold every 64-bit integer; int() on a longer text would be slow work for a stranger.
+    if len(text) > 20 or not _INT_MIN <= int(text) <= _INT_MAX:
+        raise JsonError("JSON_NUMBER_RANGE", "an integer does not fit in 64 bits")
+
+
+def _check_depth_and_content(value: Any, max_depth: int) -> None:
+    level: list[Any] = [value]
+    for _ in range(max_depth + 1):
+        if not level:
+            return
+        below: list[Any] = []
+        for item in level:
+            if type(item) is str:
+                if "\x00" in item:
+                    raise JsonError("JSON_NUL", "a string contains the NUL character")
+            elif type(item) is dict:
+                _refuse_nul_keys(item)
+                below.extend(item.values())
+            elif type(item) is list:
+                below.extend(item)
+        level = below
+    if level:
+        raise JsonError("JSON_TOO_DEEP", f"values are nested deeper than {max_depth} levels")
+
+
+def _refuse_nul_keys(keys: Iterable[str]) -> None:
+    if any("\x00" in key for key in keys):
+        raise JsonError("JSON_NUL", "a string contains the NUL character")

@@ -1,0 +1,1 @@
+"""What can happen: the envelope, the catalog, the recorder and the hub."""

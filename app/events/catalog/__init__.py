@@ -1,0 +1,1 @@
+"""Every event type as a frozen model, one module per family."""

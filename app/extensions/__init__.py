@@ -1,0 +1,1 @@
+"""Third-party handlers on events."""

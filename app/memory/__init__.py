@@ -1,0 +1,1 @@
+"""Recall, candidates and maintenance."""

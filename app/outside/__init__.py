@@ -1,0 +1,1 @@
+"""How the process reaches out: HTTP, processes, files."""

@@ -1,0 +1,1 @@
+"""Answers allow, deny, transform, score."""

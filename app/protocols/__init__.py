@@ -1,0 +1,1 @@
+"""Outside shapes to commands, and events to frames. The only room that knows the web framework."""

@@ -1,0 +1,1 @@
+"""How other systems spell our events: one module per dialect, pure functions."""

@@ -1,0 +1,1 @@
+"""Conducts a run from its submission to its terminal event."""

@@ -1,0 +1,1 @@
+"""The only way to touch the world."""

@@ -1,0 +1,1 @@
+"""The read side: pure folds over events."""

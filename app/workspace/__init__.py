@@ -1,0 +1,1 @@
+"""Compile time: a folder of YAML and Markdown in, one frozen value or all its mistakes out."""

@@ -1,1 +1,42 @@
-"""Every event type as a frozen model, one module per family."""
+"""Every event type as a frozen model, one module per family; importing this package registers them all."""
+
+from app.events.catalog import (
+    adapter,
+    artifact,
+    execution,
+    interrupt,
+    job,
+    ledger,
+    log,
+    memory,
+    model,
+    policy,
+    request,
+    skill,
+    thread,
+    tool,
+    workflow,
+)
+from app.events.catalog.base import EVENTS, Payload, schema_id, schema_of
+
+__all__ = [
+    "EVENTS",
+    "Payload",
+    "adapter",
+    "artifact",
+    "execution",
+    "interrupt",
+    "job",
+    "ledger",
+    "log",
+    "memory",
+    "model",
+    "policy",
+    "request",
+    "schema_id",
+    "schema_of",
+    "skill",
+    "thread",
+    "tool",
+    "workflow",
+]

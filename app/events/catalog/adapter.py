@@ -1,0 +1,28 @@
+"""The envelope around signals that a backend or its upstream owns: `agent.*` phases."""
+
+from typing import Final
+
+from app.events.catalog.base import Open, Payload, event
+
+OUTPUT_DELTA: Final = "agent.output.delta"
+REASONING_DELTA: Final = "agent.reasoning.delta"
+TOOL_DELTA: Final = "agent.tool.delta"
+DELTAS: Final = frozenset({OUTPUT_DELTA, REASONING_DELTA, TOOL_DELTA})
+
+
+class Signal(Open):
+    """What the backend said. Deltas carry `messageId`, `part` and `text`; other phases add their own fields."""
+
+    adapter: str
+    phase: str
+    trace_type: str | None = None
+    message_id: str | None = None
+    part: int | None = None
+    text: str | None = None
+    tool_id: str | None = None
+    call_id: str | None = None
+
+
+@event("runtime.adapter.event")
+class AdapterEvent(Payload):
+    event: Signal

@@ -1,0 +1,79 @@
+"""What all event payloads share: the model base, the registry and the JSON Schema they give.
+
+A payload never repeats what the envelope or the run already says (run, thread, agent): the dialects put that back.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+from pydantic.json_schema import GenerateJsonSchema
+
+EVENTS: Final[dict[str, "type[Payload]"]] = {}
+
+
+class Value(BaseModel):
+    """A frozen record inside a payload; JSON in camelCase, unknown fields refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+class Open(Value):
+    """A record whose owner is outside (an upstream runtime): fields beyond the known ones are kept."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class Payload(Value):
+    type: ClassVar[str]
+    draft: ClassVar[bool]
+    """True until production code emits the type; a draft's schema may still change."""
+    everywhere: ClassVar[bool]
+    """Goes out with `threadId: null` to every socket of its tenant."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Fields that are None are left out: absent and null mean the same in our events."""
+        return self.model_dump(by_alias=True, exclude_none=True)
+
+
+P = TypeVar("P", bound=Payload)
+
+
+def event(name: str, *, draft: bool = False, everywhere: bool = False) -> Callable[[type[P]], type[P]]:
+    def register(cls: type[P]) -> type[P]:
+        assert name not in EVENTS, f"{name} is registered twice"
+        cls.type, cls.draft, cls.everywhere = name, draft, everywhere
+        EVENTS[name] = cls
+        return cls
+
+    return register
+
+
+def schema_id(name: str) -> str:
+    return f"{name}_v1"
+
+
+class _AbsentNotNull(GenerateJsonSchema):
+    """`X | None` means "may be absent" in our payloads, so the schema offers X alone. No derived titles."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def nullable_schema(self, schema: Any) -> dict[str, Any]:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().default_schema(schema)
+        if made.get("default", ...) is None:
+            del made["default"]
+        return made
+
+
+def schema_of(cls: type[Payload]) -> dict[str, Any]:
+    document = cls.model_json_schema(by_alias=True, schema_generator=_AbsentNotNull)
+    document["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    document["$id"] = schema_id(cls.type)
+    if cls.draft:
+        document["x-draft"] = True
+    return document

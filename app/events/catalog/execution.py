@@ -1,0 +1,55 @@
+"""What an executor does between claim and end, and the commands that reach it on the way."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from app.events.catalog.base import Payload, event
+
+
+@event("runtime.execution.contract.failed", draft=True)
+class ExecutionContractFailed(Payload):
+    reason: str
+    missing_evidence_tools: list[str] | None = None
+
+
+@event("runtime.step.completed", draft=True)
+class StepCompleted(Payload):
+    """A step that is neither a model nor a tool call; `result` is what re-entry returns for its key."""
+
+    step: str
+    key: str
+    request_hash: str | None = None
+    result: Any = None
+
+
+@event("runtime.command.injected")
+class CommandInjected(Payload):
+    command: Literal["cancel", "pause", "resume", "steer", "switch_model_plan", "set_limits", "checkpoint"]
+    command_id: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+@event("runtime.context.compacted", draft=True)
+class ContextCompacted(Payload):
+    strategy: str
+    messages_before: int
+    messages_after: int
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+    summary: str | None = None
+
+
+@event("runtime.checkpoint.created", draft=True)
+class CheckpointCreated(Payload):
+    label: str
+    data: Any = None
+
+
+@event("runtime.budget.exceeded", draft=True)
+class BudgetExceeded(Payload):
+    budget: Literal["tokens", "cost", "model_calls", "tool_calls", "wall_time"]
+    scope: Literal["run", "tenant"]
+    limit: float
+    used: float
+    requested: float | None = None

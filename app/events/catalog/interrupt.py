@@ -1,0 +1,30 @@
+"""Durable pauses that await an answer."""
+
+from typing import Any, Literal
+
+from app.events.catalog.base import Payload, event
+
+
+@event("runtime.interrupt.raised")
+class InterruptRaised(Payload):
+    interrupt_id: str
+    kind: Literal["approval", "question", "external", "recovery", "paused"]
+    title: str
+    expires_at: str
+    tool: str | None = None
+    call_id: str | None = None
+    arguments: Any = None
+    argument_hash: str | None = None
+    questions: list[dict[str, Any]] | None = None
+
+
+@event("runtime.interrupt.resolved")
+class InterruptResolved(Payload):
+    interrupt_id: str
+    answer: dict[str, Any]
+    answered_by: str
+
+
+@event("runtime.interrupt.expired")
+class InterruptExpired(Payload):
+    interrupt_id: str

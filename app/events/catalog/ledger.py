@@ -1,0 +1,49 @@
+"""What belongs to no conversation: the workspace, keys and access. Kept in the tenant's ledger thread."""
+
+from typing import Any
+
+from app.events.catalog.base import Payload, event
+
+
+@event("runtime.workspace.loaded", everywhere=True, draft=True)
+class WorkspaceLoaded(Payload):
+    digest: str
+    agents: int
+    previous_digest: str | None = None
+    warnings: list[dict[str, Any]] | None = None
+
+
+@event("runtime.workspace.rejected", everywhere=True, draft=True)
+class WorkspaceRejected(Payload):
+    diagnostics: list[dict[str, Any]]
+    kept_digest: str | None = None
+
+
+@event("runtime.key.created", draft=True)
+class KeyCreated(Payload):
+    key_id: str
+    name: str
+    scopes: list[str]
+
+
+@event("runtime.key.revoked", draft=True)
+class KeyRevoked(Payload):
+    key_id: str
+    reason: str | None = None
+
+
+@event("runtime.access.changed", draft=True)
+class AccessChanged(Payload):
+    principal: str
+    change: str
+    detail: dict[str, Any] | None = None
+
+
+@event("runtime.access.denied", draft=True)
+class AccessDenied(Payload):
+    """Counted per principal and minute, so that nobody can fill the log."""
+
+    principal: str
+    code: str
+    count: int
+    minute: str

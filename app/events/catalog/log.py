@@ -1,0 +1,33 @@
+"""Words about the log itself, and narration of it for people."""
+
+from typing import Any
+
+from app.events.catalog.base import Payload, event
+
+
+@event("runtime.progress.narration", draft=True)
+class ProgressNarration(Payload):
+    message: str
+    provider: str
+    source_event_types: list[str]
+    source_event_ids: list[str] | None = None
+    model: str | None = None
+    style: str | None = None
+
+
+@event("runtime.event.amended")
+class EventAmended(Payload):
+    """Corrects an earlier event of the same thread. The earlier one stays as it is."""
+
+    amends_seq: int
+    amends_id: str
+    reason: str
+    correction: dict[str, Any]
+
+
+@event("runtime.snapshot.updated", draft=True)
+class SnapshotUpdated(Payload):
+    """Repairs a reader's gap. It never completes a tool or an action."""
+
+    up_to_seq: int
+    summary: dict[str, Any]

@@ -1,0 +1,81 @@
+"""Model calls: what was agreed, asked, answered, and what went wrong on the way."""
+
+from typing import Any, Literal
+
+from app.events.catalog.base import Payload, Value, event
+from app.events.catalog.values import ErrorValue, ToolCallValue, Usage
+
+
+class Candidate(Value):
+    """A model that was considered, and what it lacks; nothing lacking means chosen."""
+
+    model: str
+    lacks: list[str]
+
+
+@event("runtime.model.negotiated", draft=True)
+class ModelNegotiated(Payload):
+    """`model` is absent when nobody qualified."""
+
+    required: list[str]
+    candidates: list[Candidate]
+    model: str | None = None
+    provider: str | None = None
+    notes: list[str] | None = None
+
+
+@event("runtime.model.requested", draft=True)
+class ModelRequested(Payload):
+    message_id: str
+    model: str
+    provider: str
+    provider_model: str
+    attempt: int
+    request_hash: str
+    parameters: dict[str, Any]
+    messages: list[dict[str, Any]] | None = None
+    message_count: int | None = None
+    tools: list[str] | None = None
+    notes: list[str] | None = None
+
+
+@event("runtime.model.completed", draft=True)
+class ModelCompleted(Payload):
+    """A finished message. Its `text` replaces what the deltas said."""
+
+    message_id: str
+    model: str
+    provider: str
+    text: str
+    tool_calls: list[ToolCallValue]
+    finish_reason: Literal["stop", "tool_use", "max_tokens", "safety"]
+    usage: Usage
+    request_hash: str | None = None
+    parts: list[dict[str, Any]] | None = None
+    reasoning: str | None = None
+    first_token_ms: int | None = None
+    duration_ms: int | None = None
+    provider_request_id: str | None = None
+
+
+@event("runtime.model.failed", draft=True)
+class ModelFailed(Payload):
+    """`abandoned` closes a message that was cut off after its first delta; folds leave it out."""
+
+    message_id: str
+    model: str
+    provider: str
+    error: ErrorValue
+    abandoned: bool = False
+    attempt: int | None = None
+
+
+@event("runtime.model.retry.scheduled", draft=True)
+class ModelRetryScheduled(Payload):
+    message_id: str
+    model: str
+    provider: str
+    attempt: int
+    delay_ms: int
+    reason: str
+    next_model: str | None = None

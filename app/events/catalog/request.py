@@ -1,0 +1,68 @@
+"""The life of a run: accepted, claimed, ended. Exactly one of completed, failed, cancelled, and it is the last."""
+
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from app.events.catalog.base import Payload, event
+from app.events.catalog.values import ErrorValue, Usage
+
+
+@event("runtime.request.queued")
+class RequestQueued(Payload):
+    """The run's first event; committed before the client's request is answered."""
+
+    input: Any = None
+    agent: str | None = None
+    tool: str | None = None
+    workflow: str | None = None
+    call_id: str | None = None
+    limits: dict[str, Any] | None = None
+    model_plan: dict[str, Any] | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict)
+    trace_context: dict[str, str] | None = None
+    workspace_digest: str | None = None
+    parent_run_id: str | None = None
+    rerun_of: str | None = None
+    busy: Literal["enqueue", "reject", "interrupt", "rollback"] | None = None
+
+
+@event("runtime.request.started")
+class RequestStarted(Payload):
+    """Written by the executor that claims the run first."""
+
+    executor: str
+    epoch: int
+
+
+@event("runtime.request.resumed")
+class RequestResumed(Payload):
+    """Written by each later claim: after an answer, after a crash, after a pause."""
+
+    executor: str
+    epoch: int
+    reason: Literal["answer", "recovery", "resume"]
+    code_changed: bool | None = None
+
+
+@event("runtime.request.completed")
+class RequestCompleted(Payload):
+    output: Any
+    message_id: str | None = None
+    metadata: dict[str, Any] | None = None
+    usage: Usage | None = None
+
+
+@event("runtime.request.failed")
+class RequestFailed(Payload):
+    error: ErrorValue
+
+
+@event("runtime.request.cancelled")
+class RequestCancelled(Payload):
+    reason: str | None = None
+    by: str | None = None
+
+
+TERMINAL: Final = frozenset({RequestCompleted.type, RequestFailed.type, RequestCancelled.type})

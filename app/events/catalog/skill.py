@@ -1,0 +1,45 @@
+"""Skills that were chosen or discovered, and the roles of Plan-Work-Review."""
+
+from typing import Any
+
+from pydantic import Field
+
+from app.events.catalog.base import Payload, event
+
+
+@event("runtime.skill.invoked", draft=True)
+class SkillInvoked(Payload):
+    skill: str
+    trigger: str | None = None
+    allowed_tools: list[str] | None = None
+
+
+@event("runtime.skill.completed", draft=True)
+class SkillCompleted(Payload):
+    skill: str
+    ok: bool
+
+
+@event("runtime.skill.candidate.created", draft=True)
+class SkillCandidateCreated(Payload):
+    candidate_id: str
+    name: str
+    confidence: float
+    evidence_count: int
+    status: str
+    proposed_path: str | None = None
+
+
+@event("runtime.role.transitioned", draft=True)
+class RoleTransitioned(Payload):
+    to: str
+    from_: str | None = Field(None, alias="from")
+    reason: str | None = None
+
+
+@event("runtime.role.reported", draft=True)
+class RoleReported(Payload):
+    role: str
+    schema_name: str
+    report: dict[str, Any]
+    message_id: str | None = None

@@ -1,0 +1,63 @@
+"""The life of a thread, and entries that clients add to its transcript."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from app.events.catalog.base import Payload, event
+
+
+@event("runtime.thread.created")
+class ThreadCreated(Payload):
+    title: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict)
+    owner: Literal["user", "system"] = "user"
+    history: list[dict[str, Any]] | None = None
+
+
+@event("runtime.thread.updated", draft=True)
+class ThreadUpdated(Payload):
+    """Only the fields that are present change."""
+
+    title: str | None = None
+    metadata: dict[str, Any] | None = None
+    labels: dict[str, str] | None = None
+
+
+@event("runtime.thread.forked", draft=True)
+class ThreadForked(Payload):
+    """The first event of a new, self-contained chain that took over another thread's history."""
+
+    thread_id: str
+    seq: int
+    hash: str
+    history: list[dict[str, Any]]
+    title: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict)
+
+
+@event("runtime.thread.closed")
+class ThreadClosed(Payload):
+    reason: str | None = None
+
+
+@event("runtime.thread.deleted")
+class ThreadDeleted(Payload):
+    """Reads answer 410 from here on; the events are purged when retention says so."""
+
+    reason: str | None = None
+
+
+@event("runtime.transcript.upserted")
+class TranscriptUpserted(Payload):
+    message_id: str = Field(min_length=1)
+    turn_id: str
+    role: Literal["user", "assistant", "system"]
+    entry_type: str = Field(alias="type")
+    content: str
+    status: Literal["streaming", "complete", "canceled", "error"]
+    details: str | None = None
+    started_at: int | None = Field(None, ge=0)
+    completed_at: int | None = Field(None, ge=0)

@@ -56,6 +56,11 @@ CODES: Final[dict[str, Code]] = {
     "IDEMPOTENCY_KEY_REUSED": Code(
         "The Idempotency-Key was used with another body.", "Use a fresh key for a different request."
     ),
+    "IDEMPOTENCY_KEY_SEEN": Code(
+        "The request was accepted before under this key.", "Nothing to do: the answer is the run it started."
+    ),
+    "RUN_EXISTS": Code("There is a run with that id already.", "Let the server choose the id."),
+    "RUN_NOT_CLAIMABLE": Code("The run waits for an answer, or is unknown.", "Answer its interrupt first."),
     "LEASE_HELD": Code("Another executor holds the run.", "Nothing to do: it is being worked on."),
     "STORAGE_FULL": Code(
         "The disk or the database is full.", "Free some space; the server goes on by itself, no restart is needed."

@@ -1,0 +1,80 @@
+"""Subscribe, backfill, go live: one thread from a cursor on, without gap or duplicate.
+
+The only place that joins history and news. Leaves to others: frames and what to do when a reader falls behind.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
+
+from app.events.envelope import Event
+from app.events.hub import Hub, Subscription
+
+ReadPage = Callable[[str, str, int, int], Awaitable[list[Event]]]
+"""(tenant, thread, after, limit) to the next events after that `seq`, in order."""
+
+PAGE: Final = 500
+
+
+class FellBehind(Exception):
+    """The reader was too slow. It may resume after `last_seq`."""
+
+    def __init__(self, last_seq: int) -> None:
+        super().__init__(f"the reader fell behind after seq {last_seq}")
+        self.last_seq = last_seq
+
+
+async def follow(
+    hub: Hub, read: ReadPage, tenant: str, thread_id: str, after: int
+) -> AsyncIterator[list[Event]]:
+    """Batches of events after `after`: stored ones first, then live ones, until closed from outside.
+
+    Ends when the hub closes (drain); raises `FellBehind` when the bounded queue overflowed.
+    """
+    subscription = hub.subscribe(tenant, [thread_id])
+    try:
+        async for batch in _join(subscription, read, tenant, thread_id, after):
+            yield batch
+    finally:
+        subscription.close()
+
+
+async def _join(
+    subscription: Subscription, read: ReadPage, tenant: str, thread_id: str, last: int
+) -> AsyncIterator[list[Event]]:
+    async for page in backfill(subscription, read, tenant, thread_id, last):
+        last = page[-1].seq
+        yield page
+    while not subscription.closed:
+        await subscription.wait()
+        if subscription.overflowed:
+            raise FellBehind(last)
+        fresh = [event for event in subscription.take() if event.seq > last]
+        if fresh and fresh[0].seq != last + 1:
+            # Another replica wrote in between: its news may come late, the store has it all.
+            async for page in backfill(subscription, read, tenant, thread_id, last):
+                last = page[-1].seq
+                yield page
+        elif fresh:
+            last = fresh[-1].seq
+            yield fresh
+
+
+async def backfill(
+    subscription: Subscription, read: ReadPage, tenant: str, thread_id: str, last: int
+) -> AsyncIterator[list[Event]]:
+    """Pages from the store until it has no more; keeps no queue meanwhile, only the newest `seq`."""
+    while True:
+        subscription.paused = True
+        subscription.newest.pop(thread_id, None)
+        subscription.take()
+        page = await read(tenant, thread_id, last, PAGE)
+        while page:
+            last = page[-1].seq
+            yield page
+            if len(page) < PAGE:
+                break
+            page = await read(tenant, thread_id, last, PAGE)
+        # From here to the test below nothing can be published: both run in one step of the loop.
+        subscription.paused = False
+        if subscription.newest.get(thread_id, 0) <= last:
+            return

@@ -1,0 +1,148 @@
+"""Publishes committed events to whoever listens in this process.
+
+Every subscription is bounded and nobody waits for a reader: one that falls behind is closed, told its last
+`seq`, and reads on from the store. Leaves to others: history (the store), frames (the protocols), other
+processes (the bus).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from app.events.envelope import Event
+
+MAX_QUEUED_EVENTS: Final = 1000
+MAX_QUEUED_BYTES: Final = 1024 * 1024
+
+
+class Subscription:
+    """One listener. While `paused` it keeps no events, only how far the log has come."""
+
+    def __init__(self, hub: "Hub", tenant: str, max_events: int, max_bytes: int) -> None:
+        self._hub = hub
+        self._queue: deque[Event] = deque()
+        self._bytes = 0
+        self._max_events = max_events
+        self._max_bytes = max_bytes
+        self._arrived = asyncio.Event()
+        self.tenant = tenant
+        self.threads: frozenset[str] | None = frozenset()
+        self.paused = False
+        self.newest: dict[str, int] = {}
+        """While paused: the newest `seq` per thread that was not queued."""
+        self.overflowed = False
+        self.closed = False
+
+    def listen_to(self, threads: Iterable[str] | None) -> None:
+        """Set the threads that are heard; None hears every thread of the tenant."""
+        self._hub.move(self, None if threads is None else frozenset(threads))
+
+    def offer(self, event: Event) -> None:
+        if self.closed or self.overflowed:
+            return
+        if self.paused:
+            self.newest[event.thread_id] = event.seq
+            self._arrived.set()
+            return
+        size = len(event.payload_bytes)
+        if len(self._queue) >= self._max_events or self._bytes + size > self._max_bytes and self._queue:
+            self.overflowed = True
+            self._queue.clear()
+            self._hub.dropped += 1
+        else:
+            self._queue.append(event)
+            self._bytes += size
+        self._arrived.set()
+
+    def take(self) -> list[Event]:
+        """Everything that has arrived, without waiting."""
+        events = list(self._queue)
+        self._queue.clear()
+        self._bytes = 0
+        self._arrived.clear()
+        return events
+
+    async def wait(self) -> None:
+        """Returns when something arrived, the subscription overflowed, or it was closed."""
+        if not (self._queue or self.overflowed or self.closed):
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    def wake(self) -> None:
+        self._arrived.set()
+
+    def close(self) -> None:
+        self.closed = True
+        self._hub.remove(self)
+        self._arrived.set()
+
+
+class Hub:
+    def __init__(self) -> None:
+        self._by_thread: dict[tuple[str, str], set[Subscription]] = {}
+        self._unfiltered: dict[str, set[Subscription]] = {}
+        self._count = 0
+        self.dropped = 0
+        """Subscriptions that were closed because they fell behind."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def subscribe(
+        self,
+        tenant: str,
+        threads: Iterable[str] | None,
+        *,
+        max_events: int = MAX_QUEUED_EVENTS,
+        max_bytes: int = MAX_QUEUED_BYTES,
+    ) -> Subscription:
+        subscription = Subscription(self, tenant, max_events, max_bytes)
+        self._count += 1
+        subscription.listen_to(threads)
+        return subscription
+
+    def publish(self, events: Sequence[Event]) -> None:
+        """Called by the log after the commit, in commit order, on the event loop."""
+        for event in events:
+            for subscription in self._by_thread.get((event.tenant, event.thread_id), ()):
+                subscription.offer(event)
+            for subscription in self._unfiltered.get(event.tenant, ()):
+                subscription.offer(event)
+
+    def move(self, subscription: Subscription, threads: frozenset[str] | None) -> None:
+        self._take_out(subscription)
+        subscription.threads = threads
+        if threads is None:
+            self._unfiltered.setdefault(subscription.tenant, set()).add(subscription)
+        else:
+            for thread in threads:
+                self._by_thread.setdefault((subscription.tenant, thread), set()).add(subscription)
+
+    def remove(self, subscription: Subscription) -> None:
+        if subscription.threads is None or subscription.threads or subscription.closed:
+            self._take_out(subscription)
+            subscription.threads = frozenset()
+        self._count -= 1
+
+    def close_all(self) -> None:
+        """For drain: every listener wakes and finds itself closed."""
+        everyone = {s for group in (*self._by_thread.values(), *self._unfiltered.values()) for s in group}
+        for subscription in everyone:
+            subscription.close()
+
+    def _take_out(self, subscription: Subscription) -> None:
+        if subscription.threads is None:
+            group = self._unfiltered.get(subscription.tenant)
+            if group is not None:
+                group.discard(subscription)
+                if not group:
+                    del self._unfiltered[subscription.tenant]
+            return
+        for thread in subscription.threads:
+            key = (subscription.tenant, thread)
+            group = self._by_thread.get(key)
+            if group is not None:
+                group.discard(subscription)
+                if not group:
+                    del self._by_thread[key]

@@ -1,0 +1,167 @@
+"""The append port: what the recorder hands to the log, and what comes back.
+
+A command is all or nothing. Its conditions are tested inside the transaction that appends it; when one
+fails, nothing of the command is appended and the answer names who won. The store implements `EventLog`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from app.core.errors import Failure, HoldfastError
+from app.core.ids import new_event_id
+from app.events.envelope import Event
+
+
+class StoreError(HoldfastError):
+    """The database could not do what was asked; nothing of it was stored unless the code says otherwise."""
+
+
+class StorageFull(StoreError):
+    def __init__(self) -> None:
+        super().__init__("STORAGE_FULL", "there is no space left for new events", retryable=True)
+
+
+class StorageDown(StoreError):
+    def __init__(self, message: str = "the database does not answer") -> None:
+        super().__init__("STORAGE_DOWN", message, retryable=True)
+
+
+class StorageBroken(StoreError):
+    """A failed sync: what the disk holds is unknown, so the process must stop rather than try again."""
+
+    def __init__(self) -> None:
+        super().__init__("STORAGE_BROKEN", "the disk failed to keep written data")
+
+
+@dataclass(slots=True)
+class Draft:
+    """An event before it has a place in the log. `text` holds the pieces of a delta until they are written."""
+
+    type: str
+    payload: dict[str, Any]
+    run_id: str | None = None
+    actor: str = "system"
+    parent_id: str | None = None
+    at: int = 0
+    id: str = field(default_factory=new_event_id)
+    blobs: "tuple[BlobDraft, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BlobDraft:
+    """Content that leaves its payload because it is large; stored in the same transaction as its event."""
+
+    sha256: str
+    data: bytes
+    mime: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The right of an executor to append for its run: a newer epoch makes it stale."""
+
+    run_id: str
+    epoch: int
+
+
+# -- conditions ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadIsNew:
+    """The thread does not exist yet, and never did (a tombstone counts)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadAccepts:
+    """The thread exists and is neither closed nor deleted. With `create`, it may also be new."""
+
+    create: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadHasRoom:
+    """Fewer than `limit` root runs of the thread are active; `limit=1` means free."""
+
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunIsNew:
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunNotTerminal:
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptOpen:
+    interrupt_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyUnused:
+    """Stores the Idempotency-Key with the command; a used key is refused and names the run it stands for."""
+
+    route: str
+    key: str
+    body_hash: str
+    run_id: str
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRun:
+    """Takes the run's lease with the next epoch; refused while another owner's lease is alive."""
+
+    run_id: str
+    owner: str
+    seconds: float
+
+
+Condition: TypeAlias = (
+    ThreadIsNew
+    | ThreadAccepts
+    | ThreadHasRoom
+    | RunIsNew
+    | RunNotTerminal
+    | InterruptOpen
+    | KeyUnused
+    | ClaimRun
+)
+
+
+@dataclass(slots=True)
+class Command:
+    """Events of one thread that are appended together, or not at all."""
+
+    tenant: str
+    thread_id: str
+    drafts: list[Draft]
+    conditions: Sequence[Condition] = ()
+    fence: Fence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A condition did not hold. `winner` is who or what stands in the way: a run, an interrupt, an owner."""
+
+    failure: Failure
+    winner: str | None = None
+
+
+Answer: TypeAlias = Appended | Refused
+
+
+class EventLog(Protocol):
+    async def append(self, command: Command) -> Answer:
+        """Returns when the events are durable and published, or the command was refused."""
+        ...

@@ -1,0 +1,159 @@
+"""The one write door: stamp, redact, validate, hand over to the log.
+
+A caller works on with what the recorder returns, so that a resumed run sees what an uninterrupted one saw.
+Leaves to others: order, hash and durability (the store's log) and who may write what (the runtime).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+from app.core import json
+from app.core.clock import Clock
+from app.core.errors import Failure
+from app.core.schemas import Issue, SchemaRegistry, Validator
+from app.events.catalog import EVENTS, Payload, adapter, policy, schema_id
+from app.events.ports import Answer, BlobDraft, Command, Condition, Draft, EventLog, Fence, Refused
+
+Redactor = Callable[[dict[str, Any]], dict[str, Any]]
+"""Replaces secrets in a payload and returns it; never refuses."""
+
+MAX_INLINE_BYTES: Final = 16 * 1024
+"""A value over this leaves the payload and becomes a `$blob` reference."""
+
+MAX_PAYLOAD_BYTES: Final = 1024 * 1024
+"""A payload over this after its large values left is a mistake, not data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where events go and who says so."""
+
+    tenant: str
+    thread_id: str
+    run_id: str | None = None
+    actor: str = "system"
+    fence: Fence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A payload with what differs from its scope."""
+
+    payload: Payload
+    run_id: str | None = None
+    actor: str | None = None
+    parent_id: str | None = None
+
+
+class Recorder:
+    def __init__(self, log: EventLog, clock: Clock, schemas: SchemaRegistry, redact: Redactor) -> None:
+        self._log = log
+        self._clock = clock
+        self._redact = redact
+        self._schemas = schemas
+        self._validators: dict[str, Validator] = {}
+
+    async def record(
+        self, scope: Scope, *entries: Payload | Entry, conditions: Sequence[Condition] = ()
+    ) -> Answer:
+        """Append catalog payloads together. The answer comes after they are durable and published."""
+        drafts = []
+        for entry in entries:
+            if isinstance(entry, Payload):
+                entry = Entry(entry)
+            drafts.append(
+                Draft(
+                    entry.payload.type,
+                    entry.payload.to_json(),
+                    run_id=entry.run_id or scope.run_id,
+                    actor=entry.actor or scope.actor,
+                    parent_id=entry.parent_id,
+                )
+            )
+        return await self.record_drafts(scope, drafts, conditions)
+
+    async def record_delta(self, scope: Scope, phase: str, message_id: str, part: int, text: str) -> Answer:
+        """The hot path of a streaming model: one delta, written with whatever else is waiting."""
+        signal = {"adapter": scope.actor, "phase": phase, "messageId": message_id, "part": part, "text": text}
+        draft = Draft(adapter.AdapterEvent.type, {"event": signal}, scope.run_id, scope.actor)
+        return await self.record_drafts(scope, [draft])
+
+    async def record_drafts(
+        self, scope: Scope, drafts: list[Draft], conditions: Sequence[Condition] = ()
+    ) -> Answer:
+        """Append events given by type and payload, as a backend or an import has them."""
+        now = self._clock.now_ms()
+        for draft in drafts:
+            draft.at = now
+            draft.payload = self._redact(draft.payload)
+            failure, issues = self._check(draft)
+            if failure is not None:
+                await self._record_refusal(scope, draft, failure, issues)
+                return Refused(failure)
+        return await self._log.append(Command(scope.tenant, scope.thread_id, drafts, conditions, scope.fence))
+
+    def _check(self, draft: Draft) -> tuple[Failure | None, list[Issue]]:
+        validator = self._validators.get(draft.type)
+        if validator is None:
+            if draft.type not in EVENTS:
+                return Failure("UNKNOWN_EVENT_TYPE", f"there is no event type {draft.type[:100]!r}"), []
+            validator = self._schemas.validator(schema_id(draft.type))
+            self._validators[draft.type] = validator
+        if not validator.accepts(draft.payload):
+            issues = validator.issues(draft.payload)
+            where = ", ".join(sorted({issue.path or "/" for issue in issues}))
+            return Failure("PAYLOAD_INVALID", f"a {draft.type} payload is wrong at {where}"), issues
+        if not _is_delta(draft):
+            draft.payload, draft.blobs = _move_large_values_out(draft.payload)
+        if len(json.canonical(draft.payload)) > MAX_PAYLOAD_BYTES:
+            return Failure("PAYLOAD_TOO_LARGE", f"a {draft.type} payload is over {MAX_PAYLOAD_BYTES} bytes"), []
+        return None, []
+
+    async def _record_refusal(self, scope: Scope, draft: Draft, failure: Failure, issues: list[Issue]) -> None:
+        """A refusal is a fact of the run it happened in; without a run there is nobody to tell."""
+        run_id = draft.run_id
+        if run_id is None:
+            return
+        payload = policy.SchemaViolated(
+            schema_name=schema_id(draft.type)[:200],
+            boundary="event",
+            code=failure.code,
+            issues=[policy.IssueValue(path=issue.path, message=issue.message) for issue in issues],
+        )
+        notice = Draft(payload.type, payload.to_json(), run_id=run_id, at=draft.at)
+        await self._log.append(Command(scope.tenant, scope.thread_id, [notice], (), scope.fence))
+
+
+def _is_delta(draft: Draft) -> bool:
+    return draft.type == adapter.AdapterEvent.type and draft.payload["event"]["phase"] in adapter.DELTAS
+
+
+def _move_large_values_out(payload: dict[str, Any]) -> tuple[dict[str, Any], tuple[BlobDraft, ...]]:
+    if len(json.canonical(payload)) <= MAX_INLINE_BYTES:
+        return payload, ()
+    blobs: list[BlobDraft] = []
+    slim = {key: _slim(value, blobs) for key, value in payload.items()}
+    return slim, tuple(blobs)
+
+
+def _slim(value: Any, blobs: list[BlobDraft]) -> Any:
+    """Leaves first, so that a small record around a large text stays readable in the log."""
+    if isinstance(value, str):
+        data = value.encode()
+        return value if len(data) <= MAX_INLINE_BYTES else _refer(data, "text/plain; charset=utf-8", blobs)
+    if isinstance(value, dict) and "$blob" not in value:
+        value = {key: _slim(item, blobs) for key, item in value.items()}
+    elif isinstance(value, list):
+        value = [_slim(item, blobs) for item in value]
+    else:
+        return value
+    data = json.canonical(value)
+    return value if len(data) <= MAX_INLINE_BYTES else _refer(data, "application/json", blobs)
+
+
+def _refer(data: bytes, mime: str, blobs: list[BlobDraft]) -> dict[str, Any]:
+    digest = sha256(data).hexdigest()
+    blobs.append(BlobDraft(digest, data, mime))
+    return {"$blob": {"sha256": digest, "size": len(data), "mime": mime}}

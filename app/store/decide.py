@@ -1,0 +1,210 @@
+"""Decides, inside the append transaction, what each waiting command becomes.
+
+Decide, then act: this module tests conditions against the loaded records, gives `seq`, `run_seq` and hash, and folds
+the events into the records in memory. `materialize` writes the outcome. A refused command leaves no trace.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from app.core import json
+from app.core.errors import Failure
+from app.events import ports
+from app.events.catalog import request, thread
+from app.events.envelope import Event, seal
+from app.events.ports import Answer, Appended, Command, Draft, Refused
+from app.views.records import NOTHING, Records, Touched, touched
+
+_BIRTHS: Final = frozenset({thread.ThreadCreated.type, thread.ThreadForked.type})
+
+
+@dataclass(slots=True)
+class Lease:
+    owner: str
+    epoch: int
+    alive: bool
+
+
+@dataclass(slots=True)
+class Key:
+    body_hash: str
+    run_id: str
+
+
+@dataclass(slots=True)
+class Head:
+    """A thread as the writer holds it: its records as far as this batch needs them, and what has changed."""
+
+    tenant: str
+    records: Records
+    key: int | None = None
+    """The thread's row; None until it is inserted."""
+    purged: bool = False
+    """A tombstone stands where the thread was."""
+    leases: dict[str, Lease] = field(default_factory=dict)
+    foreign_runs: set[str] = field(default_factory=set)
+    """Runs that the batch names and that belong to another thread."""
+
+    # What this batch changed.
+    state_dirty: bool = False
+    touched_runs: dict[str, bool] = field(default_factory=dict)
+    """Run id to whether more than its counters moved."""
+    moves: list[Touched] = field(default_factory=list)
+    claims: dict[str, ports.ClaimRun] = field(default_factory=dict)
+
+    @property
+    def exists(self) -> bool:
+        return self.records.thread.last_seq > 0
+
+    def settle(self) -> None:
+        """After the commit: forget what was only needed to write it, keep what the next batch will want."""
+        self.state_dirty = False
+        self.touched_runs.clear()
+        self.moves.clear()
+        self.claims.clear()
+        self.foreign_runs.clear()
+        self.records.interrupts.clear()
+        self.records.entries.clear()
+        self.records.artifacts.clear()
+        for run_id in [run.id for run in self.records.runs.values() if run.terminal]:
+            del self.records.runs[run_id]
+            self.leases.pop(run_id, None)
+
+
+def decide(command: Command, head: Head, keys: dict[tuple[str, str, str], Key]) -> Answer:
+    refused = _first_refusal(command, head, keys)
+    if refused is not None:
+        return refused
+    for condition in command.conditions:
+        if isinstance(condition, ports.KeyUnused):
+            keys[command.tenant, condition.route, condition.key] = Key(condition.body_hash, condition.run_id)
+        elif isinstance(condition, ports.ClaimRun):
+            before = head.leases.get(condition.run_id)
+            head.leases[condition.run_id] = Lease(condition.owner, before.epoch + 1 if before else 1, True)
+            head.claims[condition.run_id] = condition
+    return Appended(tuple(_place(command, draft, head) for draft in command.drafts))
+
+
+def _first_refusal(command: Command, head: Head, keys: dict[tuple[str, str, str], Key]) -> Refused | None:
+    # The key goes first: a duplicate gets its run back even if the thread has filled up or closed since.
+    for condition in command.conditions:
+        if isinstance(condition, ports.KeyUnused) and (refused := _key_taken(command, condition, keys)) is not None:
+            return refused
+    if command.fence is not None:
+        lease = head.leases.get(command.fence.run_id)
+        if lease is None or lease.epoch != command.fence.epoch:
+            return _no("STALE_EPOCH", "a newer executor has taken the run over", lease.owner if lease else None)
+    for condition in command.conditions:
+        refused = _unmet(condition, head)
+        if refused is not None:
+            return refused
+    return _breaks_the_log(command, head)
+
+
+def _key_taken(
+    command: Command, condition: ports.KeyUnused, keys: dict[tuple[str, str, str], Key]
+) -> Refused | None:
+    known = keys.get((command.tenant, condition.route, condition.key))
+    if known is None:
+        return None
+    if known.body_hash != condition.body_hash:
+        return _no("IDEMPOTENCY_KEY_REUSED", "the key was used with another body", known.run_id)
+    return _no("IDEMPOTENCY_KEY_SEEN", "the key stands for an accepted request", known.run_id)
+
+
+def _unmet(condition: ports.Condition, head: Head) -> Refused | None:
+    records, it = head.records, head.records.thread
+    match condition:
+        case ports.ThreadIsNew() if head.exists or head.purged:
+            return _no("THREAD_EXISTS", "there is a thread with that id already", it.id)
+        case ports.ThreadAccepts(create=create):
+            if head.purged or it.deleted_at is not None:
+                return _no("THREAD_DELETED", "the thread was deleted", it.id)
+            if not head.exists and not create:
+                return _no("THREAD_NOT_FOUND", "there is no such thread", it.id)
+            if it.closed:
+                return _no("THREAD_CLOSED", "the thread is closed", it.id)
+        case ports.ThreadHasRoom(limit=limit) if len(it.active) >= limit:
+            blocker = next(iter(it.active))
+            code = "THREAD_BUSY" if limit == 1 else "QUEUE_FULL"
+            return _no(code, f"the thread has {len(it.active)} active runs", blocker)
+        case ports.RunIsNew(run_id=run_id) if run_id in records.runs or run_id in head.foreign_runs:
+            return _no("RUN_EXISTS", "there is a run with that id already", run_id)
+        case ports.RunNotTerminal(run_id=run_id):
+            run = records.runs.get(run_id)
+            if run is None:
+                return _no("RUN_NOT_FOUND", "there is no such run", run_id)
+            if run.terminal:
+                return _no("RUN_TERMINAL", f"the run is {run.status}", run_id)
+        case ports.InterruptOpen(interrupt_id=interrupt_id):
+            found = records.interrupts.get(interrupt_id)
+            if found is None or found.status != "open":
+                status = found.status if found else "unknown"
+                return _no("INTERRUPT_NOT_OPEN", f"the interrupt is {status}", found.answered_by if found else None)
+        case ports.ClaimRun(run_id=run_id):
+            run, lease = records.runs.get(run_id), head.leases.get(run_id)
+            if run is None or run.terminal or run.status == "waiting":
+                return _no("RUN_TERMINAL" if run and run.terminal else "RUN_NOT_CLAIMABLE",
+                           f"the run is {run.status if run else 'unknown'}", run_id)  # fmt: skip
+            if lease is not None and lease.alive:
+                return _no("LEASE_HELD", "another executor holds the run", lease.owner)
+    return None
+
+
+def _breaks_the_log(command: Command, head: Head) -> Refused | None:
+    """What holds for every command, whatever it asked for: births come first, ends come last."""
+    born = head.exists
+    it = head.records.thread
+    if head.purged or it.deleted_at is not None:
+        return _no("THREAD_DELETED", "the thread was deleted", it.id)
+    known = head.records.runs
+    fresh: set[str] = set()
+    ended: set[str] = set()
+    for draft in command.drafts:
+        if not born and draft.type not in _BIRTHS:
+            return _no("THREAD_NOT_FOUND", "there is no such thread", it.id)
+        if born and draft.type in _BIRTHS:
+            return _no("THREAD_EXISTS", "there is a thread with that id already", it.id)
+        born = True
+        if draft.run_id is None:
+            continue
+        run = known.get(draft.run_id)
+        if draft.run_id in ended or (run is not None and run.terminal):
+            return _no("RUN_TERMINAL", "the run has ended", draft.run_id)
+        starts = draft.type == request.RequestQueued.type
+        if starts and (run is not None or draft.run_id in fresh | head.foreign_runs):
+            return _no("RUN_EXISTS", "there is a run with that id already", draft.run_id)
+        if not starts and run is None and draft.run_id not in fresh:
+            return _no("RUN_NOT_FOUND", "there is no such run", draft.run_id)
+        fresh.add(draft.run_id)
+        if draft.type in request.TERMINAL:
+            ended.add(draft.run_id)
+    return None
+
+
+def _place(command: Command, draft: Draft, head: Head) -> Event:
+    """The next `seq`, the next `run_seq`, the link to the event before: the draft becomes an event."""
+    records = head.records
+    it = records.thread
+    seq, prev_hash = it.last_seq + 1, it.head_hash
+    run_seq = None
+    if draft.run_id is not None:
+        run = records.runs.get(draft.run_id)
+        run_seq = run.run_seq + 1 if run is not None else 1
+    payload_bytes = json.canonical(draft.payload)
+    digest = seal(prev_hash, draft.id, command.tenant, it.id, draft.run_id, seq, run_seq, draft.type,
+                  draft.actor, draft.at, payload_bytes, draft.parent_id)  # fmt: skip
+    event = Event(draft.id, command.tenant, it.id, draft.run_id, seq, run_seq, draft.type, draft.actor,
+                  draft.at, payload_bytes, draft.parent_id, prev_hash, digest, draft.payload)  # fmt: skip
+    moves = touched(event)
+    records.apply(event, moves)
+    if moves is not NOTHING:
+        head.state_dirty = True
+        head.moves.append(moves)
+    if draft.run_id is not None:
+        head.touched_runs[draft.run_id] = head.touched_runs.get(draft.run_id, False) or moves is not NOTHING
+    return event
+
+
+def _no(code: str, message: str, winner: str | None) -> Refused:
+    return Refused(Failure(code, message), winner)

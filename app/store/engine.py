@@ -1,0 +1,78 @@
+"""What the store asks of a database: a write transaction, a read, and SQL that both dialects understand.
+
+Work is given as an `async` function of a `Tx`. On Postgres it runs on the event loop; on SQLite it runs to its
+end on the writer's thread without ever suspending, one hop per transaction. So the log is written once.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+T = TypeVar("T")
+Row = Sequence[Any]
+
+
+class Sql:
+    """A statement with `$n` parameters and three words that the dialects spell differently.
+
+    `{in:$2}` tests membership in a list parameter, `{lock}` holds rows until the end of the transaction, `{now}` is
+    the database's own clock in milliseconds.
+    """
+
+    __slots__ = ("postgres", "sqlite", "sqlite_lists")
+
+    _IN: Final = re.compile(r"\{in:\$(\d+)\}")
+
+    def __init__(self, text: str) -> None:
+        text = " ".join(text.split())
+        self.postgres = (
+            self._IN.sub(r"= ANY($\1)", text)
+            .replace("{lock}", "FOR UPDATE")
+            .replace("{now}", "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")
+        )
+        self.sqlite = (
+            self._IN.sub(r"IN (SELECT value FROM json_each(?\1))", text)
+            .replace("{lock}", "")
+            .replace("{now}", "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)")
+            .replace("$", "?")
+        )
+        self.sqlite_lists = tuple(int(number) - 1 for number in self._IN.findall(text))
+
+
+class Tx(Protocol):
+    async def rows(self, sql: Sql, *params: Any) -> list[Row]: ...
+
+    async def many(self, sql: Sql, rows: Sequence[Row]) -> None: ...
+
+    async def insert_events(self, rows: Sequence[Row]) -> None:
+        """The hot statement: each dialect has its fastest way. Columns in the order of `EVENT_COLUMNS`."""
+        ...
+
+
+class Database(Protocol):
+    """Errors come as the exceptions of `events.ports`; a commit of unknown outcome as `CommitUnknown`."""
+
+    async def write(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        """One transaction, durable when this returns. One at a time."""
+        ...
+
+    async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        """A consistent read beside the writer."""
+        ...
+
+    async def ping(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class CommitUnknown(Exception):
+    """The connection was lost while committing: the transaction may or may not be there."""
+
+
+class Conflict(Exception):
+    """Another replica got there first; the transaction was rolled back and may be tried again."""
+
+
+EVENT_COLUMNS: Final = (
+    "thread_key", "seq", "id", "run_id", "run_seq", "type", "actor", "at", "parent_id", "payload", "prev_hash", "hash",
+)  # fmt: skip

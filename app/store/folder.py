@@ -1,0 +1,64 @@
+"""The data folder's lock: one process per embedded database, and how the command line finds that process."""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Any
+
+from app.core import json
+from app.core.errors import HoldfastError
+
+
+class FolderLocked(HoldfastError):
+    def __init__(self, folder: Path) -> None:
+        super().__init__("DATA_DIR_LOCKED", f"another Holdfast process uses {folder}")
+
+
+class DataFolder:
+    """Held from `take` until the process ends; the kernel gives it back even after `kill -9`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder
+        self._file: int | None = None
+
+    @property
+    def _lock(self) -> Path:
+        return self.path / "lock"
+
+    def take(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        file = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            raise FolderLocked(self.path) from None
+        os.ftruncate(file, 0)
+        self._file = file
+
+    def announce(self, url: str) -> None:
+        """Write where this server listens, for the command line."""
+        assert self._file is not None, "take the folder first"
+        os.pwrite(self._file, json.dumps({"pid": os.getpid(), "url": url}), 0)
+
+    def release(self) -> None:
+        if self._file is not None:
+            os.ftruncate(self._file, 0)
+            os.close(self._file)
+            self._file = None
+
+    def running_server(self) -> dict[str, Any] | None:
+        """Where the process listens that holds the lock; None if nobody does."""
+        try:
+            file = os.open(self._lock, os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            told = os.pread(file, 4096, 0)
+            return json.loads(told) if told else {}
+        else:
+            return None
+        finally:
+            os.close(file)

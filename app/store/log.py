@@ -1,0 +1,311 @@
+"""The log's single writer: whatever is waiting is committed as one transaction, then published.
+
+The next batch gathers while the last one syncs (group commit, no timer). Deltas of one message that wait together
+become one event. After a commit of unknown outcome the writer looks for its events before it answers.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from app.core.clock import Clock
+from app.events.catalog import adapter
+from app.events.envelope import Event
+from app.events.ports import (
+    Answer,
+    Appended,
+    Command,
+    Draft,
+    StorageBroken,
+    StorageDown,
+    StoreError,
+)
+from app.store import materialize
+from app.store.decide import Head, decide
+from app.store.engine import CommitUnknown, Conflict, Database, Sql, Tx
+
+MAX_BATCH_EVENTS: Final = 2000
+"""Bounds how long one transaction takes; what is over waits for the next."""
+MAX_MERGED_BYTES: Final = 8 * 1024
+MAX_HOT_THREADS: Final = 4096
+PROBE_SECONDS: Final = 0.2
+PATIENCE_SECONDS: Final = 1.0
+"""How long callers of a commit of unknown outcome wait for the database to come back."""
+MAX_TRIES: Final = 5
+"""Batches that lose a race against another replica are decided again on what it left."""
+
+_IS_THERE: Final = Sql(
+    "SELECT 1 FROM events e JOIN threads t ON t.key = e.thread_key "
+    "WHERE t.tenant = $1 AND t.id = $2 AND e.seq = $3 AND e.id = $4"
+)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    command: Command
+    answer: "asyncio.Future[Answer]"
+    delta: tuple[object, ...] | None
+    """What another delta must equal to be merged into this one; None for anything else."""
+    pieces: list[str]
+    size: int
+    followers: "list[asyncio.Future[Answer]]"
+
+
+class Log:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        publish: Callable[[Sequence[Event]], None],
+        stop_the_process: Callable[[StorageBroken], None],
+        max_pending: int = 20_000,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._publish = publish
+        self._stop_the_process = stop_the_process
+        self._max_pending = max_pending
+        self._waiting: deque[_Waiting] = deque()
+        self._last_of_thread: dict[tuple[str, str], _Waiting] = {}
+        self._something = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._hot: OrderedDict[tuple[str, str], Head] = OrderedDict()
+        self._down: StoreError | None = None
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+        self.on_commit: Callable[[int, float], None] = lambda events, seconds: None
+        """Told the size and the duration of every commit, for metrics."""
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._write_forever(), name="holdfast-log")
+
+    async def close(self) -> None:
+        """Commit what is waiting, then stop."""
+        self._closing = True
+        self._something.set()
+        if self._task is not None:
+            await self._task
+            self._task = None
+
+    @property
+    def pending(self) -> int:
+        return len(self._waiting)
+
+    async def append(self, command: Command) -> Answer:
+        while len(self._waiting) >= self._max_pending and self._down is None:
+            # Producers are held back, nothing is dropped: the queue is the recorder's own.
+            self._room.clear()
+            await self._room.wait()
+        if self._down is not None:
+            raise self._down
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        if not self._merge(command, answer):
+            self._enqueue(command, answer)
+        return await answer
+
+    def _enqueue(self, command: Command, answer: "asyncio.Future[Answer]") -> None:
+        delta = _delta_identity(command)
+        pieces = [command.drafts[0].payload["event"]["text"]] if delta is not None else []
+        waiting = _Waiting(command, answer, delta, pieces, sum(map(len, pieces)), [])
+        self._waiting.append(waiting)
+        self._last_of_thread[command.tenant, command.thread_id] = waiting
+        self._something.set()
+
+    def _merge(self, command: Command, answer: "asyncio.Future[Answer]") -> bool:
+        """Only into the thread's last waiting command, so that nothing is reordered."""
+        last = self._last_of_thread.get((command.tenant, command.thread_id))
+        if last is None or last.delta is None or last.delta != _delta_identity(command):
+            return False
+        text: str = command.drafts[0].payload["event"]["text"]
+        if last.size + len(text) > MAX_MERGED_BYTES:
+            return False
+        last.pieces.append(text)
+        last.size += len(text)
+        last.followers.append(answer)
+        return True
+
+    # -- the writer ----------------------------------------------------------------------------------
+
+    async def _write_forever(self) -> None:
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            while self._waiting:
+                await self._write_batch(self._take())
+            if self._closing:
+                return
+
+    def _take(self) -> list[_Waiting]:
+        batch: list[_Waiting] = []
+        events = 0
+        while self._waiting and events < MAX_BATCH_EVENTS:
+            waiting = self._waiting.popleft()
+            if len(waiting.pieces) > 1:
+                # The merged event keeps the first one's id, time and place.
+                draft = waiting.command.drafts[0]
+                signal = {**draft.payload["event"], "text": "".join(waiting.pieces)}
+                draft.payload = {"event": signal}
+            batch.append(waiting)
+            events += len(waiting.command.drafts)
+        if self._waiting:
+            taken = set(map(id, batch))
+            for key in [key for key, last in self._last_of_thread.items() if id(last) in taken]:
+                del self._last_of_thread[key]
+        else:
+            self._last_of_thread.clear()
+        self._room.set()
+        return batch
+
+    async def _write_batch(self, batch: list[_Waiting]) -> None:
+        started = self._clock.monotonic()
+        commands = [waiting.command for waiting in batch]
+        try:
+            answers, heads = await self._commit(commands, batch)
+        except StorageBroken as broken:
+            self._fail(batch, broken)
+            self._stop_the_process(broken)
+            return
+        except StoreError as error:
+            self._fail(batch, error)
+            if isinstance(error, StorageDown):
+                await self._wait_for_the_database(error)
+            return
+        except Exception as error:
+            self._forget(commands)
+            self._fail(batch, error)
+            return
+        events = [event for answer in answers if isinstance(answer, Appended) for event in answer.events]
+        self._keep(heads)
+        self._publish(events)
+        for waiting, answer in zip(batch, answers, strict=True):
+            for future in (waiting.answer, *waiting.followers):
+                if not future.done():
+                    future.set_result(answer)
+        self.on_commit(len(events), self._clock.monotonic() - started)
+
+    async def _commit(
+        self, commands: Sequence[Command], batch: Sequence[_Waiting]
+    ) -> tuple[list[Answer], list[Head]]:
+        for _ in range(MAX_TRIES):
+            decided: tuple[list[Answer], list[Head]] | None = None
+
+            async def work(tx: Tx) -> tuple[list[Answer], list[Head]]:
+                nonlocal decided
+                decided = await self._decide_and_write(tx, commands)
+                return decided
+
+            try:
+                return await self._database.write(work)
+            except Conflict:
+                self._forget(commands)
+            except CommitUnknown:
+                assert decided is not None
+                if await self._was_committed(decided[0], batch):
+                    return decided
+                self._forget(commands)
+                raise StorageDown from None
+            except BaseException:
+                self._forget(commands)
+                raise
+        raise StorageDown("too many replicas write to the same threads")
+
+    async def _decide_and_write(self, tx: Tx, commands: Sequence[Command]) -> tuple[list[Answer], list[Head]]:
+        now = self._clock.now_ms()
+        needs = materialize.Needs.of(commands)
+        heads = await materialize.load_heads(tx, needs, self._hot)
+        keys = await materialize.load_keys(tx, needs, now) if needs.keys else {}
+        await materialize.load_records(tx, commands, heads)
+        answers = [decide(command, heads[command.tenant, command.thread_id], keys) for command in commands]
+        accepted = [
+            (command, answer.events)
+            for command, answer in zip(commands, answers, strict=True)
+            if isinstance(answer, Appended)
+        ]
+        if accepted:
+            await materialize.write(tx, accepted, heads.values(), now)
+        return answers, list(heads.values())
+
+    async def _was_committed(self, answers: Sequence[Answer], batch: Sequence[_Waiting]) -> bool:
+        """The batch is one transaction: one of its events tells for all. Asks until the database answers.
+
+        Callers are let go after a moment: what turns out to be stored is published all the same.
+        """
+        probe = next((answer.events[0] for answer in answers if isinstance(answer, Appended)), None)
+        if probe is None:
+            return True
+
+        async def look(tx: Tx) -> bool:
+            return bool(await tx.rows(_IS_THERE, probe.tenant, probe.thread_id, probe.seq, probe.id))
+
+        give_up_at = self._clock.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                found = await self._database.read(look)
+            except StoreError as error:
+                self._refuse_all(error)
+                if self._clock.monotonic() >= give_up_at:
+                    self._fail(batch, StorageDown("the connection was lost while committing"))
+                await asyncio.sleep(PROBE_SECONDS)
+            else:
+                self._down = None
+                return found
+
+    async def _wait_for_the_database(self, error: StoreError) -> None:
+        """Everybody is told at once instead of waiting; work goes on as soon as the database answers."""
+        while not self._closing:
+            self._refuse_all(error)
+            try:
+                await self._database.ping()
+            except StoreError:
+                await asyncio.sleep(PROBE_SECONDS)
+            else:
+                break
+        self._down = None
+
+    def _refuse_all(self, error: StoreError) -> None:
+        self._down = error
+        refused = list(self._waiting)
+        self._waiting.clear()
+        self._last_of_thread.clear()
+        self._room.set()
+        self._fail(refused, error)
+
+    def _fail(self, batch: Sequence[_Waiting], error: Exception) -> None:
+        for waiting in batch:
+            for future in (waiting.answer, *waiting.followers):
+                if not future.done():
+                    future.set_exception(error)
+                    future.exception()  # a caller that went away must not be reported as forgotten
+
+    # -- what the next batch will want ---------------------------------------------------------------
+
+    def _keep(self, heads: Sequence[Head]) -> None:
+        for head in heads:
+            key = (head.tenant, head.records.thread.id)
+            head.settle()
+            if head.exists:
+                self._hot[key] = head
+                self._hot.move_to_end(key)
+        while len(self._hot) > MAX_HOT_THREADS:
+            self._hot.popitem(last=False)
+
+    def _forget(self, commands: Sequence[Command]) -> None:
+        """The records in memory were folded ahead of a commit that did not happen."""
+        for command in commands:
+            self._hot.pop((command.tenant, command.thread_id), None)
+
+
+def _delta_identity(command: Command) -> tuple[object, ...] | None:
+    if len(command.drafts) != 1 or command.conditions:
+        return None
+    draft: Draft = command.drafts[0]
+    if draft.type != adapter.AdapterEvent.type:
+        return None
+    signal = draft.payload["event"]
+    if signal["phase"] not in adapter.DELTAS or "text" not in signal:
+        return None
+    rest = tuple(sorted((key, str(value)) for key, value in signal.items() if key != "text"))
+    return (draft.run_id, draft.actor, draft.parent_id, command.fence, rest)

@@ -1,0 +1,316 @@
+"""Loads the records that a batch needs and writes what it decided, in the append transaction.
+
+The log's fold happens in memory between the two; nothing here knows what an event means.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from app.events import ports
+from app.events.catalog import adapter
+from app.events.envelope import Event
+from app.events.ports import Command
+from app.store.codec import decode, encode
+from app.store.decide import Head, Key, Lease
+from app.store.engine import Row, Sql, Tx
+from app.views.artifact import Artifact
+from app.views.interrupt import Interrupt
+from app.views.records import Records, touched
+from app.views.run import Run
+from app.views.thread import Thread
+from app.views.transcript import Entry
+
+_THREADS: Final = Sql(
+    "SELECT id, key, last_seq, head_hash, updated_at, state FROM threads "
+    "WHERE tenant = $1 AND id {in:$2} ORDER BY id {lock}"
+)
+_TOMBSTONES: Final = Sql("SELECT thread_id FROM tombstones WHERE tenant = $1 AND thread_id {in:$2}")
+_RUNS: Final = Sql(
+    "SELECT id, thread_id, first_seq, last_seq, run_seq, state FROM runs WHERE tenant = $1 AND id {in:$2}"
+)
+_LEASES: Final = Sql("SELECT run_id, owner, epoch, until > {now} FROM leases WHERE tenant = $1 AND run_id {in:$2}")
+_INTERRUPTS: Final = Sql("SELECT id, state FROM interrupts WHERE tenant = $1 AND id {in:$2}")
+_ENTRIES: Final = Sql("SELECT message_id, state FROM transcript_entries WHERE thread_key = $1 AND message_id {in:$2}")
+_ARTIFACTS: Final = Sql("SELECT id, state FROM artifacts WHERE tenant = $1 AND id {in:$2}")
+_KEYS: Final = Sql(
+    "SELECT route, key, body_hash, run_id FROM idempotency_keys WHERE tenant = $1 AND key {in:$2} AND expires_at > $3"
+)
+
+_NEW_THREAD: Final = Sql(
+    "INSERT INTO threads (tenant, id, last_seq, head_hash, updated_at, created_at, deleted_at, state) "
+    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING key"
+)
+_MOVE_THREAD: Final = Sql("UPDATE threads SET last_seq = $2, head_hash = $3, updated_at = $4 WHERE key = $1")
+_CHANGE_THREAD: Final = Sql(
+    "UPDATE threads SET last_seq = $2, head_hash = $3, updated_at = $4, deleted_at = $5, state = $6 WHERE key = $1"
+)
+_MOVE_RUN: Final = Sql("UPDATE runs SET last_seq = $3, run_seq = $4 WHERE tenant = $1 AND id = $2")
+_CHANGE_RUN: Final = Sql(
+    "INSERT INTO runs (tenant, id, thread_key, thread_id, agent, status, parent_run_id, created_at, first_seq, "
+    "last_seq, run_seq, state) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (tenant, id) "
+    "DO UPDATE SET status = excluded.status, last_seq = excluded.last_seq, run_seq = excluded.run_seq, "
+    "state = excluded.state"
+)
+_PUT_INTERRUPT: Final = Sql(
+    "INSERT INTO interrupts (tenant, id, thread_key, run_id, status, expires_at, state) "
+    "VALUES ($1, $2, $3, $4, $5, $6, $7) "
+    "ON CONFLICT (tenant, id) DO UPDATE SET status = excluded.status, state = excluded.state"
+)
+_PUT_ENTRY: Final = Sql(
+    "INSERT INTO transcript_entries (thread_key, message_id, position, state) VALUES ($1, $2, $3, $4) "
+    "ON CONFLICT (thread_key, message_id) DO UPDATE SET state = excluded.state"
+)
+_PUT_ARTIFACT: Final = Sql(
+    "INSERT INTO artifacts (tenant, id, thread_key, run_id, seq, state) VALUES ($1, $2, $3, $4, $5, $6) "
+    "ON CONFLICT (tenant, id) DO NOTHING"
+)
+_PUT_KEY: Final = Sql(
+    "INSERT INTO idempotency_keys (tenant, route, key, body_hash, run_id, expires_at) VALUES ($1, $2, $3, $4, $5, $6) "
+    "ON CONFLICT (tenant, route, key) DO UPDATE SET body_hash = excluded.body_hash, run_id = excluded.run_id, "
+    "expires_at = excluded.expires_at WHERE idempotency_keys.expires_at <= $7"
+)
+_PUT_BLOB: Final = Sql(
+    "INSERT INTO blobs (tenant, sha256, size, mime, data) VALUES ($1, $2, $3, $4, $5) "
+    "ON CONFLICT (tenant, sha256) DO NOTHING"
+)
+_PUT_BLOB_REF: Final = Sql(
+    "INSERT INTO blob_refs (tenant, sha256, thread_key) VALUES ($1, $2, $3) "
+    "ON CONFLICT (tenant, sha256, thread_key) DO NOTHING"
+)
+_CLAIM: Final = Sql(
+    "INSERT INTO leases (tenant, run_id, owner, epoch, until) VALUES ($1, $2, $3, $4, {now} + $5) "
+    "ON CONFLICT (tenant, run_id) DO UPDATE SET owner = excluded.owner, epoch = excluded.epoch, until = excluded.until"
+)
+_RELEASE: Final = Sql("UPDATE leases SET until = 0 WHERE tenant = $1 AND run_id = $2")
+
+
+@dataclass(slots=True)
+class Needs:
+    """What the commands of a batch will look at, by tenant or thread."""
+
+    threads: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    keys: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    @classmethod
+    def of(cls, commands: Iterable[Command]) -> "Needs":
+        needs = cls()
+        for command in commands:
+            needs.threads[command.tenant].add(command.thread_id)
+            for condition in command.conditions:
+                if isinstance(condition, ports.KeyUnused):
+                    needs.keys[command.tenant].add(condition.key)
+        return needs
+
+
+async def load_heads(
+    tx: Tx, needs: Needs, hot: dict[tuple[str, str], Head]
+) -> dict[tuple[str, str], Head]:
+    """Lock the threads of the batch and bring each head up to its row; a head in memory is used if its `seq` fits."""
+    heads: dict[tuple[str, str], Head] = {}
+    for tenant in sorted(needs.threads):
+        wanted = needs.threads[tenant]
+        for thread_id, key, last_seq, head_hash, updated_at, state in await tx.rows(_THREADS, tenant, sorted(wanted)):
+            head = hot.get((tenant, thread_id))
+            if head is None or head.records.thread.last_seq != last_seq:
+                thread = decode(Thread, state, id=thread_id, last_seq=last_seq, head_hash=bytes(head_hash).hex(),
+                                updated_at=updated_at)  # fmt: skip
+                head = Head(tenant, Records(thread), key)
+            heads[tenant, thread_id] = head
+        unborn = sorted(thread_id for thread_id in wanted if (tenant, thread_id) not in heads)
+        if unborn:
+            purged = {row[0] for row in await tx.rows(_TOMBSTONES, tenant, unborn)}
+            for thread_id in unborn:
+                heads[tenant, thread_id] = Head(tenant, Records(Thread(thread_id)), purged=thread_id in purged)
+    return heads
+
+
+async def load_keys(tx: Tx, needs: Needs, now: int) -> dict[tuple[str, str, str], Key]:
+    return {
+        (tenant, route, key): Key(body_hash, run_id)
+        for tenant, wanted in needs.keys.items()
+        for route, key, body_hash, run_id in await tx.rows(_KEYS, tenant, sorted(wanted), now)
+    }
+
+
+async def load_records(tx: Tx, commands: Sequence[Command], heads: dict[tuple[str, str], Head]) -> None:
+    """The runs, leases, interrupts, entries and artifacts that the commands name and no head holds yet."""
+    runs: defaultdict[str, dict[str, Head]] = defaultdict(dict)
+    leases: defaultdict[str, dict[str, Head]] = defaultdict(dict)
+    interrupts: defaultdict[str, dict[str, Head]] = defaultdict(dict)
+    artifacts: defaultdict[str, dict[str, Head]] = defaultdict(dict)
+    entries: defaultdict[int, dict[str, Head]] = defaultdict(dict)
+    for command in commands:
+        head = heads[command.tenant, command.thread_id]
+        for run_id in _runs_of(command):
+            if run_id not in head.records.runs:
+                runs[command.tenant][run_id] = head
+        if command.fence is not None and command.fence.run_id not in head.leases:
+            leases[command.tenant][command.fence.run_id] = head
+        for condition in command.conditions:
+            if isinstance(condition, ports.InterruptOpen):
+                interrupts[command.tenant][condition.interrupt_id] = head
+            elif isinstance(condition, ports.ClaimRun):
+                # Whether a lease is alive is the database's word of this moment, never ours of a moment ago.
+                leases[command.tenant][condition.run_id] = head
+        for draft in command.drafts:
+            if head.key is None or draft.type == adapter.AdapterEvent.type:
+                continue
+            moves = touched(_outline(command, draft))
+            if moves.interrupt is not None:
+                interrupts[command.tenant][moves.interrupt] = head
+            if moves.entry is not None:
+                entries[head.key][moves.entry] = head
+            if moves.artifact is not None:
+                artifacts[command.tenant][moves.artifact] = head
+    for tenant, wanted in runs.items():
+        for run_id, thread_id, first_seq, last_seq, run_seq, state in await tx.rows(_RUNS, tenant, sorted(wanted)):
+            run = decode(Run, state, id=run_id, thread_id=thread_id, first_seq=first_seq, last_seq=last_seq,
+                         run_seq=run_seq)  # fmt: skip
+            head = wanted[run_id]
+            if thread_id == head.records.thread.id:
+                head.records.runs[run_id] = run
+            else:
+                head.foreign_runs.add(run_id)
+    for tenant, wanted in leases.items():
+        for run_id, owner, epoch, alive in await tx.rows(_LEASES, tenant, sorted(wanted)):
+            wanted[run_id].leases[run_id] = Lease(owner, epoch, bool(alive))
+    for tenant, wanted in interrupts.items():
+        for key, state in await tx.rows(_INTERRUPTS, tenant, sorted(wanted)):
+            wanted[key].records.interrupts[key] = decode(Interrupt, state)
+    for tenant, wanted in artifacts.items():
+        for key, state in await tx.rows(_ARTIFACTS, tenant, sorted(wanted)):
+            wanted[key].records.artifacts[key] = decode(Artifact, state)
+    for thread_key, wanted in entries.items():
+        for key, state in await tx.rows(_ENTRIES, thread_key, sorted(wanted)):
+            wanted[key].records.entries[key] = decode(Entry, state)
+
+
+def _runs_of(command: Command) -> Iterable[str]:
+    for draft in command.drafts:
+        if draft.run_id is not None:
+            yield draft.run_id
+    for condition in command.conditions:
+        if isinstance(condition, ports.RunNotTerminal | ports.RunIsNew | ports.ClaimRun):
+            yield condition.run_id
+
+
+def _outline(command: Command, draft: ports.Draft) -> Event:
+    """As much of the coming event as decides what it touches."""
+    return Event(draft.id, command.tenant, command.thread_id, draft.run_id, 0, None, draft.type, draft.actor,
+                 draft.at, b"", None, "", "", draft.payload)  # fmt: skip
+
+
+async def write(
+    tx: Tx,
+    accepted: Sequence[tuple[Command, Sequence[Event]]],
+    heads: Iterable[Head],
+    now: int,
+) -> None:
+    """The whole batch: threads first, because their keys are in everything else."""
+    changed = [head for head in heads if head.touched_runs or head.state_dirty]
+    await _write_threads(tx, changed)
+    keys = {(head.tenant, head.records.thread.id): head.key for head in changed}
+    await tx.insert_events(
+        [_event_row(event, keys[event.tenant, event.thread_id]) for _, events in accepted for event in events]
+    )
+    await _write_runs(tx, changed)
+    await _write_moved(tx, changed)
+    await _write_beside_the_fold(tx, accepted, keys, now)
+
+
+async def _write_threads(tx: Tx, heads: Sequence[Head]) -> None:
+    moved: list[Row] = []
+    changed: list[Row] = []
+    for head in heads:
+        it = head.records.thread
+        counters = (it.last_seq, bytes.fromhex(it.head_hash), it.updated_at)
+        if head.key is None:
+            row = (head.tenant, it.id, *counters, it.created_at, it.deleted_at, encode(it))
+            head.key = (await tx.rows(_NEW_THREAD, *row))[0][0]
+        elif head.state_dirty:
+            changed.append((head.key, *counters, it.deleted_at, encode(it)))
+        else:
+            moved.append((head.key, *counters))
+    if moved:
+        await tx.many(_MOVE_THREAD, moved)
+    if changed:
+        await tx.many(_CHANGE_THREAD, changed)
+
+
+async def _write_runs(tx: Tx, heads: Sequence[Head]) -> None:
+    moved: list[Row] = []
+    changed: list[Row] = []
+    claims: list[Row] = []
+    released: list[Row] = []
+    for head in heads:
+        for run_id, beyond_counters in head.touched_runs.items():
+            run = head.records.runs[run_id]
+            if not beyond_counters:
+                moved.append((head.tenant, run_id, run.last_seq, run.run_seq))
+                continue
+            changed.append((head.tenant, run_id, head.key, run.thread_id, run.agent, run.status, run.parent_run_id,
+                            run.created_at, run.first_seq, run.last_seq, run.run_seq, encode(run)))  # fmt: skip
+            lease = head.leases.get(run_id)
+            if run_id in head.claims and run.status == "running":
+                claim = head.claims[run_id]
+                epoch = head.leases[run_id].epoch
+                claims.append((head.tenant, run_id, claim.owner, epoch, round(claim.seconds * 1000)))
+            elif lease is not None and lease.alive and run.status != "running":
+                # A run that ended or waits holds no worker: its lease goes with the event that says so.
+                lease.alive = False
+                released.append((head.tenant, run_id))
+    for sql, rows in ((_MOVE_RUN, moved), (_CHANGE_RUN, changed), (_CLAIM, claims), (_RELEASE, released)):
+        if rows:
+            await tx.many(sql, rows)
+
+
+async def _write_moved(tx: Tx, heads: Sequence[Head]) -> None:
+    interrupts: list[Row] = []
+    entries: list[Row] = []
+    artifacts: list[Row] = []
+    for head in heads:
+        records = head.records
+        for key in {moves.interrupt for moves in head.moves if moves.interrupt is not None}:
+            it = records.interrupts[key]
+            interrupts.append((head.tenant, key, head.key, it.run_id, it.status, it.expires_at, encode(it)))
+        for key in {moves.entry for moves in head.moves if moves.entry is not None}:
+            entry = records.entries[key]
+            entries.append((head.key, key, entry.position, encode(entry)))
+        for key in {moves.artifact for moves in head.moves if moves.artifact is not None}:
+            artifact = records.artifacts[key]
+            artifacts.append((head.tenant, key, head.key, artifact.run_id, artifact.seq, encode(artifact)))
+    for sql, rows in ((_PUT_INTERRUPT, interrupts), (_PUT_ENTRY, entries), (_PUT_ARTIFACT, artifacts)):
+        if rows:
+            await tx.many(sql, rows)
+
+
+async def _write_beside_the_fold(
+    tx: Tx,
+    accepted: Sequence[tuple[Command, Sequence[Event]]],
+    thread_keys: dict[tuple[str, str], int | None],
+    now: int,
+) -> None:
+    keys: list[Row] = []
+    blobs: list[Row] = []
+    refs: list[Row] = []
+    for command, _ in accepted:
+        for condition in command.conditions:
+            if isinstance(condition, ports.KeyUnused):
+                keys.append((command.tenant, condition.route, condition.key, condition.body_hash, condition.run_id,
+                             condition.expires_at, now))  # fmt: skip
+        for draft in command.drafts:
+            for blob in draft.blobs:
+                blobs.append((command.tenant, blob.sha256, len(blob.data), blob.mime, blob.data))
+                refs.append((command.tenant, blob.sha256, thread_keys[command.tenant, command.thread_id]))
+    for sql, rows in ((_PUT_KEY, keys), (_PUT_BLOB, blobs), (_PUT_BLOB_REF, refs)):
+        if rows:
+            await tx.many(sql, rows)
+
+
+def _event_row(event: Event, thread_key: int | None) -> Row:
+    return (
+        thread_key, event.seq, event.id, event.run_id, event.run_seq, event.type, event.actor, event.at,
+        event.parent_id, event.payload_bytes, bytes.fromhex(event.prev_hash), bytes.fromhex(event.hash),
+    )  # fmt: skip

@@ -1,0 +1,174 @@
+"""Postgres, shared: one writing connection per replica, a small pool for reads, `synchronous_commit=on`.
+
+Leaves to others: what is written (the log) and the schema (migrate).
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import asyncpg
+
+from app.events.ports import StorageBroken, StorageDown, StorageFull, StoreError
+from app.store.engine import EVENT_COLUMNS, CommitUnknown, Conflict, Row, Sql, Tx
+
+T = TypeVar("T")
+
+READERS: Final = 8
+ANSWER_SECONDS: Final = 2.0
+"""How long a statement or a commit may take before the database counts as down (G17)."""
+
+_TYPES: Final = {
+    "thread_key": "bigint", "seq": "bigint", "run_seq": "bigint", "at": "bigint",
+    "payload": "bytea", "prev_hash": "bytea", "hash": "bytea",
+}  # fmt: skip
+_INSERT_EVENTS: Final = (
+    f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}) SELECT * FROM unnest("
+    + ", ".join(f"${n}::{_TYPES.get(name, 'text')}[]" for n, name in enumerate(EVENT_COLUMNS, 1))
+    + ")"
+)
+
+_LOST: Final = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    TimeoutError,
+)
+_RACED: Final = (
+    asyncpg.UniqueViolationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+)
+
+
+def _translated(error: BaseException) -> StoreError:
+    if isinstance(error, asyncpg.DiskFullError):
+        return StorageFull()
+    if isinstance(error, asyncpg.PostgresError) and "could not fsync" in str(error):
+        return StorageBroken()
+    return StorageDown(f"the database answered {type(error).__name__}")
+
+
+class _PostgresTx:
+    def __init__(self, connection: "asyncpg.Connection[Any]") -> None:
+        self._connection = connection
+
+    async def rows(self, sql: Sql, *params: Any) -> list[Row]:
+        found: list[Row] = await self._connection.fetch(sql.postgres, *params)
+        return found
+
+    async def many(self, sql: Sql, rows: Sequence[Row]) -> None:
+        if len(rows) == 1:
+            # A single row needs no implicit transaction around it, which executemany would add.
+            await self._connection.execute(sql.postgres, *rows[0])
+        else:
+            await self._connection.executemany(sql.postgres, rows)
+
+    async def insert_events(self, rows: Sequence[Row]) -> None:
+        await self._connection.execute(_INSERT_EVENTS, *(list(column) for column in zip(*rows, strict=True)))
+
+
+class PostgresDatabase:
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._writer: asyncpg.Connection[Any] | None = None
+        self._pool: asyncpg.Pool[Any] | None = None
+        self._one_write = asyncio.Lock()
+        self._opening = asyncio.Lock()
+
+    async def write(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        async with self._one_write:
+            try:
+                connection = await self._writing()
+                return await self._transact(connection, work)
+            except (CommitUnknown, *_LOST):
+                await self._drop_writer()
+                raise
+
+    async def _transact(self, connection: "asyncpg.Connection[Any]", work: Callable[[Tx], Awaitable[T]]) -> T:
+        transaction = connection.transaction()
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await transaction.start()
+                result = await work(_PostgresTx(connection))
+        except _RACED as error:
+            await transaction.rollback()
+            raise Conflict from error
+        except _LOST as error:
+            await self._drop_writer()
+            raise _translated(error) from error
+        except asyncpg.PostgresError as error:
+            await self._roll_back(transaction)
+            raise _translated(error) from error
+        except BaseException:
+            await self._roll_back(transaction)
+            raise
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await transaction.commit()
+        except _RACED as error:
+            raise Conflict from error
+        except asyncpg.DiskFullError as error:
+            raise StorageFull from error
+        except (asyncpg.PostgresError, *_LOST) as error:
+            raise CommitUnknown from error
+        return result
+
+    async def _roll_back(self, transaction: Any) -> None:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await transaction.rollback()
+        except (asyncpg.PostgresError, *_LOST):
+            await self._drop_writer()
+
+    async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        try:
+            async with self._reading() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+                return await work(_PostgresTx(connection))
+        except (asyncpg.PostgresError, *_LOST) as error:
+            raise _translated(error) from error
+
+    @contextlib.asynccontextmanager
+    async def _reading(self) -> "AsyncIterator[Any]":
+        async with self._opening:
+            if self._pool is None:
+                self._pool = await asyncpg.create_pool(
+                    self._url, min_size=1, max_size=READERS, timeout=ANSWER_SECONDS, command_timeout=30
+                )
+        async with self._pool.acquire(timeout=ANSWER_SECONDS) as connection:
+            yield connection
+
+    async def ping(self) -> None:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS), self._reading() as connection:
+                await connection.fetchval("SELECT 1")
+        except (asyncpg.PostgresError, *_LOST) as error:
+            raise _translated(error) from error
+
+    async def close(self) -> None:
+        await self._drop_writer()
+        if self._pool is not None:
+            pool, self._pool = self._pool, None
+            try:
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    await pool.close()
+            except _LOST:
+                pool.terminate()
+
+    async def _writing(self) -> "asyncpg.Connection[Any]":
+        if self._writer is None or self._writer.is_closed():
+            try:
+                self._writer = await asyncpg.connect(self._url, timeout=ANSWER_SECONDS)
+                await self._writer.execute("SET synchronous_commit = on")
+            except (asyncpg.PostgresError, *_LOST) as error:
+                raise _translated(error) from error
+        return self._writer
+
+    async def _drop_writer(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.terminate()

@@ -1,0 +1,155 @@
+"""Reads the log and the tables for the views. Every query carries the tenant; payloads are not parsed here."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from app.events.envelope import Event
+from app.store.codec import decode
+from app.store.engine import Database, Row, Sql, Tx
+from app.views.artifact import Artifact
+from app.views.interrupt import Interrupt
+from app.views.ports import Tombstone
+from app.views.run import Run
+from app.views.thread import Thread
+from app.views.transcript import Entry
+
+_EVENT: Final = "e.id, e.run_id, e.seq, e.run_seq, e.type, e.actor, e.at, e.payload, e.parent_id, e.prev_hash, e.hash"
+_KEY: Final = Sql("SELECT key FROM threads WHERE tenant = $1 AND id = $2")
+_EVENTS: Final = Sql(f"SELECT {_EVENT} FROM events e WHERE e.thread_key = $1 AND e.seq > $2 ORDER BY e.seq LIMIT $3")
+_RUN_SPAN: Final = Sql("SELECT thread_key, thread_id, first_seq, last_seq FROM runs WHERE tenant = $1 AND id = $2")
+_RUN_EVENTS: Final = Sql(
+    f"SELECT {_EVENT} FROM events e WHERE e.thread_key = $1 AND e.seq > $2 AND e.seq <= $3 AND e.run_id = $4 "
+    "ORDER BY e.seq LIMIT $5"
+)
+_RUN: Final = "r.id, r.thread_id, r.first_seq, r.last_seq, r.run_seq, r.state"
+_ONE_RUN: Final = Sql(
+    f"SELECT {_RUN}, t.deleted_at FROM runs r JOIN threads t ON t.key = r.thread_key WHERE r.tenant = $1 AND r.id = $2"
+)
+_RUNS: Final = Sql(
+    f"SELECT {_RUN} FROM runs r WHERE r.tenant = $1 AND (CAST($2 AS TEXT) IS NULL OR r.thread_id = $2) "
+    "AND (CAST($3 AS TEXT) IS NULL OR r.status = $3) "
+    "AND (CAST($4 AS TEXT) IS NULL OR (r.created_at, r.id) < "
+    "(SELECT b.created_at, b.id FROM runs b WHERE b.tenant = $1 AND b.id = $4)) "
+    "ORDER BY r.created_at DESC, r.id DESC LIMIT $5"
+)
+_ACTIVE: Final = Sql(
+    "SELECT r.tenant, r.id, r.thread_id, r.status FROM runs r LEFT JOIN leases l "
+    "ON l.tenant = r.tenant AND l.run_id = r.id "
+    "WHERE r.status IN ('queued', 'running') AND (l.until IS NULL OR l.until <= {now}) ORDER BY r.created_at LIMIT $1"
+)
+_THREAD: Final = Sql("SELECT last_seq, head_hash, updated_at, state FROM threads WHERE tenant = $1 AND id = $2")
+_TOMBSTONE: Final = Sql("SELECT last_seq, head_hash FROM tombstones WHERE tenant = $1 AND thread_id = $2")
+_THREADS: Final = Sql("SELECT tenant, id, last_seq FROM threads WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3")
+_INTERRUPTS: Final = Sql(
+    "SELECT i.state FROM interrupts i JOIN threads t ON t.key = i.thread_key WHERE i.tenant = $1 "
+    "AND (CAST($2 AS TEXT) IS NULL OR t.id = $2) AND (CAST($3 AS TEXT) IS NULL OR i.status = $3) ORDER BY i.id"
+)
+_ENTRIES: Final = Sql("SELECT state FROM transcript_entries WHERE thread_key = $1 ORDER BY position, message_id")
+_ARTIFACTS: Final = Sql("SELECT state FROM artifacts WHERE thread_key = $1 ORDER BY seq")
+_BLOB: Final = Sql(
+    "SELECT b.mime, b.data FROM blobs b JOIN blob_refs f ON f.tenant = b.tenant AND f.sha256 = b.sha256 "
+    "JOIN threads t ON t.key = f.thread_key WHERE b.tenant = $1 AND t.id = $2 AND b.sha256 = $3"
+)
+
+
+class StoreReader:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        # A thread's key never changes, so it is asked for once; bounded, and cleared rather than aged.
+        self._keys: dict[tuple[str, str], int] = {}
+
+    async def events(self, tenant: str, thread_id: str, after: int, limit: int) -> list[Event]:
+        async def work(tx: Tx) -> Sequence[Row]:
+            key = await self._key(tx, tenant, thread_id)
+            return [] if key is None else await tx.rows(_EVENTS, key, after, limit)
+
+        return [_event(tenant, thread_id, row) for row in await self._database.read(work)]
+
+    async def run_events(self, tenant: str, run_id: str, after: int, limit: int) -> list[Event]:
+        async def work(tx: Tx) -> tuple[str, Sequence[Row]]:
+            span = await tx.rows(_RUN_SPAN, tenant, run_id)
+            if not span:
+                return "", []
+            key, thread_id, first_seq, last_seq = span[0]
+            start = max(after, first_seq - 1)
+            return thread_id, await tx.rows(_RUN_EVENTS, key, start, last_seq, run_id, limit)
+
+        thread_id, rows = await self._database.read(work)
+        return [_event(tenant, thread_id, row) for row in rows]
+
+    async def run(self, tenant: str, run_id: str) -> Run | None:
+        rows = await self._database.read(lambda tx: tx.rows(_ONE_RUN, tenant, run_id))
+        return _run(rows[0]) if rows and rows[0][6] is None else None
+
+    async def runs(
+        self, tenant: str, *, thread_id: str | None = None, status: str | None = None, before: str | None = None,
+        limit: int = 100,
+    ) -> list[Run]:  # fmt: skip
+        rows = await self._database.read(lambda tx: tx.rows(_RUNS, tenant, thread_id, status, before, limit))
+        return [_run(row) for row in rows]
+
+    async def runs_without_an_owner(self, limit: int) -> list[tuple[str, str, str, str]]:
+        """(tenant, run, thread, status) of runs that should be worked on and that nobody holds."""
+        rows = await self._database.read(lambda tx: tx.rows(_ACTIVE, limit))
+        return [(row[0], row[1], row[2], row[3]) for row in rows]
+
+    async def thread(self, tenant: str, thread_id: str) -> Thread | Tombstone | None:
+        async def work(tx: Tx) -> Thread | Tombstone | None:
+            found = await tx.rows(_THREAD, tenant, thread_id)
+            if found:
+                last_seq, head_hash, updated_at, state = found[0]
+                return decode(Thread, state, id=thread_id, last_seq=last_seq, head_hash=bytes(head_hash).hex(),
+                              updated_at=updated_at)  # fmt: skip
+            for last_seq, head_hash in await tx.rows(_TOMBSTONE, tenant, thread_id):
+                return Tombstone(thread_id, last_seq, bytes(head_hash).hex())
+            return None
+
+        return await self._database.read(work)
+
+    async def threads(self, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[tuple[str, str, int]]:
+        """Every thread of every tenant, for operators: (tenant, id, last seq)."""
+        rows = await self._database.read(lambda tx: tx.rows(_THREADS, *after, limit))
+        return [(row[0], row[1], row[2]) for row in rows]
+
+    async def interrupts(
+        self, tenant: str, *, thread_id: str | None = None, status: str | None = None
+    ) -> list[Interrupt]:
+        rows = await self._database.read(lambda tx: tx.rows(_INTERRUPTS, tenant, thread_id, status))
+        return [decode(Interrupt, row[0]) for row in rows]
+
+    async def transcript(self, tenant: str, thread_id: str) -> list[Entry]:
+        rows = await self._database.read(lambda tx: self._of_thread(tx, _ENTRIES, tenant, thread_id))
+        return [decode(Entry, row[0]) for row in rows]
+
+    async def artifacts(self, tenant: str, thread_id: str) -> list[Artifact]:
+        rows = await self._database.read(lambda tx: self._of_thread(tx, _ARTIFACTS, tenant, thread_id))
+        return [decode(Artifact, row[0]) for row in rows]
+
+    async def blob(self, tenant: str, thread_id: str, sha256: str) -> tuple[str, bytes] | None:
+        """(mime, data) if one of the thread's events refers to it."""
+        rows = await self._database.read(lambda tx: tx.rows(_BLOB, tenant, thread_id, sha256))
+        return (rows[0][0], bytes(rows[0][1])) if rows else None
+
+    async def _of_thread(self, tx: Tx, sql: Sql, tenant: str, thread_id: str) -> Sequence[Row]:
+        key = await self._key(tx, tenant, thread_id)
+        return [] if key is None else await tx.rows(sql, key)
+
+    async def _key(self, tx: Tx, tenant: str, thread_id: str) -> int | None:
+        known = self._keys.get((tenant, thread_id))
+        if known is None:
+            for (found,) in await tx.rows(_KEY, tenant, thread_id):
+                if len(self._keys) > 10_000:
+                    self._keys.clear()
+                known = self._keys[tenant, thread_id] = found
+        return known
+
+
+def _event(tenant: str, thread_id: str, row: Any) -> Event:
+    id, run_id, seq, run_seq, type, actor, at, payload, parent_id, prev_hash, hash = row
+    return Event(id, tenant, thread_id, run_id, seq, run_seq, type, actor, at, payload, parent_id,
+                 prev_hash.hex(), hash.hex())  # fmt: skip
+
+
+def _run(row: Row) -> Run:
+    id, thread_id, first_seq, last_seq, run_seq, state = row[:6]
+    return decode(Run, state, id=id, thread_id=thread_id, first_seq=first_seq, last_seq=last_seq, run_seq=run_seq)

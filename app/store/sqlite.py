@@ -1,0 +1,183 @@
+"""SQLite, embedded: one writer thread that commits with a sync, readers beside it that never write.
+
+Only the writer's connection checkpoints; readers are opened read-only. One process per file, by the data
+folder's lock. Leaves to others: what is written (the log) and the schema (migrate).
+"""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Final, TypeVar, cast
+
+from app.core import json
+from app.events.ports import StorageBroken, StorageDown, StorageFull, StoreError
+from app.store.engine import EVENT_COLUMNS, Row, Sql, Tx
+
+T = TypeVar("T")
+
+READERS: Final = 3
+
+_SYNC_FAILED: Final = frozenset({sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC})
+# Besides "full" itself: what the other files of a WAL database answer when the disk has no room to grow them.
+_NO_SPACE: Final = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMOPEN,
+     sqlite3.SQLITE_IOERR_TRUNCATE}
+)  # fmt: skip
+
+_INSERT_EVENTS: Final = (
+    f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}) VALUES ({', '.join('?' * len(EVENT_COLUMNS))})"
+)
+
+
+def translated(error: sqlite3.Error) -> StoreError:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code in _SYNC_FAILED:
+        return StorageBroken()
+    if code in _NO_SPACE:
+        return StorageFull()
+    return StorageDown(f"the database answered {getattr(error, 'sqlite_errorname', type(error).__name__)}")
+
+
+class _SqliteTx:
+    """Its methods are coroutines that never suspend: the work around them runs on this very thread."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    async def rows(self, sql: Sql, *params: Any) -> list[Row]:
+        if sql.sqlite_lists:
+            params = tuple(
+                json.dumps(list(value)).decode() if index in sql.sqlite_lists else value
+                for index, value in enumerate(params)
+            )
+        return self._connection.execute(sql.sqlite, params).fetchall()
+
+    async def many(self, sql: Sql, rows: Sequence[Row]) -> None:
+        self._connection.executemany(sql.sqlite, rows)
+
+    async def insert_events(self, rows: Sequence[Row]) -> None:
+        self._connection.executemany(_INSERT_EVENTS, rows)
+
+
+def _run_to_end(work: Awaitable[T]) -> T:
+    try:
+        cast(Coroutine[Any, Any, T], work).send(None)
+    except StopIteration as done:
+        return cast(T, done.value)
+    raise AssertionError("store work must not await anything but its transaction")
+
+
+class _Worker(threading.Thread):
+    """Runs jobs of a shared queue on a connection of its own and answers on the event loop."""
+
+    def __init__(self, name: str, connect: Callable[[], sqlite3.Connection], jobs: "SimpleQueue[Any]",
+                 run: Callable[[sqlite3.Connection, Any], Any]) -> None:  # fmt: skip
+        super().__init__(name=name, daemon=True)
+        self._connect, self._jobs, self._run_job = connect, jobs, run
+
+    def run(self) -> None:
+        connection: sqlite3.Connection | None = None
+        while (job := self._jobs.get()) is not None:
+            work, future, loop = job
+            result: Any = None
+            failure: BaseException | None = None
+            try:
+                if connection is None:
+                    connection = self._connect()
+                result = self._run_job(connection, work)
+            except sqlite3.Error as error:
+                failure = translated(error)
+                failure.__cause__ = error
+            except BaseException as error:  # handed to whoever waits
+                failure = error
+            loop.call_soon_threadsafe(_settle, future, result, failure)
+        if connection is not None:
+            connection.close()
+
+
+def _settle(future: "asyncio.Future[Any]", result: Any, failure: BaseException | None) -> None:
+    if future.done():
+        return
+    if failure is not None:
+        future.set_exception(failure)
+    else:
+        future.set_result(result)
+
+
+class SqliteDatabase:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writes: SimpleQueue[Any] = SimpleQueue()
+        self._reads: SimpleQueue[Any] = SimpleQueue()
+        self._workers = [_Worker("holdfast-writer", self._connect_writer, self._writes, _write)]
+        self._workers += [
+            _Worker(f"holdfast-reader-{n}", self._connect_reader, self._reads, _read) for n in range(READERS)
+        ]
+        for worker in self._workers:
+            worker.start()
+
+    async def write(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        return await self._submit(self._writes, work)
+
+    async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        return await self._submit(self._reads, work)
+
+    async def ping(self) -> None:
+        await self.read(_one)
+
+    async def close(self) -> None:
+        self._writes.put(None)
+        for _ in range(READERS):
+            self._reads.put(None)
+        await asyncio.to_thread(lambda: [worker.join() for worker in self._workers])
+
+    async def _submit(self, jobs: "SimpleQueue[Any]", work: Callable[[Tx], Awaitable[T]]) -> T:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        jobs.put((work, future, loop))
+        return await future
+
+    def _connect_writer(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, isolation_level=None, cached_statements=256)
+        connection.execute("PRAGMA journal_mode = WAL")
+        # FULL syncs the log on every commit: an acknowledged event survives a power cut. Group commit pays for it.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = OFF")
+        connection.execute("PRAGMA cache_size = -32768")
+        return connection
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        connection.execute("PRAGMA busy_timeout = 2000")
+        return connection
+
+
+def _write(connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]]) -> T:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        result = _run_to_end(work(_SqliteTx(connection)))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return result
+
+
+def _read(connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]]) -> T:
+    connection.execute("BEGIN")
+    try:
+        return _run_to_end(work(_SqliteTx(connection)))
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+async def _one(tx: Tx) -> None:
+    await tx.rows(_ONE)
+
+
+_ONE: Final = Sql("SELECT 1")

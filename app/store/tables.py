@@ -1,0 +1,179 @@
+"""The tables, once for both databases.
+
+`threads`, `runs`, `interrupts`, `transcript_entries` and `artifacts` are folded from `events` and can be rebuilt from
+it. Outside the fold, by name: `leases`, `idempotency_keys`, `blobs`, `blob_refs`, `tombstones`. A record's
+value is JSON in `state`; columns beside it exist only where a query needs them.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData()
+_Key = BigInteger().with_variant(Integer, "sqlite")
+
+threads = Table(
+    "threads",
+    metadata,
+    Column("key", _Key, primary_key=True, autoincrement=True),
+    Column("tenant", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("last_seq", BigInteger, nullable=False),
+    Column("head_hash", LargeBinary, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("deleted_at", BigInteger),
+    Column("state", LargeBinary, nullable=False),
+    UniqueConstraint("tenant", "id", name="threads_by_id"),
+)
+Index("threads_deleted", threads.c.deleted_at, sqlite_where=threads.c.deleted_at.is_not(None),
+      postgresql_where=threads.c.deleted_at.is_not(None))  # fmt: skip
+
+# The tenant of an event is its thread's, which the key stands for.
+events = Table(
+    "events",
+    metadata,
+    Column("thread_key", _Key, ForeignKey("threads.key"), nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("run_id", Text),
+    Column("run_seq", BigInteger),
+    Column("type", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("parent_id", Text),
+    Column("payload", LargeBinary, nullable=False),
+    Column("prev_hash", LargeBinary, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("thread_key", "seq", name="events_by_seq"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("thread_key", _Key, ForeignKey("threads.key"), nullable=False),
+    Column("thread_id", Text, nullable=False),
+    Column("agent", Text),
+    Column("status", Text, nullable=False),
+    Column("parent_run_id", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("first_seq", BigInteger, nullable=False),
+    Column("last_seq", BigInteger, nullable=False),
+    Column("run_seq", BigInteger, nullable=False),
+    Column("state", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("tenant", "id", name="runs_by_id"),
+)
+Index("runs_by_time", runs.c.tenant, runs.c.created_at, runs.c.id)
+Index("runs_of_thread", runs.c.thread_key, runs.c.first_seq)
+Index("runs_active", runs.c.status, runs.c.created_at,
+      sqlite_where=runs.c.status.in_(("queued", "running", "waiting")),
+      postgresql_where=runs.c.status.in_(("queued", "running", "waiting")))  # fmt: skip
+
+interrupts = Table(
+    "interrupts",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("thread_key", _Key, ForeignKey("threads.key"), nullable=False),
+    Column("run_id", Text),
+    Column("status", Text, nullable=False),
+    Column("expires_at", Text, nullable=False),
+    Column("state", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("tenant", "id", name="interrupts_by_id"),
+)
+Index("interrupts_of_thread", interrupts.c.thread_key)
+Index("interrupts_open", interrupts.c.expires_at, sqlite_where=interrupts.c.status == "open",
+      postgresql_where=interrupts.c.status == "open")  # fmt: skip
+
+# The tenant of an entry is its thread's.
+transcript_entries = Table(
+    "transcript_entries",
+    metadata,
+    Column("thread_key", _Key, ForeignKey("threads.key"), nullable=False),
+    Column("message_id", Text, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("state", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("thread_key", "message_id", name="transcript_by_message"),
+)
+
+artifacts = Table(
+    "artifacts",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("thread_key", _Key, ForeignKey("threads.key"), nullable=False),
+    Column("run_id", Text),
+    Column("seq", BigInteger, nullable=False),
+    Column("state", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("tenant", "id", name="artifacts_by_id"),
+)
+Index("artifacts_of_thread", artifacts.c.thread_key)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "run_id", name="leases_by_run"),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("route", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("body_hash", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "route", "key", name="idempotency_by_key"),
+)
+Index("idempotency_expiry", idempotency_keys.c.expires_at)
+
+blobs = Table(
+    "blobs",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("mime", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("tenant", "sha256", name="blobs_by_hash"),
+)
+
+# Which threads need a blob: it is purged with the last of them.
+blob_refs = Table(
+    "blob_refs",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("thread_key", _Key, ForeignKey("threads.key"), nullable=False),
+    PrimaryKeyConstraint("tenant", "sha256", "thread_key", name="blob_refs_by_hash"),
+)
+Index("blob_refs_of_thread", blob_refs.c.thread_key)
+
+tombstones = Table(
+    "tombstones",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("thread_id", Text, nullable=False),
+    Column("last_seq", BigInteger, nullable=False),
+    Column("head_hash", LargeBinary, nullable=False),
+    Column("purged_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "thread_id", name="tombstones_by_id"),
+)

@@ -1,0 +1,62 @@
+"""The interrupt, folded from its events: open until it is answered or expires, once."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from app.core.clock import iso
+from app.events.catalog import interrupt as facts
+from app.events.envelope import Event
+
+
+@dataclass(slots=True)
+class Interrupt:
+    id: str
+    thread_id: str
+    run_id: str | None = None
+    kind: str = ""
+    status: str = "open"
+    title: str = ""
+    expires_at: str = ""
+    tool: str | None = None
+    call_id: str | None = None
+    arguments: Any = None
+    argument_hash: str | None = None
+    questions: list[dict[str, Any]] | None = None
+    answer: dict[str, Any] | None = None
+    answered_by: str | None = None
+    created_at: int = 0
+
+    def apply(self, event: Event) -> None:
+        told = event.payload
+        match event.type:
+            case facts.InterruptRaised.type:
+                self.run_id, self.created_at = event.run_id, event.at
+                self.kind, self.title, self.expires_at = told["kind"], told["title"], told["expiresAt"]
+                self.tool, self.call_id = told.get("tool"), told.get("callId")
+                self.arguments, self.argument_hash = told.get("arguments"), told.get("argumentHash")
+                self.questions = told.get("questions")
+            case facts.InterruptResolved.type:
+                self.status, self.answer = "resolved", told["answer"]
+                self.answered_by = told["answeredBy"]
+            case facts.InterruptExpired.type:
+                self.status = "expired"
+
+
+def interrupt_json(interrupt: Interrupt) -> dict[str, Any]:
+    return {
+        "id": interrupt.id,
+        "threadId": interrupt.thread_id,
+        "runId": interrupt.run_id,
+        "kind": interrupt.kind,
+        "status": interrupt.status,
+        "title": interrupt.title,
+        "tool": interrupt.tool,
+        "callId": interrupt.call_id,
+        "arguments": interrupt.arguments,
+        "argumentHash": interrupt.argument_hash,
+        "questions": interrupt.questions,
+        "expiresAt": interrupt.expires_at,
+        "answer": interrupt.answer,
+        "answeredBy": interrupt.answered_by,
+        "createdAt": iso(interrupt.created_at),
+    }

@@ -1,0 +1,143 @@
+"""The run, folded from its events: status, input, output, usage, what it waits for."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from app.core.clock import iso
+from app.events.catalog import execution, interrupt, model, request
+from app.events.envelope import Event
+
+ACTIVE: Final = frozenset({"queued", "running", "waiting"})
+
+
+@dataclass(slots=True)
+class Run:
+    id: str
+    thread_id: str
+    agent: str | None = None
+    tool: str | None = None
+    workflow: str | None = None
+    status: str = "queued"
+    input: Any = None
+    output: Any = None
+    error: dict[str, Any] | None = None
+    parent_run_id: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    usage: dict[str, Any] = field(default_factory=lambda: {"inputTokens": 0, "outputTokens": 0, "costUsd": 0.0})
+    waiting_on: list[str] = field(default_factory=list)
+    cancel_requested_at: int | None = None
+    workspace_digest: str | None = None
+    created_at: int = 0
+    started_at: int | None = None
+    finished_at: int | None = None
+    # Counters: every event of the run moves them, so the store keeps them in columns of their own.
+    first_seq: int = 0
+    last_seq: int = 0
+    run_seq: int = 0
+
+    @property
+    def terminal(self) -> bool:
+        return self.status not in ACTIVE
+
+    def apply(self, event: Event) -> None:
+        """Everything but the counters. Events of other families leave the run as it is."""
+        change = _CHANGES.get(event.type)
+        if change is not None:
+            change(self, event)
+
+
+def _queued(run: Run, event: Event) -> None:
+    told = event.payload
+    run.input = told.get("input")
+    run.agent, run.tool, run.workflow = told.get("agent"), told.get("tool"), told.get("workflow")
+    run.parent_run_id = told.get("parentRunId")
+    run.metadata, run.labels = told.get("metadata", {}), told.get("labels", {})
+    run.workspace_digest = told.get("workspaceDigest")
+    run.created_at = event.at
+
+
+def _claimed(run: Run, event: Event) -> None:
+    run.status = "running"
+    run.started_at = run.started_at or event.at
+
+
+def _ended(status: str) -> Any:
+    def end(run: Run, event: Event) -> None:
+        run.status, run.finished_at = status, event.at
+        run.waiting_on = []
+        run.output = event.payload.get("output")
+        run.error = event.payload.get("error")
+
+    return end
+
+
+def _raised(run: Run, event: Event) -> None:
+    if not run.terminal:
+        run.waiting_on.append(event.payload["interruptId"])
+        run.status = "waiting"
+
+
+def _answered(run: Run, event: Event) -> None:
+    answered = event.payload["interruptId"]
+    if answered in run.waiting_on:
+        run.waiting_on.remove(answered)
+        if not run.waiting_on and run.status == "waiting":
+            run.status = "queued"
+
+
+def _commanded(run: Run, event: Event) -> None:
+    if event.payload["command"] == "cancel" and run.cancel_requested_at is None:
+        run.cancel_requested_at = event.at
+
+
+def _used(run: Run, event: Event) -> None:
+    usage = event.payload["usage"]
+    run.usage["inputTokens"] += usage.get("inputTokens", 0)
+    run.usage["outputTokens"] += usage.get("outputTokens", 0)
+    run.usage["costUsd"] = round(run.usage["costUsd"] + usage.get("costUsd", 0.0), 9)
+
+
+_CHANGES: Final = {
+    request.RequestQueued.type: _queued,
+    request.RequestStarted.type: _claimed,
+    request.RequestResumed.type: _claimed,
+    request.RequestCompleted.type: _ended("completed"),
+    request.RequestFailed.type: _ended("failed"),
+    request.RequestCancelled.type: _ended("cancelled"),
+    interrupt.InterruptRaised.type: _raised,
+    interrupt.InterruptResolved.type: _answered,
+    interrupt.InterruptExpired.type: _answered,
+    execution.CommandInjected.type: _commanded,
+    model.ModelCompleted.type: _used,
+}
+
+
+def _iso(at: int | None) -> str | None:
+    return None if at is None else iso(at)
+
+
+def run_json(run: Run) -> dict[str, Any]:
+    """The run as `wire.md` has it."""
+    return {
+        "id": run.id,
+        "threadId": run.thread_id,
+        "agent": run.agent,
+        "tool": run.tool,
+        "workflow": run.workflow,
+        "status": run.status,
+        "input": run.input,
+        "output": run.output,
+        "error": run.error,
+        "parentRunId": run.parent_run_id,
+        "metadata": run.metadata,
+        "labels": run.labels,
+        "usage": run.usage,
+        "waitingOn": run.waiting_on,
+        "cancelRequestedAt": _iso(run.cancel_requested_at),
+        "lastSeq": run.last_seq,
+        "workspaceDigest": run.workspace_digest,
+        "createdAt": iso(run.created_at),
+        "startedAt": _iso(run.started_at),
+        "finishedAt": _iso(run.finished_at),
+    }

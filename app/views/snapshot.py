@@ -1,0 +1,57 @@
+"""The snapshot: where a run or thread stands, recomputed from the log, small enough to send at once."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.events.catalog import model, request, skill, tool, workflow
+from app.events.envelope import Event
+from app.views.records import replay
+from app.views.run import run_json
+from app.views.thread import thread_json
+from app.views.usage import usage
+
+
+def snapshot(thread_id: str, events: Sequence[Event], run_id: str | None = None) -> dict[str, Any]:
+    """With `run_id`, of that run alone; `events` are the thread's from its first one on."""
+    records = replay(thread_id, events)
+    mine = [event for event in events if run_id is None or event.run_id == run_id]
+    roles: dict[str, str] = {}
+    tools: list[dict[str, Any]] = []
+    phases: list[str] = []
+    output: Any = None
+    verdict: str | None = None
+    open_messages: dict[str, str] = {}
+    for event in mine:
+        told = event.payload
+        match event.type:
+            case skill.RoleTransitioned.type:
+                roles[event.actor] = told["to"]
+            case tool.ToolInvoked.type:
+                tools.append({"callId": told["callId"], "tool": told["tool"], "arguments": told["arguments"]})
+            case workflow.WorkflowPhaseAdvanced.type:
+                phases.append(told["toPhase"])
+            case workflow.WorkflowCompleted.type:
+                verdict = told.get("verdict")
+            case workflow.WorkflowAborted.type:
+                verdict = "abort"
+            case request.RequestCompleted.type:
+                output = told["output"]
+            case model.ModelRequested.type:
+                open_messages[told["messageId"]] = told["model"]
+            case model.ModelCompleted.type | model.ModelFailed.type:
+                open_messages.pop(told["messageId"], None)
+    runs = [run for run in records.runs.values() if run_id is None or run.id == run_id]
+    return {
+        "thread": thread_json(records.thread),
+        "runs": [run_json(run) for run in runs],
+        "upToSeq": records.thread.last_seq,
+        "closed": all(run.terminal for run in runs) and bool(runs),
+        "output": output,
+        "roles": roles,
+        "toolsInvoked": tools,
+        "phases": phases,
+        "verdict": verdict,
+        "messagesInFlight": sorted(open_messages),
+        "openInterrupts": [i.id for i in records.interrupts.values() if i.status == "open"],
+        "usage": usage(mine)["total"],
+    }

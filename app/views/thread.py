@@ -1,0 +1,76 @@
+"""The thread, folded from its events: what it is called, whether it is busy, how far it has come."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.core.clock import iso
+from app.events.catalog import thread as facts
+from app.events.envelope import GENESIS, Event
+from app.views.run import Run
+
+
+@dataclass(slots=True)
+class Thread:
+    id: str
+    title: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    owner: str = "user"
+    forked_from: dict[str, Any] | None = None
+    active: dict[str, str] = field(default_factory=dict)
+    """Root runs that have not ended, by id, in order of submission, with their status."""
+    closed: bool = False
+    deleted_at: int | None = None
+    created_at: int = 0
+    # Counters, kept in columns of their own.
+    updated_at: int = 0
+    last_seq: int = 0
+    head_hash: str = GENESIS
+
+    @property
+    def status(self) -> str:
+        if self.closed or self.deleted_at is not None:
+            return "closed"
+        if not self.active:
+            return "idle"
+        return "waiting" if all(status == "waiting" for status in self.active.values()) else "busy"
+
+    def apply(self, event: Event) -> None:
+        match event.type:
+            case facts.ThreadCreated.type | facts.ThreadForked.type:
+                told = event.payload
+                self.title, self.metadata, self.labels = told.get("title"), told["metadata"], told["labels"]
+                self.owner = told.get("owner", "user")
+                if event.type == facts.ThreadForked.type:
+                    self.forked_from = {key: told[key] for key in ("threadId", "seq", "hash")}
+            case facts.ThreadUpdated.type:
+                self.title = event.payload.get("title", self.title)
+                self.metadata = event.payload.get("metadata", self.metadata)
+                self.labels = event.payload.get("labels", self.labels)
+            case facts.ThreadClosed.type:
+                self.closed = True
+            case facts.ThreadDeleted.type:
+                self.deleted_at = event.at
+
+    def note(self, run: Run) -> None:
+        """A root run moved: the thread's own status follows in the same fold."""
+        if run.parent_run_id is not None:
+            return
+        if run.terminal:
+            self.active.pop(run.id, None)
+        else:
+            self.active[run.id] = run.status
+
+
+def thread_json(thread: Thread) -> dict[str, Any]:
+    return {
+        "id": thread.id,
+        "title": thread.title,
+        "status": thread.status,
+        "metadata": thread.metadata,
+        "labels": thread.labels,
+        "forkedFrom": thread.forked_from,
+        "lastSeq": thread.last_seq,
+        "createdAt": iso(thread.created_at),
+        "updatedAt": iso(thread.updated_at),
+    }

@@ -1,0 +1,132 @@
+"""The transcript: what was said in a thread, one entry per message, tool call or client's own row.
+
+Deltas are not part of it: a message enters when it is complete, and a stream shows it meanwhile.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.core import json
+from app.events.catalog import model, request, thread, tool
+from app.events.envelope import Event
+
+_TERMINAL: Final = frozenset({"complete", "canceled", "error"})
+
+
+@dataclass(slots=True)
+class Entry:
+    message_id: str
+    position: int = 0
+    """The `seq` that first mentioned it; the order of a transcript."""
+    turn_id: str = ""
+    role: str = "assistant"
+    kind: str = "message"
+    content: Any = ""
+    status: str = "complete"
+    details: str | None = None
+    started_at: int | None = None
+    completed_at: int | None = None
+
+    def apply(self, event: Event) -> None:
+        self.position = self.position or event.seq
+        _CHANGES[event.type](self, event)
+
+
+def entry_key(event: Event) -> str | None:
+    """The message that an event tells about; None for events that say nothing to a transcript."""
+    told = event.payload
+    match event.type:
+        case request.RequestQueued.type:
+            return f"{event.run_id}:input"
+        case request.RequestCompleted.type:
+            return str(told.get("messageId") or f"{event.run_id}:output")
+        case request.RequestFailed.type:
+            return f"{event.run_id}:error"
+        case model.ModelCompleted.type | thread.TranscriptUpserted.type:
+            return str(told["messageId"])
+        case tool.ToolInvoked.type | tool.ToolResulted.type:
+            return str(told["callId"])
+    return None
+
+
+def _input(entry: Entry, event: Event) -> None:
+    entry.turn_id, entry.role = event.run_id or "", "user"
+    entry.content = _as_text(event.payload.get("input"))
+    entry.started_at = entry.completed_at = event.at
+
+
+def _output(entry: Entry, event: Event) -> None:
+    entry.turn_id, entry.status = event.run_id or "", "complete"
+    entry.content = _as_text(event.payload["output"])
+    entry.started_at, entry.completed_at = entry.started_at or event.at, event.at
+
+
+def _error(entry: Entry, event: Event) -> None:
+    entry.turn_id, entry.role, entry.kind, entry.status = event.run_id or "", "system", "error", "error"
+    entry.content = event.payload["error"]["message"]
+    entry.started_at = entry.completed_at = event.at
+
+
+def _message(entry: Entry, event: Event) -> None:
+    entry.turn_id, entry.status, entry.content = event.run_id or "", "complete", event.payload["text"]
+    entry.started_at, entry.completed_at = entry.started_at or event.at, event.at
+
+
+def _call(entry: Entry, event: Event) -> None:
+    entry.turn_id, entry.kind, entry.status = event.run_id or "", "tool", "streaming"
+    entry.content, entry.started_at = event.payload["tool"], event.at
+
+
+def _result(entry: Entry, event: Event) -> None:
+    entry.status = "complete" if event.payload["ok"] else "error"
+    entry.kind, entry.turn_id, entry.completed_at = "tool", event.run_id or "", event.at
+
+
+def _upsert(entry: Entry, event: Event) -> None:
+    """A client's row. A finished entry never goes back to streaming; times only widen."""
+    told = event.payload
+    entry.turn_id, entry.role, entry.kind = told["turnId"], told["role"], told["type"]
+    if not (told["status"] == "streaming" and entry.status in _TERMINAL and entry.position != event.seq):
+        entry.status, entry.content = told["status"], told["content"]
+        entry.details = told.get("details", entry.details)
+    started, completed = told.get("startedAt"), told.get("completedAt")
+    if started is not None:
+        entry.started_at = started if entry.started_at is None else min(entry.started_at, started)
+    if completed is not None:
+        entry.completed_at = completed if entry.completed_at is None else max(entry.completed_at, completed)
+    if entry.started_at is not None and entry.completed_at is not None:
+        entry.completed_at = max(entry.completed_at, entry.started_at)
+
+
+_CHANGES: Final = {
+    request.RequestQueued.type: _input,
+    request.RequestCompleted.type: _output,
+    request.RequestFailed.type: _error,
+    model.ModelCompleted.type: _message,
+    tool.ToolInvoked.type: _call,
+    tool.ToolResulted.type: _result,
+    thread.TranscriptUpserted.type: _upsert,
+}
+
+
+def _as_text(value: Any) -> Any:
+    """Text as it is; a blob reference stays one; other values are shown as JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, str) or (isinstance(value, dict) and "$blob" in value):
+        return value
+    return json.canonical(value).decode()
+
+
+def entry_json(entry: Entry) -> dict[str, Any]:
+    return {
+        "messageId": entry.message_id,
+        "turnId": entry.turn_id,
+        "role": entry.role,
+        "type": entry.kind,
+        "content": entry.content,
+        "status": entry.status,
+        "details": entry.details,
+        "startedAt": entry.started_at,
+        "completedAt": entry.completed_at,
+    }

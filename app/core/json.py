@@ -6,6 +6,7 @@ Leaves to others: what a document means (schemas) and how large a body may be (t
 """
 
 import json as _stdlib
+import math
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
@@ -41,15 +42,21 @@ def loads(data: bytes | str) -> Any:
 
 def loads_strict(data: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
     """Parse what a stranger sent. The error never repeats the input."""
-    value = loads(data)
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        # orjson gives up beyond 1024 levels; the sender is told the reason, not that it is no JSON.
+        if "depth limit" in error.msg:
+            raise _too_deep(max_depth) from None
+        raise JsonError("JSON_INVALID", "the text is not valid JSON") from None
     _check_depth_and_content(value, max_depth)
     try:
         # The second parse exists only to see every pair: orjson keeps the last duplicate in silence.
         _stdlib.loads(data, object_pairs_hook=_refuse_duplicates, parse_int=_bounded_int)
-    except _DuplicateKey as error:
-        raise JsonError("JSON_DUPLICATE_KEY", "an object names the same key twice") from error
-    except (ValueError, RecursionError) as error:
-        raise JsonError("JSON_INVALID", "the text is not valid JSON") from error
+    except _DuplicateKey:
+        raise JsonError("JSON_DUPLICATE_KEY", "an object names the same key twice") from None
+    except (ValueError, RecursionError):
+        raise JsonError("JSON_INVALID", "the text is not valid JSON") from None
     return value
 
 
@@ -61,16 +68,28 @@ def dumps(value: Any) -> bytes:
 
 
 def canonical(value: Any) -> bytes:
-    """Sorted keys, no white space: the bytes that are hashed and stored."""
+    """Sorted keys, no white space: the bytes that are hashed and stored. NaN and infinities are refused."""
     try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        written = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError as error:
         raise JsonError("JSON_UNENCODABLE", "the value cannot be written as JSON") from error
+    # orjson writes them as null in silence, so only a text with a null can hide one.
+    if b"null" in written and not _finite(value):
+        raise JsonError("JSON_UNENCODABLE", "NaN and infinities cannot be written as JSON")
+    return written
 
 
 def pretty(value: Any) -> bytes:
     """For files that people read: sorted, indented, with a final newline."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return all(map(_finite, value.values()))
+    return all(map(_finite, value)) if isinstance(value, list | tuple) else True
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:
@@ -86,22 +105,27 @@ def _bounded_int(text: str) -> None:
 
 def _check_depth_and_content(value: Any, max_depth: int) -> None:
     level: list[Any] = [value]
-    for _ in range(max_depth + 1):
-        if not level:
-            return
+    depth = 0
+    while level:
         below: list[Any] = []
         for item in level:
             if type(item) is str:
                 if "\x00" in item:
                     raise JsonError("JSON_NUL", "a string contains the NUL character")
-            elif type(item) is dict:
-                _refuse_nul_keys(item)
-                below.extend(item.values())
-            elif type(item) is list:
-                below.extend(item)
+            elif type(item) is dict or type(item) is list:
+                if depth == max_depth:
+                    raise _too_deep(max_depth)
+                if type(item) is dict:
+                    _refuse_nul_keys(item)
+                    below.extend(item.values())
+                else:
+                    below.extend(item)
         level = below
-    if level:
-        raise JsonError("JSON_TOO_DEEP", f"values are nested deeper than {max_depth} levels")
+        depth += 1
+
+
+def _too_deep(max_depth: int) -> JsonError:
+    return JsonError("JSON_TOO_DEEP", f"values are nested deeper than {max_depth} levels")
 
 
 def _refuse_nul_keys(keys: Iterable[str]) -> None:

@@ -104,7 +104,7 @@ def test_contract_allows_exactly_the_published_values(schema_id: str, field: str
         assert REGISTRY.validate(schema_id, GOOD[schema_id] | {field: value}) != []
 
 
-@pytest.mark.requirement("OS-L2", "OS-L7", "HK-2")
+@pytest.mark.requirement("OS-L7")
 def test_completion_pair_takes_our_optional_fields() -> None:
     digest = {"sha256": "0" * 64, "size": 3, "mime": "image/png"}
     call = {"id": "t1", "name": "echo", "args": {}, "raw_args": '{"text": '}

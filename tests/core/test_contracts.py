@@ -160,6 +160,7 @@ def test_contract_file_is_a_valid_schema_in_the_one_spelling(path: Path) -> None
     assert document["$id"] == path.stem
 
 
+@pytest.mark.smoke
 @pytest.mark.requirement("OS-I5", "OS-L7")
 def test_no_frozen_contract_changed_and_all_are_recorded() -> None:
     assert frozen.violations(ROOT) == []

@@ -6,7 +6,6 @@ Leaves to others: what a document means (schemas) and how large a body may be (t
 """
 
 import json as _stdlib
-import math
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
@@ -18,6 +17,7 @@ Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | Non
 JsonObject: TypeAlias = dict[str, Any]
 
 MAX_DEPTH: Final = 32
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
 _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**64 - 1
 
@@ -85,11 +85,19 @@ def pretty(value: Any) -> bytes:
 
 
 def _finite(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if isinstance(value, dict):
-        return all(map(_finite, value.values()))
-    return all(map(_finite, value)) if isinstance(value, list | tuple) else True
+    waiting = [value]
+    for item in waiting:
+        if type(item) in _PLAIN:
+            continue
+        if type(item) is float:
+            # NaN and the infinities are the floats that give no zero here.
+            if item - item != 0:
+                return False
+        elif isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, list | tuple):
+            waiting.extend(item)
+    return True
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:

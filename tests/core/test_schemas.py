@@ -160,5 +160,12 @@ def test_registry_serves_the_files_of_its_folders(tmp_path: Path) -> None:
     assert registry.validate("contracts_v1", 1) == [Issue("", 'value is not of type "null"')]
 
 
+def test_every_shipped_schema_is_valid_and_compiles() -> None:
+    registry = SchemaRegistry()
+    for schema_id in registry.ids():
+        jsonschema.Draft202012Validator.check_schema(registry.document(schema_id))
+        assert registry.validator(schema_id) is registry.validator(schema_id)
+
+
 def test_pointer_escapes_slash_and_tilde() -> None:
     assert json_pointer(["a/b", 0, "~"]) == "/a~1b/0/~0"

@@ -4,7 +4,7 @@
 # Every wait is bounded; whatever was started or written is gone afterwards.
 set -euo pipefail
 
-# Seconds. A cold install loads about 200 MB; the server itself has to be there soon after it.
+# Seconds. A cold install depends on the network; the server itself has to be there soon after it.
 INSTALL_LIMIT=${SMOKE_INSTALL_LIMIT:-900}
 READY_LIMIT=90
 STOP_LIMIT=40

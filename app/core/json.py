@@ -17,6 +17,7 @@ Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | Non
 JsonObject: TypeAlias = dict[str, Any]
 
 MAX_DEPTH: Final = 32
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
 _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**64 - 1
 
@@ -41,15 +42,21 @@ def loads(data: bytes | str) -> Any:
 
 def loads_strict(data: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
     """Parse what a stranger sent. The error never repeats the input."""
-    value = loads(data)
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        # orjson gives up beyond 1024 levels; the sender is told the reason, not that it is no JSON.
+        if "depth limit" in error.msg:
+            raise _too_deep(max_depth) from None
+        raise JsonError("JSON_INVALID", "the text is not valid JSON") from None
     _check_depth_and_content(value, max_depth)
     try:
         # The second parse exists only to see every pair: orjson keeps the last duplicate in silence.
         _stdlib.loads(data, object_pairs_hook=_refuse_duplicates, parse_int=_bounded_int)
-    except _DuplicateKey as error:
-        raise JsonError("JSON_DUPLICATE_KEY", "an object names the same key twice") from error
-    except (ValueError, RecursionError) as error:
-        raise JsonError("JSON_INVALID", "the text is not valid JSON") from error
+    except _DuplicateKey:
+        raise JsonError("JSON_DUPLICATE_KEY", "an object names the same key twice") from None
+    except (ValueError, RecursionError):
+        raise JsonError("JSON_INVALID", "the text is not valid JSON") from None
     return value
 
 
@@ -61,16 +68,36 @@ def dumps(value: Any) -> bytes:
 
 
 def canonical(value: Any) -> bytes:
-    """Sorted keys, no white space: the bytes that are hashed and stored."""
+    """Sorted keys, no white space: the bytes that are hashed and stored. NaN and infinities are refused."""
     try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        written = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError as error:
         raise JsonError("JSON_UNENCODABLE", "the value cannot be written as JSON") from error
+    # orjson writes them as null in silence, so only a text with a null can hide one.
+    if b"null" in written and not _finite(value):
+        raise JsonError("JSON_UNENCODABLE", "NaN and infinities cannot be written as JSON")
+    return written
 
 
 def pretty(value: Any) -> bytes:
     """For files that people read: sorted, indented, with a final newline."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _finite(value: Any) -> bool:
+    waiting = [value]
+    for item in waiting:
+        if type(item) in _PLAIN:
+            continue
+        if type(item) is float:
+            # NaN and the infinities are the floats that give no zero here.
+            if item - item != 0:
+                return False
+        elif isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, list | tuple):
+            waiting.extend(item)
+    return True
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:
@@ -86,22 +113,27 @@ def _bounded_int(text: str) -> None:
 
 def _check_depth_and_content(value: Any, max_depth: int) -> None:
     level: list[Any] = [value]
-    for _ in range(max_depth + 1):
-        if not level:
-            return
+    depth = 0
+    while level:
         below: list[Any] = []
         for item in level:
             if type(item) is str:
                 if "\x00" in item:
                     raise JsonError("JSON_NUL", "a string contains the NUL character")
-            elif type(item) is dict:
-                _refuse_nul_keys(item)
-                below.extend(item.values())
-            elif type(item) is list:
-                below.extend(item)
+            elif type(item) is dict or type(item) is list:
+                if depth == max_depth:
+                    raise _too_deep(max_depth)
+                if type(item) is dict:
+                    _refuse_nul_keys(item)
+                    below.extend(item.values())
+                else:
+                    below.extend(item)
         level = below
-    if level:
-        raise JsonError("JSON_TOO_DEEP", f"values are nested deeper than {max_depth} levels")
+        depth += 1
+
+
+def _too_deep(max_depth: int) -> JsonError:
+    return JsonError("JSON_TOO_DEEP", f"values are nested deeper than {max_depth} levels")
 
 
 def _refuse_nul_keys(keys: Iterable[str]) -> None:

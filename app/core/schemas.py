@@ -4,7 +4,7 @@ Validators are compiled when first used. jsonschema-rs does the checking at run 
 against the jsonschema package. Leaves to others: where a value comes from and what a violation means.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,10 +20,24 @@ from app.core.resources import shipped
 REGISTERED: Final = ("contracts", "events")
 _MAX_ISSUES: Final = 20
 
+# mask= leaves keys alone, so what the library says of them is said again without them.
+_KEYLESS: Final = {
+    "AdditionalProperties": "a property is not allowed here",
+    "UnevaluatedProperties": "a property is not allowed here",
+    "PropertyNames": "the name of a property is not allowed here",
+}
+
 
 class SchemaNotFound(HoldfastError):
     def __init__(self, schema_id: str) -> None:
         super().__init__("SCHEMA_NOT_FOUND", f"there is no schema {schema_id!r}", schema=schema_id)
+
+
+class SchemaInvalid(HoldfastError):
+    """A document that is no JSON Schema, or that refers to one outside itself."""
+
+    def __init__(self) -> None:
+        super().__init__("SCHEMA_INVALID", "the document is not a JSON Schema that stands on its own")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +52,27 @@ class Validator:
     """A compiled schema."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        # mask= keeps the submitted value out of the message: errors are shown and logged.
-        self._compiled = jsonschema_rs.validator_for(dict(schema), mask="value", validate_formats=True)
+        document = dict(schema)
+        try:
+            # mask= keeps the submitted value out of the message: errors are shown and logged.
+            self._compiled = jsonschema_rs.validator_for(
+                document, mask="value", validate_formats=True, retriever=_refuse_reference
+            )
+        except ValueError as error:
+            raise SchemaInvalid from error
+        self._names = frozenset(_declared_names(document))
         self.accepts = self._compiled.is_valid
 
-    def issues(self, value: Any) -> list[Issue]:
+    def issues(self, value: Any, *, show_keys: bool = False) -> list[Issue]:
+        """The violations of a value. Keys that the schema does not name are the sender's text as well:
+        they show as `*`, unless the one who reads the issues is who wrote the value (`show_keys`)."""
         found = []
         for error in self._compiled.iter_errors(value):
-            found.append(Issue(json_pointer(error.instance_path), error.message))
+            path, message = error.instance_path, error.message
+            if not show_keys:
+                path = [step if isinstance(step, int) or step in self._names else "*" for step in path]
+                message = _KEYLESS.get(type(error.kind).__name__, message)
+            found.append(Issue(json_pointer(path), message))
             if len(found) == _MAX_ISSUES:
                 break
         return found
@@ -86,5 +113,22 @@ class SchemaRegistry:
         return [] if validator.accepts(value) else validator.issues(value)
 
 
-def json_pointer(path: list[str | int]) -> str:
+def json_pointer(path: Sequence[str | int]) -> str:
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def _refuse_reference(uri: str) -> Any:
+    # The library would fetch it: over HTTP, or from this machine's files.
+    raise LookupError("a schema refers only to itself")
+
+
+def _declared_names(schema: Any) -> Iterator[str]:
+    """Every property name that a schema spells out, at any depth."""
+    if isinstance(schema, Mapping):
+        for key, value in schema.items():
+            if key in ("properties", "dependentSchemas") and isinstance(value, Mapping):
+                yield from value
+            yield from _declared_names(value)
+    elif isinstance(schema, list | tuple):
+        for item in schema:
+            yield from _declared_names(item)

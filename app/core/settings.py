@@ -27,8 +27,12 @@ class Settings(BaseModel):
     host: str = Field("127.0.0.1", description="address to listen on; loopback unless keys are set up")
     port: int = Field(8700, ge=0, le=65535, description="port to listen on; 0 takes a free one")
     data_dir: Path = Field(Path(".holdfast"), description="folder of the embedded database and the lock file")
+    # Not shown: it holds a password. Checked by a pattern, so that a mistake is reported with the others.
     database_url: str | None = Field(
-        None, description="postgresql://... for shared mode; without it SQLite in the data folder"
+        None,
+        repr=False,
+        pattern="^postgres(ql)?://",
+        description="postgresql://... for shared mode; without it SQLite in the data folder",
     )
     workspace: Path = Field(
         default_factory=lambda: shipped("workspaces") / "demo", description="folder of the workspace to serve"
@@ -43,7 +47,7 @@ class Settings(BaseModel):
 
     @property
     def is_postgres(self) -> bool:
-        return self.database_url is not None and self.database_url.startswith(("postgres://", "postgresql://"))
+        return self.database_url is not None
 
     @property
     def sqlite_path(self) -> Path:
@@ -51,13 +55,15 @@ class Settings(BaseModel):
 
     @classmethod
     def load(cls, environ: Mapping[str, str], **overrides: Any) -> Self:
-        """Overrides (flags) win over variables, variables over the file of HOLDFAST_CONFIG, it over defaults."""
+        """Flags (overrides) win over variables, these over the file of HOLDFAST_CONFIG, it over defaults."""
         values: dict[str, Any] = {}
         config = environ.get(PREFIX + "CONFIG")
         if config is not None:
             values |= _read_file(Path(config))
         known = {f"{PREFIX}{name.upper()}": name for name in cls.model_fields}
-        unknown = [key for key in environ if key.startswith(PREFIX) and key not in known and key not in _ELSEWHERE]
+        unknown = [
+            key for key in environ if key.startswith(PREFIX) and key not in known and key not in _ELSEWHERE
+        ]
         values |= {name: environ[key] for key, name in known.items() if key in environ}
         values |= {name: value for name, value in overrides.items() if value is not None}
         problems = [f"{key} is not a setting" for key in unknown]
@@ -67,8 +73,6 @@ class Settings(BaseModel):
             problems += [f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors()]
         if problems:
             raise SettingsError(problems)
-        if loaded.database_url is not None and not loaded.is_postgres:
-            raise SettingsError([f"{PREFIX}DATABASE_URL: must begin with postgresql://"])
         return loaded
 
 
@@ -78,8 +82,10 @@ _ELSEWHERE: Final = frozenset({"HOLDFAST_CONFIG", "HOLDFAST_URL", "HOLDFAST_KEY"
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise SettingsError([f"HOLDFAST_CONFIG: {path} does not exist"]) from None
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError([f"{PREFIX}CONFIG: {path}: {error.strerror}"]) from None
+    except UnicodeDecodeError:
+        raise SettingsError([f"{PREFIX}CONFIG: {path}: not UTF-8"]) from None
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError([f"HOLDFAST_CONFIG: {path}: {error}"]) from None
+        raise SettingsError([f"{PREFIX}CONFIG: {path}: {error}"]) from None

@@ -1,0 +1,99 @@
+"""Replaces secrets, and on request personal data, by `[REDACTED:kind]` before anything is stored.
+
+It replaces and never refuses. A linear-time prefilter looks at the encoded payload once; only a suspect payload is walked
+string by string, where checksums drop false alarms. Leaves to others: which kinds a workspace wants, and where the
+values of known secrets come from.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+import ahocorasick_rs
+import re2
+
+J = TypeVar("J")
+
+
+def _luhn(text: str) -> bool:
+    digits = [int(char) for char in text if char.isdigit()]
+    if not 13 <= len(digits) <= 19:
+        return False
+    doubled = [d * 2 - 9 if d > 4 else d * 2 for d in digits[-2::-2]]
+    return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
+
+
+def _iban(text: str) -> bool:
+    compact = text.replace(" ", "")
+    number = "".join(str(int(char, 36)) for char in compact[4:] + compact[:4])
+    return int(number) % 97 == 1
+
+
+SECRETS: Final[dict[str, str]] = {
+    "private_key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
+    "api_key": r"\b(?:sk|pk|rk)[-_](?:[a-z]+[-_])*[A-Za-z0-9_-]{20,}",
+    "aws_key": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    "github_token": r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{50,})",
+    "google_key": r"\bAIza[A-Za-z0-9_-]{35}",
+    "slack_token": r"\bxox[abposr]-[A-Za-z0-9-]{10,}",
+    "jwt": r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
+    "bearer": r"(?i)\bbearer [A-Za-z0-9._~+/-]{20,}=*",
+    "holdfast_key": r"\bhf_[A-Za-z0-9_-]{32,}",
+}
+PERSONAL: Final[dict[str, str]] = {
+    "card": r"\b(?:\d[ -]?){12,18}\d\b",
+    "email": r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}\b",
+    "iban": r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b",
+}
+_CHECKSUMS: Final[dict[str, Callable[[str], bool]]] = {"card": _luhn, "iban": _iban}
+
+
+class Redaction:
+    """`kinds` are names of SECRETS and PERSONAL; `known` are values that must never appear, whatever they look like."""
+
+    def __init__(self, kinds: Iterable[str] = tuple(SECRETS), known: Iterable[str] = ()) -> None:
+        patterns = {kind: (SECRETS | PERSONAL)[kind] for kind in kinds}
+        self._patterns = [(kind, re2.compile(pattern)) for kind, pattern in patterns.items()]
+        self._prefilter = re2.Set.SearchSet()
+        for pattern in patterns.values():
+            self._prefilter.Add(pattern)
+        self._prefilter.Compile()
+        # Short values would redact ordinary words; no credential worth the name is under eight characters.
+        values = sorted({value for value in known if len(value) >= 8}, key=len, reverse=True)
+        self._known = ahocorasick_rs.AhoCorasick(values) if values else None
+
+    def suspects(self, encoded: bytes) -> bool:
+        """False means: certainly clean."""
+        if self._prefilter.Match(encoded):
+            return True
+        return self._known is not None and bool(self._known.find_matches_as_indexes(encoded.decode()))
+
+    def clean(self, value: J) -> J:
+        """The value with every finding replaced, keys included; containers are rebuilt, never changed in place."""
+        return self._walk(value)  # type: ignore[no-any-return]  # same shape in, same shape out
+
+    def _walk(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.text(key): self._walk(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._walk(item) for item in value]
+        return value
+
+    def text(self, text: str) -> str:
+        if self._known is not None:
+            for start, end in reversed(_spans(self._known, text)):
+                text = f"{text[:start]}[REDACTED:secret]{text[end:]}"
+        for kind, pattern in self._patterns:
+            test = _CHECKSUMS.get(kind)
+
+            def replaced(match: Any, kind: str = kind, test: Callable[[str], bool] | None = test) -> str:
+                found: str = match.group()
+                return found if test is not None and not test(found) else f"[REDACTED:{kind}]"
+
+            text = pattern.sub(replaced, text)
+        return text
+
+
+def _spans(automaton: Any, text: str) -> list[tuple[int, int]]:
+    return [(start, end) for _, start, end in automaton.find_matches_as_indexes(text)]

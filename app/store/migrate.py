@@ -1,0 +1,120 @@
+"""Brings a database to this version's schema: under a lock, in one transaction, never backwards.
+
+A database at the newest revision is recognised by one query, so that a normal start does not even load Alembic.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any, Final
+
+from app.core.errors import HoldfastError
+from app.core.resources import shipped
+from app.core.settings import Settings
+from app.events.ports import StorageDown
+
+NEWEST: Final = "0001"
+_ADVISORY_LOCK: Final = 0x486F6C64
+"""Replicas that start together migrate one after the other."""
+_CONNECT_SECONDS: Final = 5.0
+
+
+class SchemaNewer(HoldfastError):
+    def __init__(self, revision: str) -> None:
+        super().__init__("SCHEMA_NEWER", f"the database is at revision {revision}, which this version does not know")
+
+
+async def migrate(settings: Settings) -> None:
+    if settings.is_postgres:
+        assert settings.database_url is not None
+        await _migrate_postgres(settings.database_url)
+    else:
+        await asyncio.to_thread(_migrate_sqlite, settings.sqlite_path)
+
+
+def known_revisions() -> set[str]:
+    return {path.name.split("_")[0] for path in (shipped("migrations") / "versions").glob("[0-9]*.py")}
+
+
+def _needs_upgrade(revision: str | None) -> bool:
+    if revision == NEWEST:
+        return False
+    if revision is not None and revision not in known_revisions():
+        raise SchemaNewer(revision)
+    return True
+
+
+def _upgrade(connection: Any) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(shipped("migrations")).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _migrate_sqlite(path: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect(path) as probe:
+        if not _needs_upgrade(_sqlite_revision(probe)):
+            return
+    probe.close()
+    import sqlalchemy as sa
+
+    engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.NullPool)
+
+    # The driver would begin transactions by its own rules and leave DDL outside of them; we begin ours.
+    @sa.event.listens_for(engine, "connect")
+    def _no_driver_transactions(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN EXCLUSIVE")
+
+    with engine.begin() as connection:
+        _upgrade(connection)
+    engine.dispose()
+
+
+def _sqlite_revision(connection: Any) -> str | None:
+    import sqlite3
+
+    try:
+        row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    except sqlite3.OperationalError:
+        return None
+    return row[0] if row else None
+
+
+async def _migrate_postgres(url: str) -> None:
+    import asyncpg
+
+    try:
+        connection = await asyncpg.connect(url, timeout=_CONNECT_SECONDS)
+    except (OSError, asyncpg.PostgresError, TimeoutError) as error:
+        raise StorageDown(f"cannot connect to the database: {type(error).__name__}") from error
+    try:
+        if not _needs_upgrade(await _postgres_revision(connection)):
+            return
+        await connection.execute("SELECT pg_advisory_lock($1)", _ADVISORY_LOCK)
+        # Another replica may have migrated while this one waited for the lock.
+        if not _needs_upgrade(await _postgres_revision(connection)):
+            return
+        import sqlalchemy as sa
+        from sqlalchemy.ext.asyncio import create_async_engine
+
+        engine = create_async_engine(sa.make_url(url).set(drivername="postgresql+asyncpg"), poolclass=sa.NullPool)
+        async with engine.begin() as migrating:
+            await migrating.run_sync(_upgrade)
+        await engine.dispose()
+    finally:
+        await connection.close()
+
+
+async def _postgres_revision(connection: Any) -> str | None:
+    if await connection.fetchval("SELECT to_regclass('alembic_version')") is None:
+        return None
+    revision: str | None = await connection.fetchval("SELECT version_num FROM alembic_version")
+    return revision

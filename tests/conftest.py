@@ -1,0 +1,52 @@
+"""What many tests need: both databases, real ones, each test with a fresh one of its own."""
+
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from app.core.settings import Settings
+from app.store.migrate import migrate
+from tests.postgres import PostgresServer
+
+_names = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """One real Postgres for the test session, from the development dependencies; no system install."""
+    server = PostgresServer(tmp_path_factory.mktemp("postgres"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def settings(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Settings]:
+    """A migrated, empty database; every test that takes this runs on both kinds."""
+    if request.param == "sqlite":
+        made = Settings(data_dir=tmp_path / "data")
+        made.data_dir.mkdir()
+        await migrate(made)
+        yield made
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    name = f"test_{next(_names)}"
+    await create_database(server, name)
+    made = Settings(data_dir=tmp_path / "data", database_url=server.url(name))
+    made.data_dir.mkdir()
+    yield made
+
+
+async def create_database(server: PostgresServer, name: str) -> None:
+    """Copies a template that is migrated once per session: much faster than migrating each time."""
+    admin = await asyncpg.connect(server.url("postgres"))
+    try:
+        if not await admin.fetchval("SELECT 1 FROM pg_database WHERE datname = 'template_holdfast'"):
+            await admin.execute("CREATE DATABASE template_holdfast")
+            await migrate(Settings(database_url=server.url("template_holdfast")))
+        await admin.execute(f"CREATE DATABASE {name} TEMPLATE template_holdfast")
+    finally:
+        await admin.close()

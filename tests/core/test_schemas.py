@@ -131,12 +131,22 @@ def test_schema_that_refers_outside_itself_is_refused_and_nothing_is_fetched(uri
 
 
 @pytest.mark.parametrize(
-    "schema", [{"type": "strin"}, {"pattern": "("}, {"minimum": "low"}, {"properties": []}]
+    ("schema", "path"),
+    [
+        ({"type": "strin"}, ("type",)),
+        ({"properties": {"a": {"pattern": "("}}}, ("properties", "a", "pattern")),
+        ({"minimum": "low"}, ("minimum",)),
+        ({"properties": []}, ("properties",)),
+        ({"const": object()}, ()),
+    ],
 )
-def test_document_that_is_no_schema_is_refused_by_code(schema: dict[str, Any]) -> None:
+def test_document_that_is_no_schema_is_refused_with_its_place(
+    schema: dict[str, Any], path: tuple[str | int, ...]
+) -> None:
     with pytest.raises(SchemaInvalid) as caught:
         Validator(schema)
     assert caught.value.code == "SCHEMA_INVALID"
+    assert caught.value.path == path
 
 
 def test_regular_expression_that_backtracks_without_end_answers_at_once() -> None:

@@ -78,6 +78,8 @@ CODES: Final[dict[str, Code]] = {
     "IDEMPOTENCY_KEY_SEEN": Code(
         "The request was accepted before under this key.", "Nothing to do: the answer is the run it started."
     ),
+    "AGENT_NOT_FOUND": Code("The workspace has no such agent.", "See GET /api/agents for the names."),
+    "BACKEND_FAILED": Code("The agent's backend raised an error.", "See the server's log by the run's id."),
     "RUN_EXISTS": Code("There is a run with that id already.", "Let the server choose the id."),
     "RUN_NOT_CLAIMABLE": Code("The run waits for an answer, or is unknown.", "Answer its interrupt first."),
     "LEASE_HELD": Code("Another executor holds the run.", "Nothing to do: it is being worked on."),

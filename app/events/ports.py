@@ -36,7 +36,7 @@ class StorageBroken(StoreError):
 
 @dataclass(slots=True)
 class Draft:
-    """An event before it has a place in the log. `text` holds the pieces of a delta until they are written."""
+    """An event before it has a place in the log."""
 
     type: str
     payload: dict[str, Any]
@@ -46,6 +46,8 @@ class Draft:
     at: int = 0
     id: str = field(default_factory=new_event_id)
     blobs: "tuple[BlobDraft, ...]" = ()
+    encoded: bytes = b""
+    """The canonical payload, as the recorder checked it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,13 @@ class RunNotTerminal:
 
 
 @dataclass(frozen=True, slots=True)
+class RunUnclaimed:
+    """The run is queued or waiting: no executor works on it."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class InterruptOpen:
     interrupt_id: str
 
@@ -115,10 +124,14 @@ class KeyUnused:
 
 @dataclass(frozen=True, slots=True)
 class ClaimRun:
-    """Takes the run's lease with the next epoch; refused while another owner's lease is alive."""
+    """Takes the run's lease with the next epoch; refused while another owner's lease is alive.
+
+    The command's event must tell the same epoch: the fold of the log is what fences are checked against.
+    """
 
     run_id: str
     owner: str
+    epoch: int
     seconds: float
 
 
@@ -128,6 +141,7 @@ Condition: TypeAlias = (
     | ThreadHasRoom
     | RunIsNew
     | RunNotTerminal
+    | RunUnclaimed
     | InterruptOpen
     | KeyUnused
     | ClaimRun

@@ -4,10 +4,10 @@ A caller works on with what the recorder returns, so that a resumed run sees wha
 Leaves to others: order, hash and durability (the store's log) and who may write what (the runtime).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from app.core import json
 from app.core.clock import Clock
@@ -16,8 +16,14 @@ from app.core.schemas import Issue, SchemaRegistry, Validator
 from app.events.catalog import EVENTS, Payload, adapter, policy, schema_id
 from app.events.ports import Answer, BlobDraft, Command, Condition, Draft, EventLog, Fence, Refused
 
-Redactor = Callable[[dict[str, Any]], dict[str, Any]]
-"""Replaces secrets in a payload and returns it; never refuses."""
+
+class Redactor(Protocol):
+    """Replaces secrets; never refuses. `suspects` looks at the encoded payload so that clean ones cost one scan."""
+
+    def suspects(self, encoded: bytes) -> bool: ...
+
+    def clean(self, value: dict[str, Any]) -> dict[str, Any]: ...
+
 
 MAX_INLINE_BYTES: Final = 16 * 1024
 """A value over this leaves the payload and becomes a `$blob` reference."""
@@ -48,10 +54,10 @@ class Entry:
 
 
 class Recorder:
-    def __init__(self, log: EventLog, clock: Clock, schemas: SchemaRegistry, redact: Redactor) -> None:
+    def __init__(self, log: EventLog, clock: Clock, schemas: SchemaRegistry, redactor: Redactor) -> None:
         self._log = log
         self._clock = clock
-        self._redact = redact
+        self._redactor = redactor
         self._schemas = schemas
         self._validators: dict[str, Validator] = {}
 
@@ -67,7 +73,7 @@ class Recorder:
                 Draft(
                     entry.payload.type,
                     entry.payload.to_json(),
-                    run_id=entry.run_id or scope.run_id,
+                    run_id=None if entry.payload.of_thread else entry.run_id or scope.run_id,
                     actor=entry.actor or scope.actor,
                     parent_id=entry.parent_id,
                 )
@@ -87,28 +93,37 @@ class Recorder:
         now = self._clock.now_ms()
         for draft in drafts:
             draft.at = now
-            draft.payload = self._redact(draft.payload)
-            failure, issues = self._check(draft)
+            failure, issues = self._prepare(draft)
             if failure is not None:
                 await self._record_refusal(scope, draft, failure, issues)
                 return Refused(failure)
         return await self._log.append(Command(scope.tenant, scope.thread_id, drafts, conditions, scope.fence))
 
-    def _check(self, draft: Draft) -> tuple[Failure | None, list[Issue]]:
+    def _prepare(self, draft: Draft) -> tuple[Failure | None, list[Issue]]:
+        """Redact, validate and encode; what cannot be stored comes back as a failure."""
         validator = self._validators.get(draft.type)
         if validator is None:
             if draft.type not in EVENTS:
                 return Failure("UNKNOWN_EVENT_TYPE", f"there is no event type {draft.type[:100]!r}"), []
             validator = self._schemas.validator(schema_id(draft.type))
             self._validators[draft.type] = validator
+        try:
+            encoded = json.canonical(draft.payload)
+        except json.JsonError as error:
+            return error.failure, []
+        if self._redactor.suspects(encoded):
+            draft.payload = self._redactor.clean(draft.payload)
+            encoded = json.canonical(draft.payload)
         if not validator.accepts(draft.payload):
             issues = validator.issues(draft.payload)
             where = ", ".join(sorted({issue.path or "/" for issue in issues}))
             return Failure("PAYLOAD_INVALID", f"a {draft.type} payload is wrong at {where}"), issues
-        if not _is_delta(draft):
+        if len(encoded) > MAX_INLINE_BYTES and not _is_delta(draft):
             draft.payload, draft.blobs = _move_large_values_out(draft.payload)
-        if len(json.canonical(draft.payload)) > MAX_PAYLOAD_BYTES:
+            encoded = json.canonical(draft.payload)
+        if len(encoded) > MAX_PAYLOAD_BYTES:
             return Failure("PAYLOAD_TOO_LARGE", f"a {draft.type} payload is over {MAX_PAYLOAD_BYTES} bytes"), []
+        draft.encoded = encoded
         return None, []
 
     async def _record_refusal(self, scope: Scope, draft: Draft, failure: Failure, issues: list[Issue]) -> None:
@@ -123,6 +138,7 @@ class Recorder:
             issues=[policy.IssueValue(path=issue.path, message=issue.message) for issue in issues],
         )
         notice = Draft(payload.type, payload.to_json(), run_id=run_id, at=draft.at)
+        notice.encoded = json.canonical(notice.payload)
         await self._log.append(Command(scope.tenant, scope.thread_id, [notice], (), scope.fence))
 
 
@@ -131,8 +147,6 @@ def _is_delta(draft: Draft) -> bool:
 
 
 def _move_large_values_out(payload: dict[str, Any]) -> tuple[dict[str, Any], tuple[BlobDraft, ...]]:
-    if len(json.canonical(payload)) <= MAX_INLINE_BYTES:
-        return payload, ()
     blobs: list[BlobDraft] = []
     slim = {key: _slim(value, blobs) for key, value in payload.items()}
     return slim, tuple(blobs)

@@ -7,7 +7,6 @@ the events into the records in memory. `materialize` writes the outcome. A refus
 from dataclasses import dataclass, field
 from typing import Final
 
-from app.core import json
 from app.core.errors import Failure
 from app.events import ports
 from app.events.catalog import request, thread
@@ -16,13 +15,6 @@ from app.events.ports import Answer, Appended, Command, Draft, Refused
 from app.views.records import NOTHING, Records, Touched, touched
 
 _BIRTHS: Final = frozenset({thread.ThreadCreated.type, thread.ThreadForked.type})
-
-
-@dataclass(slots=True)
-class Lease:
-    owner: str
-    epoch: int
-    alive: bool
 
 
 @dataclass(slots=True)
@@ -41,7 +33,8 @@ class Head:
     """The thread's row; None until it is inserted."""
     purged: bool = False
     """A tombstone stands where the thread was."""
-    leases: dict[str, Lease] = field(default_factory=dict)
+    living_leases: dict[str, str] = field(default_factory=dict)
+    """Run id to the owner whose lease is alive, for the runs that this batch wants to claim."""
     foreign_runs: set[str] = field(default_factory=set)
     """Runs that the batch names and that belong to another thread."""
 
@@ -62,13 +55,13 @@ class Head:
         self.touched_runs.clear()
         self.moves.clear()
         self.claims.clear()
+        self.living_leases.clear()
         self.foreign_runs.clear()
         self.records.interrupts.clear()
         self.records.entries.clear()
         self.records.artifacts.clear()
         for run_id in [run.id for run in self.records.runs.values() if run.terminal]:
             del self.records.runs[run_id]
-            self.leases.pop(run_id, None)
 
 
 def decide(command: Command, head: Head, keys: dict[tuple[str, str, str], Key]) -> Answer:
@@ -79,8 +72,7 @@ def decide(command: Command, head: Head, keys: dict[tuple[str, str, str], Key]) 
         if isinstance(condition, ports.KeyUnused):
             keys[command.tenant, condition.route, condition.key] = Key(condition.body_hash, condition.run_id)
         elif isinstance(condition, ports.ClaimRun):
-            before = head.leases.get(condition.run_id)
-            head.leases[condition.run_id] = Lease(condition.owner, before.epoch + 1 if before else 1, True)
+            head.living_leases[condition.run_id] = condition.owner
             head.claims[condition.run_id] = condition
     return Appended(tuple(_place(command, draft, head) for draft in command.drafts))
 
@@ -91,9 +83,9 @@ def _first_refusal(command: Command, head: Head, keys: dict[tuple[str, str, str]
         if isinstance(condition, ports.KeyUnused) and (refused := _key_taken(command, condition, keys)) is not None:
             return refused
     if command.fence is not None:
-        lease = head.leases.get(command.fence.run_id)
-        if lease is None or lease.epoch != command.fence.epoch:
-            return _no("STALE_EPOCH", "a newer executor has taken the run over", lease.owner if lease else None)
+        fenced = head.records.runs.get(command.fence.run_id)
+        if fenced is None or fenced.epoch != command.fence.epoch:
+            return _no("STALE_EPOCH", "a newer executor has taken the run over", command.fence.run_id)
     for condition in command.conditions:
         refused = _unmet(condition, head)
         if refused is not None:
@@ -130,24 +122,30 @@ def _unmet(condition: ports.Condition, head: Head) -> Refused | None:
             return _no(code, f"the thread has {len(it.active)} active runs", blocker)
         case ports.RunIsNew(run_id=run_id) if run_id in records.runs or run_id in head.foreign_runs:
             return _no("RUN_EXISTS", "there is a run with that id already", run_id)
-        case ports.RunNotTerminal(run_id=run_id):
+        case ports.RunNotTerminal(run_id=run_id) | ports.RunUnclaimed(run_id=run_id):
             run = records.runs.get(run_id)
             if run is None:
                 return _no("RUN_NOT_FOUND", "there is no such run", run_id)
             if run.terminal:
                 return _no("RUN_TERMINAL", f"the run is {run.status}", run_id)
+            if isinstance(condition, ports.RunUnclaimed) and run.status == "running":
+                return _no("LEASE_HELD", "an executor works on the run", run_id)
         case ports.InterruptOpen(interrupt_id=interrupt_id):
             found = records.interrupts.get(interrupt_id)
             if found is None or found.status != "open":
                 status = found.status if found else "unknown"
                 return _no("INTERRUPT_NOT_OPEN", f"the interrupt is {status}", found.answered_by if found else None)
         case ports.ClaimRun(run_id=run_id):
-            run, lease = records.runs.get(run_id), head.leases.get(run_id)
+            run, owner = records.runs.get(run_id), head.living_leases.get(run_id)
             if run is None or run.terminal or run.status == "waiting":
                 return _no("RUN_TERMINAL" if run and run.terminal else "RUN_NOT_CLAIMABLE",
                            f"the run is {run.status if run else 'unknown'}", run_id)  # fmt: skip
-            if lease is not None and lease.alive:
-                return _no("LEASE_HELD", "another executor holds the run", lease.owner)
+            if run.parent_run_id is None and next(iter(it.active)) != run_id:
+                return _no("THREAD_BUSY", "an earlier run of the thread is active", next(iter(it.active)))
+            if owner is not None:
+                return _no("LEASE_HELD", "another executor holds the run", owner)
+            if condition.epoch != run.epoch + 1:
+                return _no("STALE_EPOCH", f"the run is at epoch {run.epoch}", run_id)
     return None
 
 
@@ -191,7 +189,7 @@ def _place(command: Command, draft: Draft, head: Head) -> Event:
     if draft.run_id is not None:
         run = records.runs.get(draft.run_id)
         run_seq = run.run_seq + 1 if run is not None else 1
-    payload_bytes = json.canonical(draft.payload)
+    payload_bytes = draft.encoded
     digest = seal(prev_hash, draft.id, command.tenant, it.id, draft.run_id, seq, run_seq, draft.type,
                   draft.actor, draft.at, payload_bytes, draft.parent_id)  # fmt: skip
     event = Event(draft.id, command.tenant, it.id, draft.run_id, seq, run_seq, draft.type, draft.actor,

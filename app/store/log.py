@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from app.core import json
 from app.core.clock import Clock
 from app.events.catalog import adapter
 from app.events.envelope import Event
@@ -148,6 +149,7 @@ class Log:
                 draft = waiting.command.drafts[0]
                 signal = {**draft.payload["event"], "text": "".join(waiting.pieces)}
                 draft.payload = {"event": signal}
+                draft.encoded = json.canonical(draft.payload)
             batch.append(waiting)
             events += len(waiting.command.drafts)
         if self._waiting:

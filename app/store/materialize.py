@@ -13,7 +13,7 @@ from app.events.catalog import adapter
 from app.events.envelope import Event
 from app.events.ports import Command
 from app.store.codec import decode, encode
-from app.store.decide import Head, Key, Lease
+from app.store.decide import Head, Key
 from app.store.engine import Row, Sql, Tx
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
@@ -30,7 +30,9 @@ _TOMBSTONES: Final = Sql("SELECT thread_id FROM tombstones WHERE tenant = $1 AND
 _RUNS: Final = Sql(
     "SELECT id, thread_id, first_seq, last_seq, run_seq, state FROM runs WHERE tenant = $1 AND id {in:$2}"
 )
-_LEASES: Final = Sql("SELECT run_id, owner, epoch, until > {now} FROM leases WHERE tenant = $1 AND run_id {in:$2}")
+_LEASES: Final = Sql(
+    "SELECT run_id, owner FROM leases WHERE tenant = $1 AND run_id {in:$2} AND until > {now}"
+)
 _INTERRUPTS: Final = Sql("SELECT id, state FROM interrupts WHERE tenant = $1 AND id {in:$2}")
 _ENTRIES: Final = Sql("SELECT message_id, state FROM transcript_entries WHERE thread_key = $1 AND message_id {in:$2}")
 _ARTIFACTS: Final = Sql("SELECT id, state FROM artifacts WHERE tenant = $1 AND id {in:$2}")
@@ -146,8 +148,6 @@ async def load_records(tx: Tx, commands: Sequence[Command], heads: dict[tuple[st
         for run_id in _runs_of(command):
             if run_id not in head.records.runs:
                 runs[command.tenant][run_id] = head
-        if command.fence is not None and command.fence.run_id not in head.leases:
-            leases[command.tenant][command.fence.run_id] = head
         for condition in command.conditions:
             if isinstance(condition, ports.InterruptOpen):
                 interrupts[command.tenant][condition.interrupt_id] = head
@@ -174,8 +174,8 @@ async def load_records(tx: Tx, commands: Sequence[Command], heads: dict[tuple[st
             else:
                 head.foreign_runs.add(run_id)
     for tenant, wanted in leases.items():
-        for run_id, owner, epoch, alive in await tx.rows(_LEASES, tenant, sorted(wanted)):
-            wanted[run_id].leases[run_id] = Lease(owner, epoch, bool(alive))
+        for run_id, owner in await tx.rows(_LEASES, tenant, sorted(wanted)):
+            wanted[run_id].living_leases[run_id] = owner
     for tenant, wanted in interrupts.items():
         for key, state in await tx.rows(_INTERRUPTS, tenant, sorted(wanted)):
             wanted[key].records.interrupts[key] = decode(Interrupt, state)
@@ -188,11 +188,13 @@ async def load_records(tx: Tx, commands: Sequence[Command], heads: dict[tuple[st
 
 
 def _runs_of(command: Command) -> Iterable[str]:
+    if command.fence is not None:
+        yield command.fence.run_id
     for draft in command.drafts:
         if draft.run_id is not None:
             yield draft.run_id
     for condition in command.conditions:
-        if isinstance(condition, ports.RunNotTerminal | ports.RunIsNew | ports.ClaimRun):
+        if isinstance(condition, ports.RunNotTerminal | ports.RunUnclaimed | ports.RunIsNew | ports.ClaimRun):
             yield condition.run_id
 
 
@@ -252,14 +254,11 @@ async def _write_runs(tx: Tx, heads: Sequence[Head]) -> None:
                 continue
             changed.append((head.tenant, run_id, head.key, run.thread_id, run.agent, run.status, run.parent_run_id,
                             run.created_at, run.first_seq, run.last_seq, run.run_seq, encode(run)))  # fmt: skip
-            lease = head.leases.get(run_id)
-            if run_id in head.claims and run.status == "running":
-                claim = head.claims[run_id]
-                epoch = head.leases[run_id].epoch
-                claims.append((head.tenant, run_id, claim.owner, epoch, round(claim.seconds * 1000)))
-            elif lease is not None and lease.alive and run.status != "running":
+            claim = head.claims.get(run_id)
+            if claim is not None and run.status == "running":
+                claims.append((head.tenant, run_id, claim.owner, claim.epoch, round(claim.seconds * 1000)))
+            elif run.epoch and run.status != "running":
                 # A run that ended or waits holds no worker: its lease goes with the event that says so.
-                lease.alive = False
                 released.append((head.tenant, run_id))
     for sql, rows in ((_MOVE_RUN, moved), (_CHANGE_RUN, changed), (_CLAIM, claims), (_RELEASE, released)):
         if rows:

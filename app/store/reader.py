@@ -35,7 +35,10 @@ _RUNS: Final = Sql(
 _ACTIVE: Final = Sql(
     "SELECT r.tenant, r.id, r.thread_id, r.status FROM runs r LEFT JOIN leases l "
     "ON l.tenant = r.tenant AND l.run_id = r.id "
-    "WHERE r.status IN ('queued', 'running') AND (l.until IS NULL OR l.until <= {now}) ORDER BY r.created_at LIMIT $1"
+    "WHERE r.status IN ('queued', 'running') AND (l.until IS NULL OR l.until <= {now}) "
+    "AND (r.parent_run_id IS NOT NULL OR NOT EXISTS (SELECT 1 FROM runs p WHERE p.thread_key = r.thread_key "
+    "AND p.first_seq < r.first_seq AND p.parent_run_id IS NULL AND p.status IN ('queued', 'running', 'waiting'))) "
+    "ORDER BY r.created_at LIMIT $1"
 )
 _THREAD: Final = Sql("SELECT last_seq, head_hash, updated_at, state FROM threads WHERE tenant = $1 AND id = $2")
 _TOMBSTONE: Final = Sql("SELECT last_seq, head_hash FROM tombstones WHERE tenant = $1 AND thread_id = $2")

@@ -31,6 +31,8 @@ class Run:
     created_at: int = 0
     started_at: int | None = None
     finished_at: int | None = None
+    epoch: int = 0
+    """How often the run was claimed; the epoch of its newest lease."""
     # Counters: every event of the run moves them, so the store keeps them in columns of their own.
     first_seq: int = 0
     last_seq: int = 0
@@ -60,6 +62,7 @@ def _queued(run: Run, event: Event) -> None:
 def _claimed(run: Run, event: Event) -> None:
     run.status = "running"
     run.started_at = run.started_at or event.at
+    run.epoch = event.payload["epoch"]
 
 
 def _ended(status: str) -> Any:

@@ -29,6 +29,8 @@ class Payload(Value):
     type: ClassVar[str]
     draft: ClassVar[bool]
     """True until production code emits the type; a draft's schema may still change."""
+    of_thread: ClassVar[bool]
+    """Belongs to the thread as a whole, never to one of its runs."""
     everywhere: ClassVar[bool]
     """Goes out with `threadId: null` to every socket of its tenant."""
 
@@ -40,10 +42,12 @@ class Payload(Value):
 P = TypeVar("P", bound=Payload)
 
 
-def event(name: str, *, draft: bool = False, everywhere: bool = False) -> Callable[[type[P]], type[P]]:
+def event(
+    name: str, *, draft: bool = False, of_thread: bool = False, everywhere: bool = False
+) -> Callable[[type[P]], type[P]]:
     def register(cls: type[P]) -> type[P]:
         assert name not in EVENTS, f"{name} is registered twice"
-        cls.type, cls.draft, cls.everywhere = name, draft, everywhere
+        cls.type, cls.draft, cls.of_thread, cls.everywhere = name, draft, of_thread, everywhere
         EVENTS[name] = cls
         return cls
 

@@ -5,7 +5,7 @@ from typing import Any
 from app.events.catalog.base import Payload, event
 
 
-@event("runtime.workspace.loaded", everywhere=True, draft=True)
+@event("runtime.workspace.loaded", of_thread=True, everywhere=True, draft=True)
 class WorkspaceLoaded(Payload):
     digest: str
     agents: int
@@ -13,33 +13,33 @@ class WorkspaceLoaded(Payload):
     warnings: list[dict[str, Any]] | None = None
 
 
-@event("runtime.workspace.rejected", everywhere=True, draft=True)
+@event("runtime.workspace.rejected", of_thread=True, everywhere=True, draft=True)
 class WorkspaceRejected(Payload):
     diagnostics: list[dict[str, Any]]
     kept_digest: str | None = None
 
 
-@event("runtime.key.created", draft=True)
+@event("runtime.key.created", of_thread=True, draft=True)
 class KeyCreated(Payload):
     key_id: str
     name: str
     scopes: list[str]
 
 
-@event("runtime.key.revoked", draft=True)
+@event("runtime.key.revoked", of_thread=True, draft=True)
 class KeyRevoked(Payload):
     key_id: str
     reason: str | None = None
 
 
-@event("runtime.access.changed", draft=True)
+@event("runtime.access.changed", of_thread=True, draft=True)
 class AccessChanged(Payload):
     principal: str
     change: str
     detail: dict[str, Any] | None = None
 
 
-@event("runtime.access.denied", draft=True)
+@event("runtime.access.denied", of_thread=True, draft=True)
 class AccessDenied(Payload):
     """Counted per principal and minute, so that nobody can fill the log."""
 

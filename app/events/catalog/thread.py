@@ -7,7 +7,7 @@ from pydantic import Field
 from app.events.catalog.base import Payload, event
 
 
-@event("runtime.thread.created")
+@event("runtime.thread.created", of_thread=True)
 class ThreadCreated(Payload):
     title: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
@@ -16,7 +16,7 @@ class ThreadCreated(Payload):
     history: list[dict[str, Any]] | None = None
 
 
-@event("runtime.thread.updated", draft=True)
+@event("runtime.thread.updated", of_thread=True, draft=True)
 class ThreadUpdated(Payload):
     """Only the fields that are present change."""
 
@@ -25,7 +25,7 @@ class ThreadUpdated(Payload):
     labels: dict[str, str] | None = None
 
 
-@event("runtime.thread.forked", draft=True)
+@event("runtime.thread.forked", of_thread=True, draft=True)
 class ThreadForked(Payload):
     """The first event of a new, self-contained chain that took over another thread's history."""
 
@@ -38,19 +38,19 @@ class ThreadForked(Payload):
     labels: dict[str, str] = Field(default_factory=dict)
 
 
-@event("runtime.thread.closed")
+@event("runtime.thread.closed", of_thread=True)
 class ThreadClosed(Payload):
     reason: str | None = None
 
 
-@event("runtime.thread.deleted")
+@event("runtime.thread.deleted", of_thread=True)
 class ThreadDeleted(Payload):
     """Reads answer 410 from here on; the events are purged when retention says so."""
 
     reason: str | None = None
 
 
-@event("runtime.transcript.upserted")
+@event("runtime.transcript.upserted", of_thread=True)
 class TranscriptUpserted(Payload):
     message_id: str = Field(min_length=1)
     turn_id: str

@@ -113,7 +113,13 @@ async def open_holdfast(
     agents = {name: name for name in kinds}
     async with open_store(settings, clock=clock) as store:
         executor = Executor(
-            store.recorder, store.reader, store.reader, store.leases, kinds, agents, settings.max_concurrent_runs
+            store.recorder,
+            store.reader,
+            store.reader,
+            store.leases,
+            kinds,
+            agents,
+            settings.max_concurrent_runs,
         )
         service = Service(store.recorder, store.reader, clock, agents, executor.wake, executor.stop)
         executor.start()

@@ -74,9 +74,7 @@ class PostgresServer:
             )
             if probe.returncode == 0:
                 return
-            assert self._process is not None and self._process.poll() is None, (
-                self._folder / "server.log"
-            ).read_text()
+            assert self._process is not None and self._process.poll() is None, (self._folder / "server.log").read_text()
             time.sleep(0.05)
         raise TimeoutError("Postgres did not start")
 

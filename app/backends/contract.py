@@ -1,7 +1,7 @@
 """The backend contract: an agent runtime takes a context and returns text or an output.
 
-A backend has no other way out than its context. `resume` says what becomes of a run whose executor died: `replay` re-enters
-and gets recorded results back, `restart` begins anew, `fail` ends it with a stated reason.
+A backend has no other way out than its context. `resume` says what becomes of a run whose executor died:
+`replay` re-enters and gets recorded results back, `restart` begins anew, `fail` ends it with a stated reason.
 """
 
 from collections.abc import Mapping, Sequence

@@ -26,31 +26,19 @@ CODES: Final[dict[str, Code]] = {
     "JSON_UNENCODABLE": Code(
         "A value cannot be written as JSON.", "Use only strings, 64-bit numbers, booleans, lists and objects."
     ),
-    "INVALID_REQUEST": Code(
-        "A field of the request is missing or wrong.", "Read `issues`: it names each field."
-    ),
-    "BODY_TOO_LARGE": Code(
-        "The body is larger than the limit.", "Send less, or upload a file and refer to it."
-    ),
-    "NOT_FOUND": Code(
-        "There is nothing with that id for this caller.", "Check the id and the key that was used."
-    ),
-    "METHOD_NOT_ALLOWED": Code(
-        "The path exists, the method does not.", "See /docs for the methods of a path."
-    ),
+    "INVALID_REQUEST": Code("A field of the request is missing or wrong.", "Read `issues`: it names each field."),
+    "BODY_TOO_LARGE": Code("The body is larger than the limit.", "Send less, or upload a file and refer to it."),
+    "NOT_FOUND": Code("There is nothing with that id for this caller.", "Check the id and the key that was used."),
+    "METHOD_NOT_ALLOWED": Code("The path exists, the method does not.", "See /docs for the methods of a path."),
     "THREAD_DELETED": Code("The thread was deleted.", "Start a new thread; deletion cannot be undone."),
-    "THREAD_CLOSED": Code(
-        "The thread was closed and takes no new runs.", "Start a new thread or fork this one."
-    ),
+    "THREAD_CLOSED": Code("The thread was closed and takes no new runs.", "Start a new thread or fork this one."),
     "THREAD_EXISTS": Code("There is a thread with that id already.", "Use it, or choose another id."),
     # -- log and store ---------------------------------------------------------------------------
     "UNKNOWN_EVENT_TYPE": Code(
         "No event of that type is in the catalog.",
         "Use a type of schemas/events/, or add one to the catalog.",
     ),
-    "PAYLOAD_INVALID": Code(
-        "An event's payload breaks its schema.", "Compare it with schemas/events/<type>_v1.json."
-    ),
+    "PAYLOAD_INVALID": Code("An event's payload breaks its schema.", "Compare it with schemas/events/<type>_v1.json."),
     "PAYLOAD_TOO_LARGE": Code(
         "An event's payload is over 1 MiB.", "Store the content as a blob or an artifact and refer to it."
     ),
@@ -60,18 +48,12 @@ CODES: Final[dict[str, Code]] = {
     ),
     "RUN_TERMINAL": Code("The run has ended.", "Nothing more can happen to it; start another run."),
     "RUN_NOT_FOUND": Code("There is no such run.", "Check the id."),
-    "THREAD_NOT_FOUND": Code(
-        "There is no such thread.", "Check the id, or send createThread: true to create it."
-    ),
+    "THREAD_NOT_FOUND": Code("There is no such thread.", "Check the id, or send createThread: true to create it."),
     "THREAD_BUSY": Code(
         "Another run of the thread is active.", "Wait for it, cancel it, or use the busy policy `enqueue`."
     ),
-    "QUEUE_FULL": Code(
-        "The thread's queue is full.", "Wait until runs of this thread have ended, then try again."
-    ),
-    "INTERRUPT_NOT_OPEN": Code(
-        "The interrupt was already answered or has expired.", "Read who answered it and how."
-    ),
+    "QUEUE_FULL": Code("The thread's queue is full.", "Wait until runs of this thread have ended, then try again."),
+    "INTERRUPT_NOT_OPEN": Code("The interrupt was already answered or has expired.", "Read who answered it and how."),
     "IDEMPOTENCY_KEY_REUSED": Code(
         "The Idempotency-Key was used with another body.", "Use a fresh key for a different request."
     ),
@@ -87,9 +69,7 @@ CODES: Final[dict[str, Code]] = {
         "The disk or the database is full.",
         "Free some space; the server goes on by itself, no restart is needed.",
     ),
-    "STORAGE_DOWN": Code(
-        "The database does not answer.", "Check that it runs; the server reconnects by itself."
-    ),
+    "STORAGE_DOWN": Code("The database does not answer.", "Check that it runs; the server reconnects by itself."),
     "STORAGE_BROKEN": Code(
         "The disk failed to keep written data.",
         "Check the disk. The server stopped so that nothing is lost unseen.",
@@ -107,20 +87,14 @@ CODES: Final[dict[str, Code]] = {
         "Compare with an export or a backup; the first bad seq is named.",
     ),
     "EXPORT_INVALID": Code("The file is not a log export.", "Use the output of `holdfast log export`."),
-    "BLOB_NOT_FOUND": Code(
-        "There is no such blob.", "Check the reference; a deleted thread's blobs are purged."
-    ),
+    "BLOB_NOT_FOUND": Code("There is no such blob.", "Check the reference; a deleted thread's blobs are purged."),
     # -- core ------------------------------------------------------------------------------------
     "SCHEMA_NOT_FOUND": Code("No schema has that id.", "Use an id of the files under schemas/."),
     "SCHEMA_INVALID": Code(
         "The document is not a JSON Schema, or refers to one outside itself.",
         "Check it against draft 2020-12; use $ref only within the document.",
     ),
-    "SETTINGS_INVALID": Code(
-        "A setting is missing or wrong.", "Correct the named HOLDFAST_ variable or file entry."
-    ),
-    "INTERNAL": Code(
-        "Something failed that should not.", "See the server's log by the request id; report it."
-    ),
+    "SETTINGS_INVALID": Code("A setting is missing or wrong.", "Correct the named HOLDFAST_ variable or file entry."),
+    "INTERNAL": Code("Something failed that should not.", "See the server's log by the request id; report it."),
     "NOT_READY": Code("The server is starting or stopping.", "Try again shortly."),
 }

@@ -61,9 +61,7 @@ class Settings(BaseModel):
         if config is not None:
             values |= _read_file(Path(config))
         known = {f"{PREFIX}{name.upper()}": name for name in cls.model_fields}
-        unknown = [
-            key for key in environ if key.startswith(PREFIX) and key not in known and key not in _ELSEWHERE
-        ]
+        unknown = [key for key in environ if key.startswith(PREFIX) and key not in known and key not in _ELSEWHERE]
         values |= {name: environ[key] for key, name in known.items() if key in environ}
         values |= {name: value for name, value in overrides.items() if value is not None}
         problems = [f"{key} is not a setting" for key in unknown]

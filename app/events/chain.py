@@ -1,7 +1,7 @@
 """Verifies a thread's chain: every event follows the one before it and carries the hash it must.
 
-A pure function of events in order. It finds a flipped byte, a missing, added or moved event; that the end of a chain was
-cut off shows only against a head that was kept elsewhere.
+A pure function of events in order. It finds a flipped byte, a missing, added or moved event; that the end of
+a chain was cut off shows only against a head that was kept elsewhere.
 """
 
 from collections.abc import Iterable

@@ -23,9 +23,7 @@ class FellBehind(Exception):
         self.last_seq = last_seq
 
 
-async def follow(
-    hub: Hub, read: ReadPage, tenant: str, thread_id: str, after: int
-) -> AsyncIterator[list[Event]]:
+async def follow(hub: Hub, read: ReadPage, tenant: str, thread_id: str, after: int) -> AsyncIterator[list[Event]]:
     """Batches of events after `after`: stored ones first, then live ones, until closed from outside.
 
     Ends when the hub closes (drain); raises `FellBehind` when the bounded queue overflowed.

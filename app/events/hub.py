@@ -10,7 +10,11 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from app.events.catalog import EVENTS
 from app.events.envelope import Event
+
+EVERYWHERE: Final = frozenset(name for name, payload in EVENTS.items() if payload.everywhere)
+"""Types that every listener of the tenant hears, whatever it listens to."""
 
 MAX_QUEUED_EVENTS: Final = 1000
 MAX_QUEUED_BYTES: Final = 1024 * 1024
@@ -31,8 +35,12 @@ class Subscription:
         self.paused = False
         self.newest: dict[str, int] = {}
         """While paused: the newest `seq` per thread that was not queued."""
-        self.overflowed = False
+        self.overflow = asyncio.Event()
         self.closed = False
+
+    @property
+    def overflowed(self) -> bool:
+        return self.overflow.is_set()
 
     def listen_to(self, threads: Iterable[str] | None) -> None:
         """Set the threads that are heard; None hears every thread of the tenant."""
@@ -46,8 +54,8 @@ class Subscription:
             self._arrived.set()
             return
         size = len(event.payload_bytes)
-        if len(self._queue) >= self._max_events or self._bytes + size > self._max_bytes and self._queue:
-            self.overflowed = True
+        if len(self._queue) >= self._max_events or (self._bytes + size > self._max_bytes and self._queue):
+            self.overflow.set()
             self._queue.clear()
             self._hub.dropped += 1
         else:
@@ -82,12 +90,12 @@ class Hub:
     def __init__(self) -> None:
         self._by_thread: dict[tuple[str, str], set[Subscription]] = {}
         self._unfiltered: dict[str, set[Subscription]] = {}
-        self._count = 0
+        self._by_tenant: dict[str, set[Subscription]] = {}
         self.dropped = 0
         """Subscriptions that were closed because they fell behind."""
 
     def __len__(self) -> int:
-        return self._count
+        return sum(map(len, self._by_tenant.values()))
 
     def subscribe(
         self,
@@ -98,13 +106,17 @@ class Hub:
         max_bytes: int = MAX_QUEUED_BYTES,
     ) -> Subscription:
         subscription = Subscription(self, tenant, max_events, max_bytes)
-        self._count += 1
+        self._by_tenant.setdefault(tenant, set()).add(subscription)
         subscription.listen_to(threads)
         return subscription
 
     def publish(self, events: Sequence[Event]) -> None:
         """Called by the log after the commit, in commit order, on the event loop."""
         for event in events:
+            if event.type in EVERYWHERE:
+                for subscription in self._by_tenant.get(event.tenant, ()):
+                    subscription.offer(event)
+                continue
             for subscription in self._by_thread.get((event.tenant, event.thread_id), ()):
                 subscription.offer(event)
             for subscription in self._unfiltered.get(event.tenant, ()):
@@ -120,15 +132,17 @@ class Hub:
                 self._by_thread.setdefault((subscription.tenant, thread), set()).add(subscription)
 
     def remove(self, subscription: Subscription) -> None:
-        if subscription.threads is None or subscription.threads or subscription.closed:
-            self._take_out(subscription)
-            subscription.threads = frozenset()
-        self._count -= 1
+        self._take_out(subscription)
+        subscription.threads = frozenset()
+        everybody = self._by_tenant.get(subscription.tenant)
+        if everybody is not None:
+            everybody.discard(subscription)
+            if not everybody:
+                del self._by_tenant[subscription.tenant]
 
     def close_all(self) -> None:
         """For drain: every listener wakes and finds itself closed."""
-        everyone = {s for group in (*self._by_thread.values(), *self._unfiltered.values()) for s in group}
-        for subscription in everyone:
+        for subscription in [one for everybody in self._by_tenant.values() for one in everybody]:
             subscription.close()
 
     def _take_out(self, subscription: Subscription) -> None:

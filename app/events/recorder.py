@@ -14,6 +14,7 @@ from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.schemas import Issue, SchemaRegistry, Validator
 from app.events.catalog import EVENTS, Payload, adapter, policy, schema_id
+from app.events.catalog.values import IssueValue
 from app.events.ports import Answer, BlobDraft, Command, Condition, Draft, EventLog, Fence, Refused
 
 
@@ -61,9 +62,7 @@ class Recorder:
         self._schemas = schemas
         self._validators: dict[str, Validator] = {}
 
-    async def record(
-        self, scope: Scope, *entries: Payload | Entry, conditions: Sequence[Condition] = ()
-    ) -> Answer:
+    async def record(self, scope: Scope, *entries: Payload | Entry, conditions: Sequence[Condition] = ()) -> Answer:
         """Append catalog payloads together. The answer comes after they are durable and published."""
         drafts = []
         for entry in entries:
@@ -82,13 +81,17 @@ class Recorder:
 
     async def record_delta(self, scope: Scope, phase: str, message_id: str, part: int, text: str) -> Answer:
         """The hot path of a streaming model: one delta, written with whatever else is waiting."""
-        signal = {"adapter": scope.actor, "phase": phase, "messageId": message_id, "part": part, "text": text}
+        signal = {
+            "adapter": scope.actor.removeprefix("backend:"),
+            "phase": phase,
+            "messageId": message_id,
+            "part": part,
+            "text": text,
+        }
         draft = Draft(adapter.AdapterEvent.type, {"event": signal}, scope.run_id, scope.actor)
         return await self.record_drafts(scope, [draft])
 
-    async def record_drafts(
-        self, scope: Scope, drafts: list[Draft], conditions: Sequence[Condition] = ()
-    ) -> Answer:
+    async def record_drafts(self, scope: Scope, drafts: list[Draft], conditions: Sequence[Condition] = ()) -> Answer:
         """Append events given by type and payload, as a backend or an import has them."""
         now = self._clock.now_ms()
         for draft in drafts:
@@ -135,7 +138,7 @@ class Recorder:
             schema_name=schema_id(draft.type)[:200],
             boundary="event",
             code=failure.code,
-            issues=[policy.IssueValue(path=issue.path, message=issue.message) for issue in issues],
+            issues=[IssueValue(path=issue.path, message=issue.message) for issue in issues],
         )
         notice = Draft(payload.type, payload.to_json(), run_id=run_id, at=draft.at)
         notice.encoded = json.canonical(notice.payload)

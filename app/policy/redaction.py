@@ -1,8 +1,8 @@
 """Replaces secrets, and on request personal data, by `[REDACTED:kind]` before anything is stored.
 
-It replaces and never refuses. A linear-time prefilter looks at the encoded payload once; only a suspect payload is walked
-string by string, where checksums drop false alarms. Leaves to others: which kinds a workspace wants, and where the
-values of known secrets come from.
+It replaces and never refuses. A linear-time prefilter looks at the encoded payload once; only a suspect payload is
+walked string by string, where checksums drop false alarms. Leaves to others: which kinds a workspace wants, and
+where the values of known secrets come from.
 """
 
 from collections.abc import Callable, Iterable

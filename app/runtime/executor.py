@@ -1,7 +1,7 @@
 """Claims runs and conducts them: one task per run, bounded in number, each under a lease.
 
-Every append of a run carries its epoch, so an executor that lost its lease appends nothing. Leaves to others: what an agent
-does (its backend) and what a client sees (the log).
+Every append of a run carries its epoch, so an executor that lost its lease appends nothing. Leaves to others: what
+an agent does (its backend) and what a client sees (the log).
 """
 
 import asyncio
@@ -231,7 +231,10 @@ class Executor:
             artifact.ArtifactCreated(artifact=ArtifactValue.model_validate(value)) for value in output.artifacts
         ]
         metadata = dict(output.metadata) or None
-        return [*made, request.RequestCompleted(output=output.text, message_id=output.message_id, metadata=metadata)]
+        return [
+            *made,
+            request.RequestCompleted(output=output.text, message_id=output.message_id, metadata=metadata),
+        ]
 
 
 def _failed(code: str, message: str) -> request.RequestFailed:

@@ -81,9 +81,10 @@ class Service:
                 return await self._must_read(who.tenant, run_id)
             if answer.failure.code == "IDEMPOTENCY_KEY_SEEN" and answer.winner is not None:
                 return await self._must_read(who.tenant, answer.winner)
+            refused = Rejected(answer.failure, answer.winner)
             if not (new and answer.failure.code == "THREAD_EXISTS"):
                 break
-        return Rejected(answer.failure, answer.winner)
+        return refused
 
     async def _births(self, who: Principal, wanted: Submission) -> tuple[bool, ...]:
         """Whether the thread is to be created; a second answer is tried when somebody else just did."""
@@ -97,9 +98,7 @@ class Service:
         conditions: list[Condition] = []
         if wanted.idempotency_key is not None:
             expires_at = self._clock.now_ms() + KEY_LIFETIME_MS
-            conditions.append(
-                ports.KeyUnused("runs", wanted.idempotency_key, wanted.body_hash, run_id, expires_at)
-            )
+            conditions.append(ports.KeyUnused("runs", wanted.idempotency_key, wanted.body_hash, run_id, expires_at))
         if new:
             conditions.append(ports.ThreadIsNew())
         else:

@@ -93,9 +93,7 @@ def _first_refusal(command: Command, head: Head, keys: dict[tuple[str, str, str]
     return _breaks_the_log(command, head)
 
 
-def _key_taken(
-    command: Command, condition: ports.KeyUnused, keys: dict[tuple[str, str, str], Key]
-) -> Refused | None:
+def _key_taken(command: Command, condition: ports.KeyUnused, keys: dict[tuple[str, str, str], Key]) -> Refused | None:
     known = keys.get((command.tenant, condition.route, condition.key))
     if known is None:
         return None

@@ -9,7 +9,8 @@ from typing import Final
 from app.store.engine import Database, Sql, Tx
 
 _RENEW: Final = Sql(
-    "UPDATE leases SET until = {now} + $4 WHERE tenant = $1 AND run_id = $2 AND epoch = $3 AND until > 0 RETURNING run_id"
+    "UPDATE leases SET until = {now} + $4 WHERE tenant = $1 AND run_id = $2 AND epoch = $3 AND until > 0 "
+    "RETURNING run_id"
 )
 _EXPIRE_ALL: Final = Sql("UPDATE leases SET until = 0 WHERE until <> 0")
 _RELEASE: Final = Sql("UPDATE leases SET until = 0 WHERE tenant = $1 AND run_id = $2 AND epoch = $3")

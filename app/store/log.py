@@ -188,9 +188,7 @@ class Log:
                     future.set_result(answer)
         self.on_commit(len(events), self._clock.monotonic() - started)
 
-    async def _commit(
-        self, commands: Sequence[Command], batch: Sequence[_Waiting]
-    ) -> tuple[list[Answer], list[Head]]:
+    async def _commit(self, commands: Sequence[Command], batch: Sequence[_Waiting]) -> tuple[list[Answer], list[Head]]:
         for _ in range(MAX_TRIES):
             decided: tuple[list[Answer], list[Head]] | None = None
 

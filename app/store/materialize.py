@@ -30,9 +30,7 @@ _TOMBSTONES: Final = Sql("SELECT thread_id FROM tombstones WHERE tenant = $1 AND
 _RUNS: Final = Sql(
     "SELECT id, thread_id, first_seq, last_seq, run_seq, state FROM runs WHERE tenant = $1 AND id {in:$2}"
 )
-_LEASES: Final = Sql(
-    "SELECT run_id, owner FROM leases WHERE tenant = $1 AND run_id {in:$2} AND until > {now}"
-)
+_LEASES: Final = Sql("SELECT run_id, owner FROM leases WHERE tenant = $1 AND run_id {in:$2} AND until > {now}")
 _INTERRUPTS: Final = Sql("SELECT id, state FROM interrupts WHERE tenant = $1 AND id {in:$2}")
 _ENTRIES: Final = Sql("SELECT message_id, state FROM transcript_entries WHERE thread_key = $1 AND message_id {in:$2}")
 _ARTIFACTS: Final = Sql("SELECT id, state FROM artifacts WHERE tenant = $1 AND id {in:$2}")
@@ -106,9 +104,7 @@ class Needs:
         return needs
 
 
-async def load_heads(
-    tx: Tx, needs: Needs, hot: dict[tuple[str, str], Head]
-) -> dict[tuple[str, str], Head]:
+async def load_heads(tx: Tx, needs: Needs, hot: dict[tuple[str, str], Head]) -> dict[tuple[str, str], Head]:
     """Lock the threads of the batch and bring each head up to its row; a head in memory is used if its `seq` fits."""
     heads: dict[tuple[str, str], Head] = {}
     for tenant in sorted(needs.threads):
@@ -300,9 +296,9 @@ async def _write_beside_the_fold(
                 keys.append((command.tenant, condition.route, condition.key, condition.body_hash, condition.run_id,
                              condition.expires_at, now))  # fmt: skip
         for draft in command.drafts:
-            for blob in draft.blobs:
-                blobs.append((command.tenant, blob.sha256, len(blob.data), blob.mime, blob.data))
-                refs.append((command.tenant, blob.sha256, thread_keys[command.tenant, command.thread_id]))
+            key = thread_keys[command.tenant, command.thread_id]
+            blobs += [(command.tenant, blob.sha256, len(blob.data), blob.mime, blob.data) for blob in draft.blobs]
+            refs += [(command.tenant, blob.sha256, key) for blob in draft.blobs]
     for sql, rows in ((_PUT_KEY, keys), (_PUT_BLOB, blobs), (_PUT_BLOB_REF, refs)):
         if rows:
             await tx.many(sql, rows)

@@ -127,7 +127,10 @@ class PostgresDatabase:
 
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         try:
-            async with self._reading() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+            async with (
+                self._reading() as connection,
+                connection.transaction(isolation="repeatable_read", readonly=True),
+            ):
                 return await work(_PostgresTx(connection))
         except (asyncpg.PostgresError, *_LOST) as error:
             raise _translated(error) from error

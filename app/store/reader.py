@@ -42,7 +42,13 @@ _ACTIVE: Final = Sql(
 )
 _THREAD: Final = Sql("SELECT last_seq, head_hash, updated_at, state FROM threads WHERE tenant = $1 AND id = $2")
 _TOMBSTONE: Final = Sql("SELECT last_seq, head_hash FROM tombstones WHERE tenant = $1 AND thread_id = $2")
-_THREADS: Final = Sql("SELECT tenant, id, last_seq FROM threads WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3")
+_THREADS: Final = Sql(
+    "SELECT tenant, id, last_seq FROM threads WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3"
+)
+_THREADS_OF: Final = Sql(
+    "SELECT id, last_seq, head_hash, updated_at, state FROM threads "
+    "WHERE tenant = $1 AND id > $2 AND deleted_at IS NULL AND substr(id, 1, 4) <> 'sys_' ORDER BY id LIMIT $3"
+)
 _INTERRUPTS: Final = Sql(
     "SELECT i.state FROM interrupts i JOIN threads t ON t.key = i.thread_key WHERE i.tenant = $1 "
     "AND (CAST($2 AS TEXT) IS NULL OR t.id = $2) AND (CAST($3 AS TEXT) IS NULL OR i.status = $3) ORDER BY i.id"
@@ -100,9 +106,7 @@ class StoreReader:
         async def work(tx: Tx) -> Thread | Tombstone | None:
             found = await tx.rows(_THREAD, tenant, thread_id)
             if found:
-                last_seq, head_hash, updated_at, state = found[0]
-                return decode(Thread, state, id=thread_id, last_seq=last_seq, head_hash=bytes(head_hash).hex(),
-                              updated_at=updated_at)  # fmt: skip
+                return _thread(thread_id, *found[0])
             for last_seq, head_hash in await tx.rows(_TOMBSTONE, tenant, thread_id):
                 return Tombstone(thread_id, last_seq, bytes(head_hash).hex())
             return None
@@ -113,6 +117,10 @@ class StoreReader:
         """Every thread of every tenant, for operators: (tenant, id, last seq)."""
         rows = await self._database.read(lambda tx: tx.rows(_THREADS, *after, limit))
         return [(row[0], row[1], row[2]) for row in rows]
+
+    async def threads_of(self, tenant: str, after: str, limit: int) -> list[Thread]:
+        rows = await self._database.read(lambda tx: tx.rows(_THREADS_OF, tenant, after, limit))
+        return [_thread(*row) for row in rows]
 
     async def interrupts(
         self, tenant: str, *, thread_id: str | None = None, status: str | None = None
@@ -156,3 +164,7 @@ def _event(tenant: str, thread_id: str, row: Any) -> Event:
 def _run(row: Row) -> Run:
     id, thread_id, first_seq, last_seq, run_seq, state = row[:6]
     return decode(Run, state, id=id, thread_id=thread_id, first_seq=first_seq, last_seq=last_seq, run_seq=run_seq)
+
+
+def _thread(id: str, last_seq: int, head_hash: bytes, updated_at: int, state: bytes) -> Thread:
+    return decode(Thread, state, id=id, last_seq=last_seq, head_hash=head_hash.hex(), updated_at=updated_at)

@@ -132,7 +132,8 @@ class SqliteDatabase:
         self._writes.put(None)
         for _ in range(READERS):
             self._reads.put(None)
-        await asyncio.to_thread(lambda: [worker.join() for worker in self._workers])
+        for worker in self._workers:
+            await asyncio.to_thread(worker.join)
 
     async def _submit(self, jobs: "SimpleQueue[Any]", work: Callable[[Tx], Awaitable[T]]) -> T:
         loop = asyncio.get_running_loop()

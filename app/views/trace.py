@@ -90,7 +90,11 @@ def trace(events: Iterable[Event]) -> list[dict[str, Any]]:
         subject = _subject(event, told)
         if name in _ENDS and (span := open_spans.pop((_family(name), subject), None)) is not None:
             failed = told.get("ok") is False or told.get("error") is not None
-            span |= {"status": "failed" if failed else _ENDS[name], "endSeq": event.seq, "endAt": iso(event.at)}
+            span |= {
+                "status": "failed" if failed else _ENDS[name],
+                "endSeq": event.seq,
+                "endAt": iso(event.at),
+            }
             continue
         item = {
             "category": group,

@@ -56,7 +56,10 @@ def upgrade() -> None:
     op.create_index("runs_by_time", "runs", ["tenant", "created_at", "id"])
     op.create_index("runs_of_thread", "runs", ["thread_key", "first_seq"])
     op.create_index(
-        "runs_active", "runs", ["status", "created_at"], **_partial("status IN ('queued', 'running', 'waiting')")
+        "runs_active",
+        "runs",
+        ["status", "created_at"],
+        **_partial("status IN ('queued', 'running', 'waiting')"),
     )
     op.create_table(
         "interrupts",

@@ -123,21 +123,13 @@ def test_completion_pair_takes_our_optional_fields() -> None:
         "response_schema": {"type": "object"},
     }
     assert REGISTRY.validate("completion_request_v1", request) == []
-    assert (
-        REGISTRY.validate("completion_response_v1", GOOD["completion_response_v1"] | {"tool_calls": [call]})
-        == []
-    )
+    assert REGISTRY.validate("completion_response_v1", GOOD["completion_response_v1"] | {"tool_calls": [call]}) == []
 
 
-@pytest.mark.parametrize(
-    "part", [{"type": "text"}, {"type": "json"}, {"type": "image"}, {"type": "hologram"}, {}]
-)
+@pytest.mark.parametrize("part", [{"type": "text"}, {"type": "json"}, {"type": "image"}, {"type": "hologram"}, {}])
 def test_part_without_its_content_is_refused(part: dict[str, Any]) -> None:
     message = {"role": "user", "content": "", "parts": [part]}
-    assert (
-        REGISTRY.validate("completion_request_v1", GOOD["completion_request_v1"] | {"messages": [message]})
-        != []
-    )
+    assert REGISTRY.validate("completion_request_v1", GOOD["completion_request_v1"] | {"messages": [message]}) != []
 
 
 def test_aggregate_holds_findings_of_the_published_shape() -> None:
@@ -145,14 +137,10 @@ def test_aggregate_holds_findings_of_the_published_shape() -> None:
     inner = REGISTRY.document("review_aggregate_v1")["$defs"]["finding"]
     assert {key: finding[key] for key in inner} == inner
     bad = GOOD["review_aggregate_v1"] | {"suppressed": [FINDING | {"severity": "P9"}]}
-    assert [issue.path for issue in REGISTRY.validate("review_aggregate_v1", bad)] == [
-        "/suppressed/0/severity"
-    ]
+    assert [issue.path for issue in REGISTRY.validate("review_aggregate_v1", bad)] == ["/suppressed/0/severity"]
 
 
-@pytest.mark.parametrize(
-    "path", sorted((shipped("schemas") / "contracts").glob("*.json")), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", sorted((shipped("schemas") / "contracts").glob("*.json")), ids=lambda path: path.stem)
 def test_contract_file_is_a_valid_schema_in_the_one_spelling(path: Path) -> None:
     document = json.loads(path.read_bytes())
     jsonschema.Draft202012Validator.check_schema(document)

@@ -13,18 +13,12 @@ from app.core.schemas import Issue, SchemaInvalid, SchemaNotFound, SchemaRegistr
 
 KEYS = st.sampled_from(["a", "b", "long"])
 INSTANCES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-3, 9)
-    | st.sampled_from([0.5, 2.0])
-    | st.sampled_from(["", "a", "xyz"]),
+    st.none() | st.booleans() | st.integers(-3, 9) | st.sampled_from([0.5, 2.0]) | st.sampled_from(["", "a", "xyz"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=6,
 )
 LEAF_SCHEMAS = st.one_of(
-    st.sampled_from(["string", "integer", "number", "boolean", "null", "object", "array"]).map(
-        lambda t: {"type": t}
-    ),
+    st.sampled_from(["string", "integer", "number", "boolean", "null", "object", "array"]).map(lambda t: {"type": t}),
     st.lists(INSTANCES, min_size=1, max_size=3).map(lambda values: {"enum": values}),
     INSTANCES.map(lambda value: {"const": value}),
     st.builds(lambda low, high: {"minimum": low, "maximum": high}, st.integers(-3, 3), st.integers(3, 9)),
@@ -106,10 +100,7 @@ def test_who_wrote_a_value_is_told_its_keys() -> None:
     validator = Validator({"properties": {"a": {}}, "additionalProperties": False})
     (issue,) = validator.issues({"colour": 1}, show_keys=True)
     assert "colour" in issue.message
-    assert (
-        Validator({"additionalProperties": {"type": "null"}}).issues({"a/b": 1}, show_keys=True)[0].path
-        == "/a~1b"
-    )
+    assert Validator({"additionalProperties": {"type": "null"}}).issues({"a/b": 1}, show_keys=True)[0].path == "/a~1b"
 
 
 def test_issue_names_the_place_and_what_was_expected() -> None:

@@ -66,9 +66,7 @@ def test_password_of_the_database_is_in_no_message() -> None:
         (b"colour = 1", "HOLDFAST_COLOUR"),
     ],
 )
-def test_bad_configuration_file_is_a_settings_error(
-    tmp_path: Path, content: bytes | None, named: str
-) -> None:
+def test_bad_configuration_file_is_a_settings_error(tmp_path: Path, content: bytes | None, named: str) -> None:
     config = tmp_path / "holdfast.toml"
     if content is not None:
         config.write_bytes(content)

@@ -66,9 +66,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wheel_holds_the_program_with_what_it_reads_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for name in SHIPPED:
-        inside = {
-            entry.removeprefix(f"app/shipped/{name}/") for entry in names if f"/shipped/{name}/" in entry
-        }
+        inside = {entry.removeprefix(f"app/shipped/{name}/") for entry in names if f"/shipped/{name}/" in entry}
         outside = {
             path.relative_to(ROOT / name).as_posix()
             for path in (ROOT / name).rglob("*")
@@ -103,9 +101,7 @@ def test_installed_program_is_the_wheels_and_finds_its_files(environment: Path, 
 
 @needs_server
 @pytest.mark.requirement("CARD-2")
-async def test_installed_server_does_a_run_from_an_unrelated_folder(
-    environment: Path, tmp_path: Path
-) -> None:
+async def test_installed_server_does_a_run_from_an_unrelated_folder(environment: Path, tmp_path: Path) -> None:
     server = await asyncio.create_subprocess_exec(
         environment / "bin/holdfast",
         "serve",

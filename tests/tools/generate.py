@@ -78,9 +78,7 @@ def event_schemas(root: Path) -> Files:
     # Imported here: the other generators and their tests need no catalog.
     from app.events.catalog import EVENTS, schema_id, schema_of
 
-    return {
-        f"schemas/events/{schema_id(name)}.json": json.pretty(schema_of(cls)) for name, cls in EVENTS.items()
-    }
+    return {f"schemas/events/{schema_id(name)}.json": json.pretty(schema_of(cls)) for name, cls in EVENTS.items()}
 
 
 def workspace_schemas(root: Path) -> Files:

@@ -58,9 +58,7 @@ def read_sentences(path: Path) -> dict[str, str]:
     assert isinstance(node, yaml.MappingNode)
     sentences: dict[str, str] = {}
     for key, value in node.value:
-        assert key.value not in sentences, (
-            f"{path.name} line {key.start_mark.line + 1}: {key.value} stands twice"
-        )
+        assert key.value not in sentences, f"{path.name} line {key.start_mark.line + 1}: {key.value} stands twice"
         sentences[key.value] = value.value
     return sentences
 

@@ -12,9 +12,7 @@ ROOMS = sorted(path.parent for path in ROOT.glob("app/*/__init__.py"))
 
 
 def test_every_room_has_a_readme_of_at_most_forty_lines() -> None:
-    lengths = {
-        room.name: len((room / "README.md").read_text().splitlines()) for room in ROOMS if _described(room)
-    }
+    lengths = {room.name: len((room / "README.md").read_text().splitlines()) for room in ROOMS if _described(room)}
     assert {room.name for room in ROOMS} - lengths.keys() <= {"workspace"}  # comes with the room itself
     assert {name: length for name, length in lengths.items() if length > 40} == {}
 

@@ -75,9 +75,7 @@ def test_changed_frozen_contract_is_a_violation_that_generating_does_not_heal(tm
     run(tmp_path, [freezing], write=True)
     _contract(tmp_path, "plan_v1", b"[]")
     run(tmp_path, [freezing], write=True)
-    assert frozen.violations(tmp_path) == [
-        "plan_v1: frozen, but its file changed; publish a new version instead"
-    ]
+    assert frozen.violations(tmp_path) == ["plan_v1: frozen, but its file changed; publish a new version instead"]
 
 
 def test_removed_frozen_contract_is_a_violation(tmp_path: Path) -> None:

@@ -48,9 +48,7 @@ def test_list_holds_every_family_without_holes() -> None:
 
 
 def test_each_requirement_is_one_sentence() -> None:
-    for requirement, sentence in requirements.read_sentences(
-        requirements.ROOT / "docs/requirements.yaml"
-    ).items():
+    for requirement, sentence in requirements.read_sentences(requirements.ROOT / "docs/requirements.yaml").items():
         assert sentence.endswith("."), requirement
         assert not re.search(r"[.!?] [A-Z]", sentence), requirement
 
@@ -93,8 +91,6 @@ def test_id_that_stands_twice_in_the_list_is_refused(tmp_path: Path) -> None:
 
 def _project(root: Path, source: str, *ids: str) -> None:
     (root / "docs").mkdir()
-    (root / "docs/requirements.yaml").write_text(
-        "".join(f"{requirement}: A sentence.\n" for requirement in ids)
-    )
+    (root / "docs/requirements.yaml").write_text("".join(f"{requirement}: A sentence.\n" for requirement in ids))
     (root / "tests/room").mkdir(parents=True)
     (root / "tests/room/test_it.py").write_text(source)

@@ -1,0 +1,152 @@
+"""`holdfast log`: export, import, verify, replay and tail a thread's log.
+
+Talks to the server that holds the data folder, or opens the database itself when none does. Verifying and replaying
+happen here, on exported bytes, so that they trust neither.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.access import LogAccess, open_log
+from app.cli.loop import run_loop
+from app.core import json
+from app.events.chain import Broken, Head, verify
+from app.protocols.dialects.native import Export, read_export
+from app.views.records import records_json, replay
+
+app = typer.Typer(no_args_is_help=True, help="The event log: export, import, verify, replay, tail.")
+
+Thread = Annotated[str, typer.Argument(help="A thread's id, or the path of an exported file.")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder of the embedded database.")]
+DatabaseUrl = Annotated[str | None, typer.Option(help="postgresql://... of a shared database.")]
+
+
+def _read_file(path: Path) -> Export | None:
+    return read_export(path.read_bytes().splitlines()) if path.is_file() else None
+
+
+async def _load(access: LogAccess, thread: str) -> Export:
+    file = _read_file(Path(thread))
+    if file is not None:
+        return file
+    return read_export([line async for line in access.export(thread, "native")])
+
+
+@app.command("export")
+def export_command(
+    thread: Annotated[str, typer.Argument(help="The thread's id.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; standard output if absent.")
+    ] = None,
+    format: Annotated[str, typer.Option(help="native, or agent-os for .events.jsonl.")] = "native",
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Write a thread's log as JSON lines, the head of its chain last."""
+
+    async def work() -> None:
+        async with open_log(data_dir, database_url) as access:
+            sink = output.open("wb") if output is not None else sys.stdout.buffer
+            try:
+                async for line in access.export(thread, format):
+                    sink.write(line + b"\n")
+            finally:
+                if output is not None:
+                    sink.close()
+
+    if format not in ("native", "agent-os"):
+        raise typer.BadParameter("must be native or agent-os", param_hint="--format")
+    run_loop(work())
+
+
+@app.command("import")
+def import_command(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A file that `log export` wrote.")],
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Bring an exported thread into this database, hash for hash. The server must be stopped (embedded)."""
+
+    export = read_export(file.read_bytes().splitlines())
+
+    async def work() -> None:
+        async with open_log(data_dir, database_url, own=True) as access:
+            head = await access.put(export)
+            typer.echo(f"imported {head.seq} events, head {head.hash}")
+
+    run_loop(work())
+
+
+@app.command("verify")
+def verify_command(
+    thread: Annotated[
+        str | None, typer.Argument(help="A thread's id or an exported file; every thread if absent.")
+    ] = None,
+    head: Annotated[str | None, typer.Option(help="SEQ:HASH of an earlier export, to notice a cut-off end.")] = None,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Check the hash chain; names the first bad seq and why. Exit code 1 when something is wrong."""
+    expected: Head | None = None
+    if head is not None:
+        seq, _, digest = head.partition(":")
+        if not seq.isdigit() or len(digest) != 64:
+            raise typer.BadParameter("must be SEQ:HASH", param_hint="--head")
+        expected = Head(int(seq), digest)
+    bad = 0
+
+    async def work() -> None:
+        nonlocal bad
+        async with open_log(data_dir, database_url) as access:
+            names = [thread] if thread is not None else [name async for name in access.threads()]
+            for name in names:
+                export = await _load(access, name)
+                found = verify(export.events, expected or export.head)
+                if isinstance(found, Broken):
+                    bad += 1
+                    typer.echo(f"{name}: CHAIN_BROKEN at seq {found.seq}: {found.reason}")
+                else:
+                    typer.echo(f"{name}: {found.seq} events, chain intact, head {found.seq}:{found.hash}")
+
+    run_loop(work())
+    if bad:
+        raise typer.Exit(1)
+
+
+@app.command("replay")
+def replay_command(thread: Thread, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
+    """Fold the log and print what it says: thread, runs, interrupts, transcript, artifacts. Calls nobody."""
+
+    async def work() -> None:
+        async with open_log(data_dir, database_url) as access:
+            events = (await _load(access, thread)).events
+            name = events[0].thread_id if events else thread
+            sys.stdout.buffer.write(json.pretty(records_json(replay(name, events))))
+
+    run_loop(work())
+
+
+@app.command("tail")
+def tail_command(
+    thread: Annotated[str, typer.Argument(help="The thread's id.")],
+    after: Annotated[int, typer.Option(min=0, help="Start after this seq.")] = 0,
+    follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f", help="Wait for more.")] = False,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Print a thread's events, one line each; with -f as they come."""
+
+    async def work() -> None:
+        async with open_log(data_dir, database_url) as access:
+            async for event in access.events(thread, after, follow):
+                typer.echo(f"{event['seq']:>6}  {event['at']}  {event['type']:<36} {_brief(event['payload'])}")
+
+    run_loop(work())
+
+
+def _brief(payload: object) -> str:
+    text = json.dumps(payload).decode()
+    return text if len(text) <= 120 else text[:119] + "…"

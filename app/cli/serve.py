@@ -1,0 +1,75 @@
+"""`holdfast serve`: start the server, say where it listens, stop cleanly on SIGTERM and Ctrl-C."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import typer
+import uvicorn
+
+from app.core.settings import Settings
+from app.protocols.context import Server
+from app.protocols.server import create_app
+from app.wiring import Holdfast, open_holdfast
+
+_GRACE_SECONDS = 5
+
+
+class _Uvicorn(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, when_listening: Callable[[int], None]) -> None:
+        super().__init__(config)
+        self._when_listening = when_listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._when_listening(self.servers[0].sockets[0].getsockname()[1])
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are ours: the framework would raise them again at the end and turn a clean stop into an error."""
+        yield
+
+
+async def serve(settings: Settings) -> None:
+    async with open_holdfast(settings) as holdfast:
+        await _serve_http(settings, holdfast)
+
+
+async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
+    store = holdfast.store
+    server = Server(
+        service=holdfast.service,
+        reader=store.reader,
+        hub=store.hub,
+        ping=store.database.ping,
+        draining=lambda: holdfast.executor.draining,
+    )
+    config = uvicorn.Config(
+        create_app(server), host=settings.host, port=settings.port, loop="none", http="httptools",
+        ws="websockets-sansio", ws_per_message_deflate=False, ws_max_size=1024 * 1024, lifespan="off",
+        access_log=False, log_config=None, timeout_graceful_shutdown=_GRACE_SECONDS, server_header=False,
+    )  # fmt: skip
+    web = _Uvicorn(config, lambda port: _announce(port, settings, holdfast))
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stopping.set)
+    serving = asyncio.create_task(web.serve())
+    await asyncio.wait({serving, asyncio.create_task(stopping.wait())}, return_when=asyncio.FIRST_COMPLETED)
+    # First no new work, then the streams, then the sockets: nobody is cut off before the log is still.
+    await holdfast.executor.drain(_GRACE_SECONDS)
+    store.hub.close_all()
+    web.should_exit = True
+    await serving
+
+
+def _announce(port: int, settings: Settings, holdfast: Holdfast) -> None:
+    url = f"http://{settings.host}:{port}"
+    if not settings.is_postgres:
+        holdfast.store.folder.announce(url)
+    typer.echo(f"listening on {url}")
+    typer.echo(f"  database   {'Postgres' if settings.is_postgres else settings.sqlite_path}")
+    typer.echo(f'  try        curl -s -d \'{{"agent":"echo","input":"hello"}}\' \'{url}/api/runs?wait=5\'')

@@ -1,0 +1,17 @@
+"""What the protocols are given: ports of the rooms below, put together by wiring."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from app.events.hub import Hub
+from app.runtime.service import Service
+from app.views.ports import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    service: Service
+    reader: Reader
+    hub: Hub
+    ping: Callable[[], Awaitable[None]]
+    draining: Callable[[], bool]

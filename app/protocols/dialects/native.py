@@ -1,0 +1,106 @@
+"""Our own export: the canonical envelopes, the blobs they refer to, and last the head of the chain.
+
+`read_export` is its inverse. Anybody can verify such a file with a SHA-256 and no other code of ours:
+`docs/log-format.md` says how.
+"""
+
+import base64
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, Final
+
+from app.core import json
+from app.core.errors import HoldfastError
+from app.events.chain import Head
+from app.events.envelope import Event
+from app.views.ports import Reader
+
+PAGE: Final = 1000
+
+
+class ExportInvalid(HoldfastError):
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__("EXPORT_INVALID", f"line {line}: {reason}")
+
+
+async def export(reader: Reader, tenant: str, thread_id: str, up_to: int) -> AsyncIterator[bytes]:
+    """The lines, without their newlines. `up_to` fixes the end, so that a thread in motion gives a whole file."""
+    after, head = 0, ""
+    blobs: dict[str, None] = {}
+    while after < up_to:
+        page = await reader.events(tenant, thread_id, after, min(PAGE, up_to - after))
+        if not page:
+            break
+        for event in page:
+            blobs.update(dict.fromkeys(references(event)))
+            yield event.export_line()
+        after, head = page[-1].seq, page[-1].hash
+    for digest in blobs:
+        found = await reader.blob(tenant, thread_id, digest)
+        if found is not None:
+            mime, data = found
+            yield json.canonical({"blob": {"sha256": digest, "mime": mime, "data": base64.b64encode(data).decode()}})
+    yield json.canonical({"head": {"threadId": thread_id, "seq": after, "hash": head}})
+
+
+def references(event: Event) -> Iterator[str]:
+    """The blobs that an event's payload refers to. Looked for in the bytes first: most have none."""
+    if b'"$blob"' in event.payload_bytes:
+        yield from _references(event.payload)
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        blob = value.get("$blob")
+        if isinstance(blob, dict) and "sha256" in blob:
+            yield blob["sha256"]
+        else:
+            for item in value.values():
+                yield from _references(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _references(item)
+
+
+@dataclass(slots=True)
+class Export:
+    events: list[Event] = field(default_factory=list)
+    blobs: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    head: Head | None = None
+
+
+def read_export(lines: Iterable[bytes]) -> Export:
+    """A file as it stands; whether its chain holds is for `events.chain` to say."""
+    found = Export()
+    for number, line in enumerate(lines, 1):
+        line = line.strip()
+        if not line:
+            continue
+        try:
+            told = json.loads(line)
+            if not isinstance(told, dict):
+                raise ExportInvalid(number, "not an object")
+            if "head" in told:
+                found.head = Head(told["head"]["seq"], told["head"]["hash"])
+            elif "blob" in told:
+                data = base64.b64decode(told["blob"]["data"])
+                if sha256(data).hexdigest() != told["blob"]["sha256"]:
+                    raise ExportInvalid(number, "a blob does not have its hash")
+                found.blobs[told["blob"]["sha256"]] = (told["blob"]["mime"], data)
+            else:
+                event = _event(told)
+                if event.export_line() != line:
+                    raise ExportInvalid(number, "not written canonically, so its bytes were changed")
+                found.events.append(event)
+        except (json.JsonError, KeyError, TypeError, ValueError) as error:
+            raise ExportInvalid(number, "not a line of an export") from error
+    return found
+
+
+def _event(told: dict[str, Any]) -> Event:
+    at = round(datetime.fromisoformat(told["at"]).timestamp() * 1000)
+    return Event(told["id"], told["tenant"], told["threadId"], told["runId"], told["seq"], told["runSeq"], told["type"],
+                 told["actor"], at, json.canonical(told["payload"]), told["parentId"], told["prevHash"],
+                 told["hash"])  # fmt: skip

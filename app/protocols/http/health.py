@@ -1,0 +1,33 @@
+"""Is the process alive, and may it be sent work?"""
+
+from fastapi import APIRouter, Response
+
+from app.core import json
+from app.events.ports import StoreError
+from app.protocols.context import Server
+
+
+def routes(server: Server) -> APIRouter:
+    router = APIRouter(tags=["operation"])
+
+    @router.get("/healthz", summary="The process is alive")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @router.get("/readyz", summary="The server takes work", responses={503: {"description": "not now"}})
+    async def readyz() -> Response:
+        try:
+            await server.ping()
+        except StoreError as error:
+            return _not_ready(error.code)
+        return (
+            _not_ready("NOT_READY")
+            if server.draining()
+            else Response(b'{"status":"ready"}', 200, None, "application/json")
+        )
+
+    return router
+
+
+def _not_ready(code: str) -> Response:
+    return Response(json.dumps({"status": "not ready", "code": code}), 503, {"retry-after": "1"}, "application/json")

@@ -39,7 +39,9 @@ class Head:
     """Runs that the batch names and that belong to another thread."""
 
     # What this batch changed.
+    moved: bool = False
     state_dirty: bool = False
+    """More than the thread's counters moved."""
     touched_runs: dict[str, bool] = field(default_factory=dict)
     """Run id to whether more than its counters moved."""
     moves: list[Touched] = field(default_factory=list)
@@ -51,15 +53,18 @@ class Head:
 
     def settle(self) -> None:
         """After the commit: forget what was only needed to write it, keep what the next batch will want."""
-        self.state_dirty = False
+        self.moved = self.state_dirty = False
         self.touched_runs.clear()
-        self.moves.clear()
-        self.claims.clear()
-        self.living_leases.clear()
-        self.foreign_runs.clear()
-        self.records.interrupts.clear()
-        self.records.entries.clear()
-        self.records.artifacts.clear()
+        if self.claims or self.living_leases:
+            self.claims.clear()
+            self.living_leases.clear()
+        if self.foreign_runs:
+            self.foreign_runs.clear()
+        if self.moves or self.records.interrupts:
+            self.moves.clear()
+            self.records.interrupts.clear()
+            self.records.entries.clear()
+            self.records.artifacts.clear()
         for run_id in [run.id for run in self.records.runs.values() if run.terminal]:
             del self.records.runs[run_id]
 
@@ -193,12 +198,13 @@ def _place(command: Command, draft: Draft, head: Head) -> Event:
     event = Event(draft.id, command.tenant, it.id, draft.run_id, seq, run_seq, draft.type, draft.actor,
                   draft.at, payload_bytes, draft.parent_id, prev_hash, digest, draft.payload)  # fmt: skip
     moves = touched(event)
-    records.apply(event, moves)
+    change = records.apply(event, moves)
+    head.moved = True
+    head.state_dirty = head.state_dirty or change.thread
     if moves is not NOTHING:
-        head.state_dirty = True
         head.moves.append(moves)
     if draft.run_id is not None:
-        head.touched_runs[draft.run_id] = head.touched_runs.get(draft.run_id, False) or moves is not NOTHING
+        head.touched_runs[draft.run_id] = head.touched_runs.get(draft.run_id, False) or change.run
     return event
 
 

@@ -44,7 +44,7 @@ async def import_thread(
             place.moves.append(moves)
             if event.run_id is not None:
                 place.touched_runs[event.run_id] = True
-        place.state_dirty = True
+        place.moved = place.state_dirty = True
         carried = tuple(BlobDraft(digest, data, mime) for digest, (mime, data) in blobs.items())
         holder = Draft("import", {}, blobs=carried)
         conditions: tuple[ports.Condition, ...] = ()

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from app.events import ports
-from app.events.catalog import adapter
 from app.events.envelope import Event
 from app.events.ports import Command
 from app.store.codec import decode, encode
@@ -17,15 +16,14 @@ from app.store.decide import Head, Key
 from app.store.engine import Row, Sql, Tx
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
-from app.views.records import Records, touched
+from app.views.records import TOUCHING, Records, touched
 from app.views.run import Run
 from app.views.thread import Thread
 from app.views.transcript import Entry
 
-_THREADS: Final = Sql(
-    "SELECT id, key, last_seq, head_hash, updated_at, state FROM threads "
-    "WHERE tenant = $1 AND id {in:$2} ORDER BY id {lock}"
-)
+_LOCKED: Final = Sql("SELECT id, key, last_seq FROM threads WHERE tenant = $1 AND id {in:$2} ORDER BY id {lock}")
+_LOCKED_ONE: Final = Sql("SELECT id, key, last_seq FROM threads WHERE tenant = $1 AND id = $2 {lock}")
+_THREADS: Final = Sql("SELECT id, key, last_seq, head_hash, updated_at, state FROM threads WHERE key {in:$1}")
 _TOMBSTONES: Final = Sql("SELECT thread_id FROM tombstones WHERE tenant = $1 AND thread_id {in:$2}")
 _RUNS: Final = Sql(
     "SELECT id, thread_id, first_seq, last_seq, run_seq, state FROM runs WHERE tenant = $1 AND id {in:$2}"
@@ -109,19 +107,31 @@ async def load_heads(tx: Tx, needs: Needs, hot: dict[tuple[str, str], Head]) -> 
     heads: dict[tuple[str, str], Head] = {}
     for tenant in sorted(needs.threads):
         wanted = needs.threads[tenant]
-        for thread_id, key, last_seq, head_hash, updated_at, state in await tx.rows(_THREADS, tenant, sorted(wanted)):
+        cold: list[int] = []
+        for thread_id, key, last_seq in await _lock(tx, tenant, wanted):
             head = hot.get((tenant, thread_id))
-            if head is None or head.records.thread.last_seq != last_seq:
-                thread = decode(Thread, state, id=thread_id, last_seq=last_seq, head_hash=bytes(head_hash).hex(),
-                                updated_at=updated_at)  # fmt: skip
-                head = Head(tenant, Records(thread), key)
-            heads[tenant, thread_id] = head
+            if head is not None and head.records.thread.last_seq == last_seq:
+                heads[tenant, thread_id] = head
+            else:
+                cold.append(key)
+        for row in await tx.rows(_THREADS, cold) if cold else ():
+            thread_id, key, last_seq, head_hash, updated_at, state = row
+            thread = decode(Thread, state, id=thread_id, last_seq=last_seq, head_hash=head_hash.hex(),
+                            updated_at=updated_at)  # fmt: skip
+            heads[tenant, thread_id] = Head(tenant, Records(thread), key)
         unborn = sorted(thread_id for thread_id in wanted if (tenant, thread_id) not in heads)
         if unborn:
             purged = {row[0] for row in await tx.rows(_TOMBSTONES, tenant, unborn)}
             for thread_id in unborn:
                 heads[tenant, thread_id] = Head(tenant, Records(Thread(thread_id)), purged=thread_id in purged)
     return heads
+
+
+async def _lock(tx: Tx, tenant: str, wanted: set[str]) -> Sequence[Row]:
+    """A batch of one thread is the common case when nothing is busy, and a plain lookup is cheaper than a list."""
+    if len(wanted) == 1:
+        return await tx.rows(_LOCKED_ONE, tenant, next(iter(wanted)))
+    return await tx.rows(_LOCKED, tenant, sorted(wanted))
 
 
 async def load_keys(tx: Tx, needs: Needs, now: int) -> dict[tuple[str, str, str], Key]:
@@ -151,7 +161,7 @@ async def load_records(tx: Tx, commands: Sequence[Command], heads: dict[tuple[st
                 # Whether a lease is alive is the database's word of this moment, never ours of a moment ago.
                 leases[command.tenant][condition.run_id] = head
         for draft in command.drafts:
-            if head.key is None or draft.type == adapter.AdapterEvent.type:
+            if head.key is None or draft.type not in TOUCHING:
                 continue
             moves = touched(_outline(command, draft))
             if moves.interrupt is not None:
@@ -207,15 +217,17 @@ async def write(
     now: int,
 ) -> None:
     """The whole batch: threads first, because their keys are in everything else."""
-    changed = [head for head in heads if head.touched_runs or head.state_dirty]
+    changed = [head for head in heads if head.moved]
     await _write_threads(tx, changed)
     keys = {(head.tenant, head.records.thread.id): head.key for head in changed}
     await tx.insert_events(
         [_event_row(event, keys[event.tenant, event.thread_id]) for _, events in accepted for event in events]
     )
     await _write_runs(tx, changed)
-    await _write_moved(tx, changed)
-    await _write_beside_the_fold(tx, accepted, keys, now)
+    if any(head.moves for head in changed):
+        await _write_moved(tx, changed)
+    if any(command.conditions or any(draft.blobs for draft in command.drafts) for command, _ in accepted):
+        await _write_beside_the_fold(tx, accepted, keys, now)
 
 
 async def _write_threads(tx: Tx, heads: Sequence[Head]) -> None:

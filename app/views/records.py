@@ -6,7 +6,7 @@ stored events. Both are this code, so replay proves the tables. It has no side e
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from app.events.catalog import adapter, artifact, interrupt
 from app.events.envelope import Event
@@ -14,7 +14,7 @@ from app.views.artifact import Artifact, artifact_json
 from app.views.interrupt import Interrupt, interrupt_json
 from app.views.run import Run, run_json
 from app.views.thread import Thread, thread_json
-from app.views.transcript import Entry, entry_json, entry_key
+from app.views.transcript import ENTRY_TYPES, Entry, entry_json, entry_key
 
 _INTERRUPTS = frozenset(
     {interrupt.InterruptRaised.type, interrupt.InterruptResolved.type, interrupt.InterruptExpired.type}
@@ -30,18 +30,31 @@ class Touched:
     artifact: str | None = None
 
 
-NOTHING = Touched()
-"""What a signal moves: nothing but counters."""
+NOTHING: Final = Touched()
+
+TOUCHING: Final = _INTERRUPTS | ENTRY_TYPES | {artifact.ArtifactCreated.type}
+"""The types that move more than their thread and their run; most do not."""
 
 
 def touched(event: Event) -> Touched:
-    if event.type == adapter.AdapterEvent.type:
+    if event.type not in TOUCHING:
         return NOTHING
     return Touched(
         interrupt=event.payload["interruptId"] if event.type in _INTERRUPTS else None,
         entry=entry_key(event),
         artifact=event.payload["artifact"]["id"] if event.type == artifact.ArtifactCreated.type else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an event changed beyond counters."""
+
+    thread: bool
+    run: bool
+
+
+_COUNTERS_ONLY: Final = Change(False, False)
 
 
 @dataclass(slots=True)
@@ -52,27 +65,32 @@ class Records:
     entries: dict[str, Entry] = field(default_factory=dict)
     artifacts: dict[str, Artifact] = field(default_factory=dict)
 
-    def apply(self, event: Event, moves: Touched | None = None) -> None:
+    def apply(self, event: Event, moves: Touched | None = None) -> Change:
         thread = self.thread
         thread.last_seq, thread.head_hash, thread.updated_at = event.seq, event.hash, event.at
         if event.seq == 1:
             thread.created_at = event.at
         run = self._count(event)
         if event.type == adapter.AdapterEvent.type:
-            return
-        thread.apply(event)
-        if run is not None:
-            run.apply(event)
+            return _COUNTERS_ONLY
+        thread_changed = thread.apply(event)
+        run_changed = False
+        if run is not None and run.apply(event):
             thread.note(run)
-        moves = moves or touched(event)
+            run_changed = thread_changed = True
+        self._move(event, touched(event) if moves is None else moves)
+        return Change(thread_changed, run_changed)
+
+    def _move(self, event: Event, moves: Touched) -> None:
+        thread_id = self.thread.id
         if moves.interrupt is not None:
             key = moves.interrupt
-            self.interrupts.setdefault(key, Interrupt(key, thread.id)).apply(event)
+            self.interrupts.setdefault(key, Interrupt(key, thread_id)).apply(event)
         if moves.entry is not None:
             self.entries.setdefault(moves.entry, Entry(moves.entry)).apply(event)
         if moves.artifact is not None:
             key = moves.artifact
-            self.artifacts.setdefault(key, Artifact(key, thread.id)).apply(event)
+            self.artifacts.setdefault(key, Artifact(key, thread_id)).apply(event)
 
     def _count(self, event: Event) -> Run | None:
         if event.run_id is None:

@@ -42,11 +42,13 @@ class Run:
     def terminal(self) -> bool:
         return self.status not in ACTIVE
 
-    def apply(self, event: Event) -> None:
-        """Everything but the counters. Events of other families leave the run as it is."""
+    def apply(self, event: Event) -> bool:
+        """Everything but the counters. False for events that leave the run as it is."""
         change = _CHANGES.get(event.type)
-        if change is not None:
-            change(self, event)
+        if change is None:
+            return False
+        change(self, event)
+        return True
 
 
 def _queued(run: Run, event: Event) -> None:

@@ -35,7 +35,8 @@ class Thread:
             return "idle"
         return "waiting" if all(status == "waiting" for status in self.active.values()) else "busy"
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: Event) -> bool:
+        """Everything but the counters and the runs. False for events that leave the thread as it is."""
         match event.type:
             case facts.ThreadCreated.type | facts.ThreadForked.type:
                 told = event.payload
@@ -51,9 +52,12 @@ class Thread:
                 self.closed = True
             case facts.ThreadDeleted.type:
                 self.deleted_at = event.at
+            case _:
+                return False
+        return True
 
     def note(self, run: Run) -> None:
-        """A root run moved: the thread's own status follows in the same fold."""
+        """A root run changed: the thread's own status follows in the same fold."""
         if run.parent_run_id is not None:
             return
         if run.terminal:

@@ -109,6 +109,9 @@ _CHANGES: Final = {
 }
 
 
+ENTRY_TYPES: Final = frozenset(_CHANGES)
+
+
 def _as_text(value: Any) -> Any:
     """Text as it is; a blob reference stays one; other values are shown as JSON."""
     if value is None:

@@ -1,0 +1,118 @@
+"""Says whether the tables hold exactly what folding the log gives: every record of every thread, column by column.
+
+For the end of any test that has written to a store. Reads a thread in one transaction, so it may be asked while
+others write. Leaves the chain itself to `app.events.chain`.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
+
+from app.events.envelope import Event
+from app.store.codec import decode
+from app.store.engine import Database, Row, Sql, Tx
+from app.views.artifact import Artifact
+from app.views.interrupt import Interrupt
+from app.views.records import Records, replay
+from app.views.run import Run
+from app.views.thread import Thread
+from app.views.transcript import Entry
+
+_PLACES: Final = Sql(
+    "SELECT tenant, id FROM threads WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT 500",
+)
+_THREAD: Final = Sql(
+    "SELECT key, last_seq, head_hash, updated_at, created_at, deleted_at, state FROM threads "
+    "WHERE tenant = $1 AND id = $2"
+)
+_EVENTS: Final = Sql(
+    "SELECT id, run_id, seq, run_seq, type, actor, at, payload, parent_id, prev_hash, hash FROM events "
+    "WHERE thread_key = $1 ORDER BY seq"
+)
+_RUNS: Final = Sql(
+    "SELECT tenant, id, thread_id, agent, status, parent_run_id, created_at, first_seq, last_seq, run_seq, state "
+    "FROM runs WHERE thread_key = $1"
+)
+_INTERRUPTS: Final = Sql(
+    "SELECT tenant, id, run_id, status, expires_at, state FROM interrupts WHERE thread_key = $1",
+)
+_ENTRIES: Final = Sql("SELECT message_id, position, state FROM transcript_entries WHERE thread_key = $1")
+_ARTIFACTS: Final = Sql("SELECT tenant, id, run_id, seq, state FROM artifacts WHERE thread_key = $1")
+
+
+class HasDatabase(Protocol):
+    """An open store, or whatever else has a database."""
+
+    @property
+    def database(self) -> Database: ...
+
+
+async def assert_tables_equal_replay(store: HasDatabase, threads: Iterable[tuple[str, str]] | None = None) -> None:
+    """Every thread, or only the given (tenant, id)."""
+    for tenant, thread_id in await _places(store.database) if threads is None else threads:
+        folded, stored = await _both(store.database, tenant, thread_id)
+        where = f"thread {thread_id} of {tenant}"
+        assert stored.thread == folded.thread, where
+        # Equality of dicts forgets the order, and the order of active runs is their queue.
+        assert list(stored.thread.active) == list(folded.thread.active), where
+        assert stored.runs == folded.runs, where
+        assert stored.interrupts == folded.interrupts, where
+        assert stored.entries == folded.entries, where
+        assert stored.artifacts == folded.artifacts, where
+
+
+async def events_of(database: Database, tenant: str, thread_id: str) -> list[Event]:
+    """The whole thread in one transaction; none if there is no such thread."""
+
+    async def work(tx: Tx) -> list[Event]:
+        found = await tx.rows(_THREAD, tenant, thread_id)
+        return _events(tenant, thread_id, await tx.rows(_EVENTS, found[0][0])) if found else []
+
+    return await database.read(work)
+
+
+async def _places(database: Database) -> list[tuple[str, str]]:
+    places: list[tuple[str, str]] = [("", "")]
+    while page := await database.read(lambda tx: tx.rows(_PLACES, *places[-1])):
+        places += [(row[0], row[1]) for row in page]
+    return places[1:]
+
+
+async def _both(database: Database, tenant: str, thread_id: str) -> tuple[Records, Records]:
+    async def work(tx: Tx) -> tuple[Records, Records]:
+        (thread,) = await tx.rows(_THREAD, tenant, thread_id)
+        key, last_seq, head_hash, updated_at, created_at, deleted_at, state = thread
+        stored = Records(
+            decode(Thread, state, id=thread_id, last_seq=last_seq, head_hash=bytes(head_hash).hex(),
+                   updated_at=updated_at)
+        )  # fmt: skip
+        assert (created_at, deleted_at) == (stored.thread.created_at, stored.thread.deleted_at)
+        _take_runs(stored, tenant, await tx.rows(_RUNS, key))
+        for of_tenant, id, run_id, status, expires_at, state in await tx.rows(_INTERRUPTS, key):
+            it = stored.interrupts[id] = decode(Interrupt, state)
+            assert (of_tenant, run_id, status, expires_at) == (tenant, it.run_id, it.status, it.expires_at)
+        for id, position, state in await tx.rows(_ENTRIES, key):
+            entry = stored.entries[id] = decode(Entry, state)
+            assert (id, position) == (entry.message_id, entry.position)
+        for of_tenant, id, run_id, seq, state in await tx.rows(_ARTIFACTS, key):
+            artifact = stored.artifacts[id] = decode(Artifact, state)
+            assert (of_tenant, run_id, seq) == (tenant, artifact.run_id, artifact.seq)
+        return replay(thread_id, _events(tenant, thread_id, await tx.rows(_EVENTS, key))), stored
+
+    return await database.read(work)
+
+
+def _take_runs(stored: Records, tenant: str, rows: Sequence[Row]) -> None:
+    for row in rows:
+        of_tenant, id, thread_id, agent, status, parent, created_at, first_seq, last_seq, run_seq, state = row
+        run = decode(Run, state, id=id, thread_id=thread_id, first_seq=first_seq, last_seq=last_seq, run_seq=run_seq)
+        assert (of_tenant, thread_id) == (tenant, stored.thread.id)
+        assert (agent, status, parent, created_at) == (run.agent, run.status, run.parent_run_id, run.created_at)
+        stored.runs[id] = run
+
+
+def _events(tenant: str, thread_id: str, rows: Sequence[Row]) -> list[Event]:
+    return [
+        Event(id, tenant, thread_id, run_id, seq, run_seq, type, actor, at, bytes(payload), parent_id,
+              bytes(prev_hash).hex(), bytes(hash).hex())
+        for id, run_id, seq, run_seq, type, actor, at, payload, parent_id, prev_hash, hash in rows
+    ]  # fmt: skip

@@ -1,6 +1,7 @@
 """What many tests need: both databases, real ones, each test with a fresh one of its own."""
 
 import itertools
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -15,12 +16,19 @@ _names = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """One real Postgres for the test session, from the development dependencies; no system install."""
-    server = PostgresServer(tmp_path_factory.mktemp("postgres"))
-    server.start()
-    yield server
-    server.stop()
+def postgres_server() -> Iterator[PostgresServer]:
+    """One real Postgres for the test session, from the development dependencies; no system install.
+
+    Nothing here outlives a power cut, so it does not sync; the fault tests have servers of their own that do.
+    """
+    # Not under pytest's own folder: another session of the same user would close that to the server's user.
+    with tempfile.TemporaryDirectory(prefix="holdfast-postgres-") as folder:
+        server = PostgresServer(Path(folder), fsync=False)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop("QUIT")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

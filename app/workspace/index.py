@@ -27,9 +27,7 @@ _CODE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    documents: dict[str, dict[str, ParsedDocument]] = field(
-        default_factory=lambda: {k: {} for k in KINDS}
-    )
+    documents: dict[str, dict[str, ParsedDocument]] = field(default_factory=lambda: {k: {} for k in KINDS})
     units: dict[str, dict[str, ParsedMarkdown]] = field(default_factory=dict)
 
     def good(self, kind: str) -> Iterator[ParsedDocument]:
@@ -37,7 +35,7 @@ class Index:
         return (document for document in self.documents[kind].values() if document.model is not None)
 
     def refers(self, kind: str, name: str, place: Place, path: DocPath, report: Report) -> bool:
-        """Whether the name exists; says so if not. One that exists with mistakes has been reported already."""
+        """Whether the name exists; says so if not. One with mistakes has been reported already."""
         known = self.documents[kind]
         if name in known:
             return True

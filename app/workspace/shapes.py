@@ -44,7 +44,9 @@ def check_shape(value: Any, model: type[Document], place: Place, report: Report)
         for found in errors:
             # A list whose element is refused counts as too short as well; the element says it better.
             depth = len(found["loc"])
-            if found["type"] == "too_short" and any(e["loc"][:depth] == found["loc"] != e["loc"] for e in errors):
+            if found["type"] == "too_short" and any(
+                e["loc"][:depth] == found["loc"] != e["loc"] for e in errors
+            ):
                 continue
             _translate(found, value, model, place, report)
     except json.JsonError:

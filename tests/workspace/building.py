@@ -44,7 +44,12 @@ metadata:
 spec:
   kind: builtin
 """
-GOOD = {"runtime.yaml": RUNTIME, "models/main.yaml": MODEL, "agents/helper.yaml": AGENT, "tools/echo.yaml": TOOL}
+GOOD = {
+    "runtime.yaml": RUNTIME,
+    "models/main.yaml": MODEL,
+    "agents/helper.yaml": AGENT,
+    "tools/echo.yaml": TOOL,
+}
 
 MISSING_EXTRA = KindInfo(installed=False, install="pip install 'holdfast[langgraph]'")
 
@@ -72,13 +77,18 @@ def files(changes: Mapping[str, str | bytes | None]) -> WorkspaceFiles:
     """The good workspace with some files replaced, added, or (None) removed."""
     merged: dict[str, str | bytes | None] = {**GOOD, **changes}
     contents = {
-        path: text.encode() if isinstance(text, str) else text for path, text in merged.items() if text is not None
+        path: text.encode() if isinstance(text, str) else text
+        for path, text in merged.items()
+        if text is not None
     }
     return WorkspaceFiles.from_contents(contents)
 
 
 def build(
-    changes: Mapping[str, str | bytes | None], *, profile: str | None = None, cache: CompileCache | None = None
+    changes: Mapping[str, str | bytes | None],
+    *,
+    profile: str | None = None,
+    cache: CompileCache | None = None,
 ) -> Compiled | Diagnostics:
     return compile(files(changes), catalog(), profile=profile, cache=cache)
 

@@ -12,7 +12,8 @@ from app.workspace.markdown import parse_markdown
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("yes", "yes"), ("on", "on"), ("off", "off"), ("true", True), ("False", False), ("~", None), ("", None),
+        ("yes", "yes"), ("on", "on"), ("off", "off"), ("true", True), ("False", False), ("~", None),
+        ("", None),
         ("null", None), ("12", 12), ("-3", -3), ("0o17", 15), ("0x1F", 31), ("017", 17), ("1_000", "1_000"),
         ("1.5", 1.5), ("1e3", 1000.0), ("1:30", "1:30"), ("2026-01-01", "2026-01-01"), ("'12'", "12"),
         ('"true"', "true"), ("0x", "0x"), (".5", 0.5), ("-", [None]), ("=", "="), ("<<", "<<"),

@@ -20,8 +20,10 @@ EXTRA = {
     "roles/lead.md": b"Lead.\n",
 }
 SCRAPS = [
-    b"", b"\n", b"- ", b": ", b"{", b"}", b"[", b"]", b"'", b'"', b"*a", b"&a ", b"!!x ", b"---\n", b"null", b"3",
-    b"\x00", b"\xff", b"\t", b"${env:X}", b"{{ args.", b"? ", b"| ", b"spec", b"  ", b"kind: Tool\n", b"<<: ", b"#",
+    b"", b"\n", b"- ", b": ", b"{", b"}", b"[", b"]", b"'", b'"', b"*a", b"&a ", b"!!x ", b"---\n",
+    b"null", b"3",
+    b"\x00", b"\xff", b"\t", b"${env:X}", b"{{ args.", b"? ", b"| ", b"spec", b"  ", b"kind: Tool\n",
+    b"<<: ", b"#",
     b"true", b".inf", "\N{SNOWMAN}".encode(), b"\r", b"../", b"99999999999999999999999",
 ]  # fmt: skip
 ALL = {**DEMO, **EXTRA}
@@ -82,16 +84,34 @@ def test_random_bytes_never_crash_the_compiler(data: bytes) -> None:
 
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 2**40) | st.text(max_size=8) | st.sampled_from(["main", "echo", "a.b"]),
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 2**40)
+    | st.text(max_size=8)
+    | st.sampled_from(["main", "echo", "a.b"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
 FIELDS = [
-    "backend", "model", "modelPlan", "tools", "edges", "config", "kind", "entry", "input", "output", "approval",
-    "rules", "http", "mcp", "subprocess", "script", "provider", "routes", "env", "models", "on", "command", "nodes",
-    "run", "cron", "paths", "examples", "compensation", "guardrails", "contextPolicy", "outputSchema", "limits",
+    "backend", "model", "modelPlan", "tools", "edges", "config", "kind", "entry", "input", "output",
+    "approval",
+    "rules", "http", "mcp", "subprocess", "script", "provider", "routes", "env", "models", "on",
+    "command", "nodes",
+    "run", "cron", "paths", "examples", "compensation", "guardrails", "contextPolicy", "outputSchema",
+    "limits",
 ]  # fmt: skip
-KINDS = ["Agent", "Tool", "Model", "Runtime", "Profile", "Hook", "Workflow", "Schedule", "McpServer", "Evaluator"]
+KINDS = [
+    "Agent",
+    "Tool",
+    "Model",
+    "Runtime",
+    "Profile",
+    "Hook",
+    "Workflow",
+    "Schedule",
+    "McpServer",
+    "Evaluator",
+]
 
 
 @settings(max_examples=250, deadline=None, database=None)

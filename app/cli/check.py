@@ -18,9 +18,7 @@ from app.workspace.files import read_folder
 
 
 def check(
-    path: Annotated[
-        Path | None, typer.Argument(help="Folder of the workspace; the configured one by default.")
-    ] = None,
+    path: Annotated[Path | None, typer.Argument(help="Folder of the workspace; the configured one by default.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     graph: Annotated[bool, typer.Option("--graph", help="Also draw who uses what.")] = False,
     profile: Annotated[

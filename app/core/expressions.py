@@ -109,17 +109,13 @@ def _compile(source: str, variables: tuple[tuple[str, VariableType], ...]) -> Ex
     if program.return_type() != cel.Type.BOOL:
         kind = str(program.return_type()).lower()
         return ExpressionProblem(f"the expression gives {kind}, not bool")
-    return Expression(
-        source, frozenset(name for name, _ in variables), program, _LOOP.search(source) is not None
-    )
+    return Expression(source, frozenset(name for name, _ in variables), program, _LOOP.search(source) is not None)
 
 
 def _problem(text: str) -> ExpressionProblem:
     found = _POSITION.search(text)
     if found is not None:
-        return ExpressionProblem(
-            found[3].removesuffix(" (in container '')").strip(), int(found[1]), int(found[2])
-        )
+        return ExpressionProblem(found[3].removesuffix(" (in container '')").strip(), int(found[1]), int(found[2]))
     if "recursion limit" in text:
         return ExpressionProblem("the expression is nested too deeply")
     return ExpressionProblem("the expression cannot be read")

@@ -47,9 +47,7 @@ class AgentCompiler:
 
     def compile(self) -> Mapping[str, CompiledAgent]:
         agents = {document.name: self._agent(document) for document in self._index.good("Agent")}
-        edges = {
-            document.name: spec_of(document, AgentSpec).subagents for document in self._index.good("Agent")
-        }
+        edges = {document.name: spec_of(document, AgentSpec).subagents for document in self._index.good("Agent")}
         for name, chain in find_cycles(edges):
             at = self._index.documents["Agent"][name]
             path = ("spec", "subagents", edges[name].index(chain[1]))
@@ -97,16 +95,12 @@ class AgentCompiler:
             self._index.refers("Model", spec.context_policy.summary_model, place, path, self._report)
         for number, name in enumerate(spec.subagents):
             if name in spec.tools:
-                message = (
-                    f"{name!r} is a tool and a subagent of this agent; a model could not tell them apart"
-                )
+                message = f"{name!r} is a tool and a subagent of this agent; a model could not tell them apart"
                 self._report.error("NAME_CLASH", place, ("spec", "subagents", number), message)
 
     def _backend(self, spec: AgentSpec, place: Place) -> None:
         backends = self._resolver.catalog.backends
-        known = self._resolver.kind(
-            "BACKEND_UNKNOWN", backends, spec.backend, place, ("spec", "backend"), "backend"
-        )
+        known = self._resolver.kind("BACKEND_UNKNOWN", backends, spec.backend, place, ("spec", "backend"), "backend")
         plan = spec.plan
         if plan is not None:
             self._plan(plan, spec.model is None, place)
@@ -117,9 +111,7 @@ class AgentCompiler:
             if name not in backends:
                 hint = did_you_mean(self._report.suggest.nearest(name, backends))
                 message = f"no backend is named {name!r}; the section will be read by nobody"
-                self._report.warning(
-                    "CONFIG_BACKEND_UNKNOWN", place, ("spec", "config", name), message, hint=hint
-                )
+                self._report.warning("CONFIG_BACKEND_UNKNOWN", place, ("spec", "config", name), message, hint=hint)
 
     def _plan(self, plan: ModelPlan, long_form: bool, place: Place) -> None:
         base: DocPath = ("spec", "modelPlan") if long_form else ("spec",)
@@ -146,9 +138,7 @@ class AgentCompiler:
             if name in self._skills:
                 usable.append(name)
             elif name in self._skipped:
-                self._report.warning(
-                    "SKILL_SKIPPED", place, path, f"the skill {name!r} is invalid and left out"
-                )
+                self._report.warning("SKILL_SKIPPED", place, path, f"the skill {name!r} is invalid and left out")
             else:
                 hint = did_you_mean(self._report.suggest.nearest(name, self._skills))
                 message = f"there is no skill {name!r}"
@@ -178,9 +168,7 @@ class AgentCompiler:
         if file is None:
             markdown = [other for other in files if other.endswith(".md")]
             hint = did_you_mean(self._report.suggest.nearest(name, markdown))
-            self._report.error(
-                "FILE_NOT_FOUND", place, path, f"there is no file {name!r} in the workspace", hint=hint
-            )
+            self._report.error("FILE_NOT_FOUND", place, path, f"there is no file {name!r} in the workspace", hint=hint)
             return ""
         parsed = parse_markdown(file.content)
         for problem in parsed.problems:

@@ -64,9 +64,7 @@ def shipped_catalog() -> KindCatalog:
                 "agent_framework": extra("agent-framework", "agent_framework"),
             }
         ),
-        providers=MappingProxyType(
-            dict.fromkeys(("openai", "anthropic", "gemini", "ollama", "scripted"), ready)
-        ),
+        providers=MappingProxyType(dict.fromkeys(("openai", "anthropic", "gemini", "ollama", "scripted"), ready)),
         tools=MappingProxyType(dict.fromkeys(("python", "http", "mcp", "builtin", "subprocess"), ready)),
         builtin_tools=frozenset(
             {"echo", "clock", "calculator", "notes", "read_file", "write_file", "http_fetch", "todos"}

@@ -13,16 +13,10 @@ CODES: Final[dict[str, Code]] = {
     "FILE_UNREADABLE": Code("A file or folder cannot be read.", "Check that it exists and its permissions."),
     "FILE_NAME": Code("A file name is not valid UTF-8 text.", "Rename the file."),
     "FILE_ENCODING": Code("A file is not UTF-8 text.", "Save it as UTF-8."),
-    "FILE_IGNORED": Code(
-        "A file looks like part of the workspace but is not.", "Rename it as the message says."
-    ),
-    "SYMLINK_LEAVES": Code(
-        "A symbolic link points out of the workspace.", "Copy the file into the workspace."
-    ),
+    "FILE_IGNORED": Code("A file looks like part of the workspace but is not.", "Rename it as the message says."),
+    "SYMLINK_LEAVES": Code("A symbolic link points out of the workspace.", "Copy the file into the workspace."),
     "SYMLINK_FOLDER": Code("A symbolic link to a folder is not followed.", "Use a real folder."),
-    "TOO_MANY_FILES": Code(
-        "The folder holds more than a workspace may.", "Check that it is the right folder."
-    ),
+    "TOO_MANY_FILES": Code("The folder holds more than a workspace may.", "Check that it is the right folder."),
     "PATH_LEAVES": Code("A path points out of the workspace.", "Use a path beneath the workspace's folder."),
     "WORKSPACE_EMPTY": Code("The folder holds no document.", "Start with `holdfast new DIR`."),
     # -- YAML ------------------------------------------------------------------------------------
@@ -39,9 +33,7 @@ CODES: Final[dict[str, Code]] = {
     "FRONTMATTER_OPEN": Code("The frontmatter has no end.", "Close it with a line `---`."),
     "FRONTMATTER_INVALID": Code("The frontmatter breaks its schema.", "Compare it with schemas/contracts/."),
     # -- documents -------------------------------------------------------------------------------
-    "DOCUMENT_NOT_MAPPING": Code(
-        "A document is not a mapping.", "Begin with apiVersion, kind, metadata, spec."
-    ),
+    "DOCUMENT_NOT_MAPPING": Code("A document is not a mapping.", "Begin with apiVersion, kind, metadata, spec."),
     "API_VERSION": Code("The apiVersion is missing or unknown.", "Write `apiVersion: holdfast/v1`."),
     "KIND_MISSING": Code("A document has no kind.", "Add `kind:`."),
     "KIND_UNKNOWN": Code("There is no such kind of document.", "Use one of the kinds in docs/workspace.md."),
@@ -55,9 +47,7 @@ CODES: Final[dict[str, Code]] = {
     "NAME_DIFFERS": Code("A name differs from its folder or file.", "Make them the same."),
     # -- secrets ---------------------------------------------------------------------------------
     "SECRET_LITERAL": Code("A secret is written in the file.", "Write `${env:NAME}` and set the variable."),
-    "ENV_NOT_LISTED": Code(
-        "An environment variable is not listed.", "Add its name to the Runtime's spec.env."
-    ),
+    "ENV_NOT_LISTED": Code("An environment variable is not listed.", "Add its name to the Runtime's spec.env."),
     "ENV_MALFORMED": Code("A reference to the environment is malformed.", "Write `${env:NAME}`."),
     "ENV_NOT_HERE": Code("The environment is not read in this field.", "Move the secret to a field for it."),
     # -- references ------------------------------------------------------------------------------
@@ -105,9 +95,7 @@ CODES: Final[dict[str, Code]] = {
     "TEMPLATE_INVALID": Code("A template is malformed.", "Write `{{ args.name }}`."),
     "ARGUMENT_UNKNOWN": Code("The tool has no such argument.", "Use a property of the input schema."),
     "EXAMPLE_INVALID": Code("An example breaks the input schema.", "Correct the example."),
-    "CAPABILITY_UNMET": Code(
-        "No model of the plan has the capability.", "Declare it, or choose another model."
-    ),
+    "CAPABILITY_UNMET": Code("No model of the plan has the capability.", "Declare it, or choose another model."),
     "CONFIG_BACKEND_UNKNOWN": Code("A config section names no known backend.", "Use a backend's name."),
     "SKILL_INVALID": Code("A skill is invalid and was skipped.", "Correct it; the rest works without it."),
     "SKILL_SKIPPED": Code("An agent uses a skill that was skipped.", "Correct the skill."),

@@ -59,9 +59,7 @@ class CompileCache:
         for path, file in files.files.items():
             key = (path, file.sha256)
             parsed = known.get(key)
-            self._files[key] = (
-                parsed if parsed is not None else parse_file(file, self._schemas, self.validator)
-            )
+            self._files[key] = parsed if parsed is not None else parse_file(file, self._schemas, self.validator)
         return list(self._files.values())
 
     def module(self, file: SourceFile) -> ModuleNames:
@@ -113,9 +111,7 @@ def _check_presence(index: Index, parsed: list[ParsedFile], report: Report) -> N
         report.at("RUNTIME_MISSING", "runtime.yaml", "the workspace has no Runtime document")
 
 
-def _models(
-    index: Index, catalog: KindCatalog, profile: str | None, resolver: Resolver
-) -> dict[str, Named[ModelSpec]]:
+def _models(index: Index, catalog: KindCatalog, profile: str | None, resolver: Resolver) -> dict[str, Named[ModelSpec]]:
     """The models as the profile has them. Every profile is tried, so that switching never fails later."""
     report = resolver.report
     models = {document.name: _named(document, ModelSpec) for document in index.good("Model")}
@@ -129,9 +125,7 @@ def _models(
             if merged is None:
                 continue
             where = (*path, "provider")
-            resolver.kind(
-                "PROVIDER_UNKNOWN", catalog.providers, merged.provider, document.place, where, "provider"
-            )
+            resolver.kind("PROVIDER_UNKNOWN", catalog.providers, merged.provider, document.place, where, "provider")
             index.refers_all("Model", merged.fallbacks, document.place, (*path, "fallbacks"), report)
             if document.name == profile:
                 chosen[name] = replace(models[name], spec=merged)

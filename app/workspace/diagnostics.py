@@ -66,9 +66,7 @@ class Diagnostics:
 
     @classmethod
     def of(cls, items: Iterable[Diagnostic]) -> "Diagnostics":
-        return cls(
-            tuple(sorted(set(items), key=lambda d: (d.file, d.line, d.column, d.code, d.path, d.message)))
-        )
+        return cls(tuple(sorted(set(items), key=lambda d: (d.file, d.line, d.column, d.code, d.path, d.message))))
 
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(self.items)

@@ -61,10 +61,5 @@ def _defined(node: ast.stmt) -> set[str]:
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
         return {node.target.id}
     if isinstance(node, ast.If | ast.Try):
-        return {
-            name
-            for child in ast.iter_child_nodes(node)
-            if isinstance(child, ast.stmt)
-            for name in _defined(child)
-        }
+        return {name for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt) for name in _defined(child)}
     return set()

@@ -52,9 +52,7 @@ class WorkspaceFiles:
     @classmethod
     def from_contents(cls, contents: Mapping[str, bytes]) -> "WorkspaceFiles":
         """From stored blobs: same contents, same digest as when they were read from the folder."""
-        return cls.of(
-            [SourceFile(path, data, hashlib.sha256(data).hexdigest()) for path, data in contents.items()]
-        )
+        return cls.of([SourceFile(path, data, hashlib.sha256(data).hexdigest()) for path, data in contents.items()])
 
     def contents(self) -> dict[str, bytes]:
         return {path: file.content for path, file in self.files.items()}
@@ -155,9 +153,7 @@ class _Reader:
         try:
             for step in steps[:-1]:
                 opened.append(os.open(step, flags, dir_fd=opened[-1]))
-            self._file(
-                opened[-1], steps[-1], path, os.stat(steps[-1], dir_fd=opened[-1], follow_symlinks=False)
-            )
+            self._file(opened[-1], steps[-1], path, os.stat(steps[-1], dir_fd=opened[-1], follow_symlinks=False))
         finally:
             for fd in opened:
                 os.close(fd)

@@ -45,9 +45,7 @@ class Index:
         report.error(_CODE[kind], place, path, message, expected=f"the name of {article} {kind}", hint=hint)
         return False
 
-    def refers_all(
-        self, kind: str, names: Collection[str], place: Place, path: DocPath, report: Report
-    ) -> None:
+    def refers_all(self, kind: str, names: Collection[str], place: Place, path: DocPath, report: Report) -> None:
         known = self.documents[kind]
         for number, name in enumerate(names):
             if name not in known:
@@ -75,9 +73,7 @@ def build_index(parsed: Iterable[ParsedFile], report: Report) -> Index:
         if file.markdown is not None:
             _add_unit(index, file.markdown, report)
     if count > MAX_DOCUMENTS and not any(item.code == "TOO_MANY_DOCUMENTS" for item in report.items):
-        report.at(
-            "TOO_MANY_DOCUMENTS", "", f"the workspace has {count} documents; the limit is {MAX_DOCUMENTS}"
-        )
+        report.at("TOO_MANY_DOCUMENTS", "", f"the workspace has {count} documents; the limit is {MAX_DOCUMENTS}")
     return index
 
 

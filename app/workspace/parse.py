@@ -32,9 +32,7 @@ _CONTRACTS: Final = {
 # Where the environment is read; everything else keeps `${env:...}` as it stands and deserves a warning.
 _ENV_FIELDS: Final[dict[str, tuple[DocPath, ...]]] = {
     "Model": (("spec", "apiKey"), ("spec", "baseUrl"), ("spec", "headers", "*")),
-    "Profile": tuple(
-        ("spec", "models", "*", *rest) for rest in (("apiKey",), ("baseUrl",), ("headers", "*"))
-    ),
+    "Profile": tuple(("spec", "models", "*", *rest) for rest in (("apiKey",), ("baseUrl",), ("headers", "*"))),
     "Tool": (
         ("spec", "http", "url"),
         ("spec", "http", "headers", "*"),
@@ -120,9 +118,7 @@ def _parse_documents(file: SourceFile, validator: MakeValidator) -> ParsedFile:
     return ParsedFile(tuple(documents), None, tuple(report.items), parsed.count)
 
 
-def _check(
-    raw: RawDocument, source: Source, report: Report, validator: MakeValidator
-) -> ParsedDocument | None:
+def _check(raw: RawDocument, source: Source, report: Report, validator: MakeValidator) -> ParsedDocument | None:
     place = Place(source, raw.index)
     value = raw.value
     if not isinstance(value, dict):
@@ -134,9 +130,7 @@ def _check(
     kind = value.get("kind")
     model = KINDS.get(kind) if isinstance(kind, str) else None
     if kind is None:
-        report.error(
-            "KIND_MISSING", place, (), "the document has no kind", expected=f"one of: {', '.join(KINDS)}"
-        )
+        report.error("KIND_MISSING", place, (), "the document has no kind", expected=f"one of: {', '.join(KINDS)}")
     elif model is None:
         hint = did_you_mean(report.suggest.nearest(str(kind), KINDS))
         expected = f"one of: {', '.join(KINDS)}"
@@ -183,9 +177,7 @@ def _env_references(value: Any, kind: str, place: Place, report: Report) -> Iter
 
 
 def _matches(path: DocPath, pattern: DocPath) -> bool:
-    return len(path) == len(pattern) and all(
-        want in ("*", step) for step, want in zip(path, pattern, strict=True)
-    )
+    return len(path) == len(pattern) and all(want in ("*", step) for step, want in zip(path, pattern, strict=True))
 
 
 def _texts(value: Any, path: DocPath) -> Iterator[tuple[DocPath, str]]:
@@ -215,7 +207,7 @@ def _parse_markdown(file: SourceFile, category: str, schemas: SchemaRegistry) ->
         ok = False
     contract = "skill_frontmatter_v1" if category == "skill" else _CONTRACTS.get(category)
     if ok and contract is not None:
-        for issue in schemas.validate(contract, values):
+        for issue in schemas.validate(contract, values, show_keys=True):
             ok = False
             path = _pointer_path(issue.path, values)
             say = report.warning if lenient else report.error

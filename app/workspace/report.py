@@ -60,13 +60,9 @@ class Report:
         where = (place.source.file, line, column, dotted(path))
         self.items.append(Diagnostic(code, "warning", *where, message, place.title, expected, hint))
 
-    def at(
-        self, code: str, file: str, message: str, *, line: int = 1, column: int = 1, warning: bool = False
-    ) -> None:
+    def at(self, code: str, file: str, message: str, *, line: int = 1, column: int = 1, warning: bool = False) -> None:
         """About a file, or a line of one that is not YAML."""
-        self.items.append(
-            Diagnostic(code, "warning" if warning else "error", file, line, column, "", message)
-        )
+        self.items.append(Diagnostic(code, "warning" if warning else "error", file, line, column, "", message))
 
     def yaml(self, file: str, problem: YamlProblem, *, warning: bool = False) -> None:
         severity = "warning" if warning else "error"

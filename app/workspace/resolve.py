@@ -86,9 +86,7 @@ class Resolver:
         if file is None:
             if not self.catalog.has_module(module.partition(".")[0]):
                 modules = [
-                    name.removesuffix(".py").replace("/", ".")
-                    for name in self.files.files
-                    if name.endswith(".py")
+                    name.removesuffix(".py").replace("/", ".") for name in self.files.files if name.endswith(".py")
                 ]
                 hint = did_you_mean(self.report.suggest.nearest(module, modules))
                 message = f"there is no module {module!r} in the workspace or installed"
@@ -100,9 +98,7 @@ class Resolver:
             self.report.at("PYTHON_SYNTAX", file.path, names.error, line=names.line, column=names.column)
         elif top not in names.names and not names.has_star:
             hint = did_you_mean(self.report.suggest.nearest(top, names.names))
-            self.report.error(
-                "ENTRY_NOT_FOUND", place, path, f"{file.path} does not define {top!r}", hint=hint
-            )
+            self.report.error("ENTRY_NOT_FOUND", place, path, f"{file.path} does not define {top!r}", hint=hint)
         return file.path
 
     # -- documents -----------------------------------------------------------------------------------
@@ -112,18 +108,12 @@ class Resolver:
         if spec.default_agent is not None:
             self.index.refers("Agent", spec.default_agent, place, ("spec", "defaultAgent"), self.report)
         elif spec.default_workflow is None:
-            self.report.error(
-                "DEFAULT_AGENT_MISSING", place, ("spec",), "the Runtime names no default agent", key=True
-            )
+            self.report.error("DEFAULT_AGENT_MISSING", place, ("spec",), "the Runtime names no default agent", key=True)
         if spec.default_workflow is not None:
-            self.index.refers(
-                "Workflow", spec.default_workflow, place, ("spec", "defaultWorkflow"), self.report
-            )
+            self.index.refers("Workflow", spec.default_workflow, place, ("spec", "defaultWorkflow"), self.report)
         for route, target in spec.routes.items():
             if target.agent is not None:
-                self.index.refers(
-                    "Agent", target.agent, place, ("spec", "routes", route, "agent"), self.report
-                )
+                self.index.refers("Agent", target.agent, place, ("spec", "routes", route, "agent"), self.report)
             if target.workflow is not None:
                 path = ("spec", "routes", route, "workflow")
                 self.index.refers("Workflow", target.workflow, place, path, self.report)
@@ -131,9 +121,7 @@ class Resolver:
 
     def _model(self, document: ParsedDocument) -> None:
         spec, place = spec_of(document, ModelSpec), document.place
-        self.kind(
-            "PROVIDER_UNKNOWN", self.catalog.providers, spec.provider, place, ("spec", "provider"), "provider"
-        )
+        self.kind("PROVIDER_UNKNOWN", self.catalog.providers, spec.provider, place, ("spec", "provider"), "provider")
         self.index.refers_all("Model", spec.fallbacks, place, ("spec", "fallbacks"), self.report)
 
     def _tool(self, document: ParsedDocument) -> None:
@@ -169,9 +157,7 @@ class Resolver:
         if allowed and wanted not in allowed:
             hint = did_you_mean(self.report.suggest.nearest(wanted, allowed))
             message = f"the server {server!r} does not allow the tool {wanted!r}"
-            self.report.error(
-                "MCP_TOOL_NOT_ALLOWED", document.place, ("spec", "mcp", "tool"), message, hint=hint
-            )
+            self.report.error("MCP_TOOL_NOT_ALLOWED", document.place, ("spec", "mcp", "tool"), message, hint=hint)
 
     def _undo_arguments(self, tool: str, arguments: Mapping[str, object], place: Place) -> None:
         undo = self.index.documents["Tool"][tool]
@@ -193,9 +179,7 @@ class Resolver:
             hint = did_you_mean(self.report.suggest.nearest(spec.entry or "", known))
             expected = f"one of: {', '.join(sorted(known))}"
             message = f"there is no built-in hook {spec.entry!r}"
-            self.report.error(
-                "HANDLER_UNKNOWN", place, ("spec", "entry"), message, expected=expected, hint=hint
-            )
+            self.report.error("HANDLER_UNKNOWN", place, ("spec", "entry"), message, expected=expected, hint=hint)
         self.index.refers_all("Agent", spec.match.agents, place, ("spec", "match", "agents"), self.report)
         self.index.refers_all("Tool", spec.match.tools, place, ("spec", "match", "tools"), self.report)
 
@@ -279,10 +263,7 @@ class Resolver:
             for document in documents.values():
                 for path, name in document.env:
                     if name not in listed:
-                        hint = (
-                            did_you_mean(self.report.suggest.nearest(name, listed))
-                            or f"add {name} to spec.env"
-                        )
+                        hint = did_you_mean(self.report.suggest.nearest(name, listed)) or f"add {name} to spec.env"
                         message = f"the Runtime does not list the environment variable {name}"
                         self.report.error("ENV_NOT_LISTED", document.place, path, message, hint=hint)
 
@@ -291,9 +272,7 @@ class Resolver:
         for name, chain in find_cycles(edges):
             at = self.index.documents["Model"][name]
             path = ("spec", "fallbacks", edges[name].index(chain[1]))
-            self.report.error(
-                "FALLBACK_CYCLE", at.place, path, f"fallbacks lead in a circle: {' -> '.join(chain)}"
-            )
+            self.report.error("FALLBACK_CYCLE", at.place, path, f"fallbacks lead in a circle: {' -> '.join(chain)}")
 
 
 def check_edges(edges: Iterable[tuple[int, str, str]], nodes: set[str], place: Place, report: Report) -> None:
@@ -344,9 +323,7 @@ def _is_cron_field(field: str, low: int, high: int) -> bool:
         if slash and not (step.isdecimal() and len(step) < 4 and int(step) > 0):
             return False
         ends = span.split("-") if span != "*" else []
-        if len(ends) > 2 or not all(
-            end.isdecimal() and len(end) < 4 and low <= int(end) <= high for end in ends
-        ):
+        if len(ends) > 2 or not all(end.isdecimal() and len(end) < 4 and low <= int(end) <= high for end in ends):
             return False
         if len(ends) == 2 and int(ends[0]) > int(ends[1]):
             return False

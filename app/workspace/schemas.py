@@ -31,9 +31,7 @@ def _file(kind: str, schema: dict[str, Any]) -> bytes:
 
 
 def _any_kind() -> dict[str, Any]:
-    rules = [
-        {"if": {"properties": {"kind": {"const": kind}}}, "then": {"$ref": f"{kind}.json"}} for kind in KINDS
-    ]
+    rules = [{"if": {"properties": {"kind": {"const": kind}}}, "then": {"$ref": f"{kind}.json"}} for kind in KINDS]
     return {
         "$schema": _DIALECT,
         "$id": "holdfast/v1/Document",

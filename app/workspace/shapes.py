@@ -44,9 +44,7 @@ def check_shape(value: Any, model: type[Document], place: Place, report: Report)
         for found in errors:
             # A list whose element is refused counts as too short as well; the element says it better.
             depth = len(found["loc"])
-            if found["type"] == "too_short" and any(
-                e["loc"][:depth] == found["loc"] != e["loc"] for e in errors
-            ):
+            if found["type"] == "too_short" and any(e["loc"][:depth] == found["loc"] != e["loc"] for e in errors):
                 continue
             _translate(found, value, model, place, report)
     except json.JsonError:
@@ -59,9 +57,7 @@ def _translate(found: Any, value: Any, model: type[BaseModel], place: Place, rep
     path = _document_path(found["loc"], value, missing=kind == "missing")
     field = str(path[-1]) if path else ""
     if kind == "missing":
-        report.error(
-            "FIELD_MISSING", place, path, f"the field `{field}` is missing", expected=f"`{dotted(path)}`"
-        )
+        report.error("FIELD_MISSING", place, path, f"the field `{field}` is missing", expected=f"`{dotted(path)}`")
     elif kind == "extra_forbidden":
         names = sorted(_fields_at(model, path[:-1]))
         hint = did_you_mean(report.suggest.nearest(field, names))
@@ -85,9 +81,7 @@ def _translate(found: Any, value: Any, model: type[BaseModel], place: Place, rep
     else:
         expected = _EXPECTED.get(kind) or _lower_first(found["msg"].removeprefix("Input should be "))
         message = (
-            f"`{dotted(path)}` is not {_EXPECTED[kind]}"
-            if kind in _EXPECTED
-            else f"`{dotted(path)}` is not valid"
+            f"`{dotted(path)}` is not {_EXPECTED[kind]}" if kind in _EXPECTED else f"`{dotted(path)}` is not valid"
         )
         report.error("VALUE_INVALID", place, path, message, expected=expected)
 
@@ -97,24 +91,16 @@ def _not_allowed(found: Any, value: Any, path: DocPath, place: Place, report: Re
     given = _value_at(value, path)
     hint = did_you_mean(report.suggest.nearest(given, allowed)) if isinstance(given, str) else None
     message = f"`{dotted(path)}` has a value that is not allowed"
-    report.error(
-        "VALUE_NOT_ALLOWED", place, path, message, expected=f"one of: {', '.join(allowed)}", hint=hint
-    )
+    report.error("VALUE_NOT_ALLOWED", place, path, message, expected=f"one of: {', '.join(allowed)}", hint=hint)
 
 
 def _pattern(found: Any, path: DocPath, place: Place, report: Report) -> None:
     pattern: str = found["ctx"]["pattern"]
     if "env:" in pattern and path and path[-1] == "apiKey":
-        report.error(
-            "SECRET_LITERAL", place, path, "a secret must not be written in a file", expected="`${env:NAME}`"
-        )
+        report.error("SECRET_LITERAL", place, path, "a secret must not be written in a file", expected="`${env:NAME}`")
         return
-    expected = next(
-        (text for mark, text in _PATTERNS.items() if mark in pattern), f"text that matches {pattern}"
-    )
-    report.error(
-        "VALUE_INVALID", place, path, f"`{dotted(path)}` does not have the right form", expected=expected
-    )
+    expected = next((text for mark, text in _PATTERNS.items() if mark in pattern), f"text that matches {pattern}")
+    report.error("VALUE_INVALID", place, path, f"`{dotted(path)}` does not have the right form", expected=expected)
 
 
 def _document_path(loc: tuple[str | int, ...], value: Any, *, missing: bool) -> DocPath:

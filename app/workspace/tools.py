@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-import jsonschema_rs
-
 from app.core import json
 from app.core.expressions import Expression, ExpressionProblem, compile_expression
-from app.core.schemas import Validator
+from app.core.schemas import SchemaInvalid, Validator
 from app.workspace.compiled import CompiledRule, CompiledTool
 from app.workspace.diagnostics import DocPath, dotted
 from app.workspace.names import did_you_mean
@@ -25,9 +23,7 @@ _REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _DRAFTS: Final = ("http://json-schema.org/", "https://json-schema.org/")
 
 
-def compile_tool(
-    document: ToolDocument, place: Place, report: Report, validator: MakeValidator
-) -> CompiledTool:
+def compile_tool(document: ToolDocument, place: Place, report: Report, validator: MakeValidator) -> CompiledTool:
     spec = document.spec
     input_validator = compile_schema(spec.input, ("spec", "input"), place, report, validator)
     output_validator = compile_schema(spec.output, ("spec", "output"), place, report, validator)
@@ -55,18 +51,14 @@ def compile_schema(
     if remote is not None:
         # Refused before the library sees it: it would fetch the reference from the net or the disk.
         message = "the schema refers to something outside of itself"
-        report.error(
-            "SCHEMA_REMOTE_REF", place, path + remote, message, expected="a reference that begins with #"
-        )
+        report.error("SCHEMA_REMOTE_REF", place, path + remote, message, expected="a reference that begins with #")
         return None
     try:
         return validator(schema)
-    except jsonschema_rs.ValidationError as error:
-        message = error.message if len(error.message) < 200 else "the schema is not valid"
-        report.error(
-            "SCHEMA_INVALID", place, (*path, *error.instance_path), message, expected="a JSON Schema"
-        )
-    except (jsonschema_rs.ReferencingError, ValueError, RecursionError, json.JsonError):
+    except SchemaInvalid as error:
+        where = (*path, *error.path)
+        report.error("SCHEMA_INVALID", place, where, f"`{dotted(where)}` is no valid schema", expected="a JSON Schema")
+    except json.JsonError:
         report.error("SCHEMA_INVALID", place, path, "the schema is not valid", expected="a JSON Schema")
     return None
 
@@ -116,11 +108,9 @@ def _check_arguments(spec: ToolSpec, validator: Validator | None, place: Place, 
                 report.error("ARGUMENT_UNKNOWN", place, ("spec", "paths", number), message, hint=hint)
     for number, example in enumerate(spec.examples):
         if validator is not None and not validator.accepts(dict(example)):
-            issue = validator.issues(dict(example))[0]
+            issue = validator.issues(dict(example), show_keys=True)[0]
             message = f"the example breaks the input schema at `{issue.path or '/'}`"
-            report.error(
-                "EXAMPLE_INVALID", place, ("spec", "examples", number), message, expected=issue.message
-            )
+            report.error("EXAMPLE_INVALID", place, ("spec", "examples", number), message, expected=issue.message)
 
 
 def _approval(rule: str, place: Place, report: Report) -> Any:
@@ -183,9 +173,7 @@ def _compensation(spec: Compensation | None, place: Place, report: Report) -> It
             yield name, value
 
 
-def _template(
-    text: str, roots: tuple[str, ...], path: DocPath, place: Place, report: Report
-) -> Template | None:
+def _template(text: str, roots: tuple[str, ...], path: DocPath, place: Place, report: Report) -> Template | None:
     compiled = compile_template(text, roots)
     if isinstance(compiled, TemplateProblem):
         report.error("TEMPLATE_INVALID", place, path, f"`{dotted(path)}`: {compiled.message}")

@@ -41,9 +41,7 @@ def compile_roles(index: Index, report: Report) -> Mapping[str, CompiledRole]:
         if unit.id not in ROLES:
             near = report.suggest.nearest(unit.id, ROLES)
             hint = f'; did you mean "{near}.md"?' if near else ""
-            report.at(
-                "ROLE_UNKNOWN", file, f"there is no role {unit.id!r}; the roles are {', '.join(ROLES)}{hint}"
-            )
+            report.at("ROLE_UNKNOWN", file, f"there is no role {unit.id!r}; the roles are {', '.join(ROLES)}{hint}")
         elif not unit.body.strip():
             report.at("PROMPT_EMPTY", file, "the role's prompt has no text")
         else:
@@ -132,9 +130,7 @@ def _check_invoked(unit: ParsedMarkdown, index: Index, report: Report) -> None:
             report.error("PERSONA_UNKNOWN", unit.place, ("agents_invoked", number), message, hint=hint)
 
 
-def _refers(
-    unit: ParsedMarkdown, path: DocPath, category: str, code: str, index: Index, report: Report
-) -> None:
+def _refers(unit: ParsedMarkdown, path: DocPath, category: str, code: str, index: Index, report: Report) -> None:
     known = index.units.get(category, {})
     for number, name in enumerate(unit.values.get(str(path[0]), ())):
         if name not in known:
@@ -149,17 +145,13 @@ def _expressions(unit: ParsedMarkdown, category: str, report: Report) -> Iterato
     ]
     if category == "cycles":
         conditions = unit.values.get("exit_conditions", {})
-        found += [
-            (f"exit_conditions.{key}", ("exit_conditions", key), text) for key, text in conditions.items()
-        ]
+        found += [(f"exit_conditions.{key}", ("exit_conditions", key), text) for key, text in conditions.items()]
     if category == "policies":
         rules = unit.values.get("rules", ())
         found += [(f"rules.{n}.when", ("rules", n, "when"), rule["when"]) for n, rule in enumerate(rules)]
     for name, path, text in found:
         if not isinstance(text, str):
-            report.error(
-                "EXPRESSION_INVALID", unit.place, path, "a condition is an expression", expected="CEL"
-            )
+            report.error("EXPRESSION_INVALID", unit.place, path, "a condition is an expression", expected="CEL")
             continue
         compiled = compile_open_expression(text)
         if isinstance(compiled, ExpressionProblem):

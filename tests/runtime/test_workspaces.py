@@ -39,9 +39,7 @@ class Heard:
 
 
 def holder(root: Path, heard: Heard) -> CurrentWorkspace:
-    return CurrentWorkspace(
-        root, catalog(), ManualClock(), on_loaded=heard.loaded, on_rejected=heard.rejected
-    )
+    return CurrentWorkspace(root, catalog(), ManualClock(), on_loaded=heard.loaded, on_rejected=heard.rejected)
 
 
 def test_nothing_is_current_before_the_first_load(tmp_path: Path) -> None:
@@ -126,9 +124,7 @@ async def test_watcher_picks_up_good_and_bad_changes(tmp_path: Path) -> None:
         what, status = await heard.next()
         assert what == "rejected" and status.rejected is not None
         assert spaces.current.agents["helper"].spec.max_turns == 5
-        write(
-            tmp_path, {"agents/new/more.yaml": AGENT.replace("helper", "second"), "agents/helper.yaml": AGENT}
-        )
+        write(tmp_path, {"agents/new/more.yaml": AGENT.replace("helper", "second"), "agents/helper.yaml": AGENT})
         while "second" not in spaces.current.agents:
             await heard.next()
     finally:

@@ -77,9 +77,7 @@ def files(changes: Mapping[str, str | bytes | None]) -> WorkspaceFiles:
     """The good workspace with some files replaced, added, or (None) removed."""
     merged: dict[str, str | bytes | None] = {**GOOD, **changes}
     contents = {
-        path: text.encode() if isinstance(text, str) else text
-        for path, text in merged.items()
-        if text is not None
+        path: text.encode() if isinstance(text, str) else text for path, text in merged.items() if text is not None
     }
     return WorkspaceFiles.from_contents(contents)
 

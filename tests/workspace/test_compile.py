@@ -194,17 +194,13 @@ def test_digest_is_a_known_value_on_every_machine() -> None:
     assert digest == "9cb87695c3a90f8d6b042d7554fd0ce365cee655abd3d3ef193d7191a152d8d7"
 
 
-@pytest.mark.parametrize(
-    "change", [{"x.py": "a = 1\n"}, {"runtime.yaml": RUNTIME + "\n"}, {"notes/README.md": "hi"}]
-)
+@pytest.mark.parametrize("change", [{"x.py": "a = 1\n"}, {"runtime.yaml": RUNTIME + "\n"}, {"notes/README.md": "hi"}])
 def test_any_change_of_content_changes_the_digest(change: dict[str, str]) -> None:
     assert files(change).digest != files({}).digest
 
 
 def test_stored_files_compile_to_the_same_workspace_again() -> None:
-    first = good(
-        {"work.py": "def run(): ...\n", "t.yaml": document("Tool", "t", "kind: python\nentry: work:run")}
-    )
+    first = good({"work.py": "def run(): ...\n", "t.yaml": document("Tool", "t", "kind: python\nentry: work:run")})
     again = WorkspaceFiles.from_contents(first.files.contents())
     assert again.digest == first.digest
 
@@ -214,9 +210,7 @@ def test_cached_compile_gives_what_a_fresh_one_gives() -> None:
     build({}, cache=cache)
     changed = {"agents/helper.yaml": AGENT.replace("echo", "ecko")}
     assert (
-        findings(build(changed, cache=cache))
-        == findings(build(changed))
-        == [("TOOL_UNKNOWN", "agents/helper.yaml", 7)]
+        findings(build(changed, cache=cache)) == findings(build(changed)) == [("TOOL_UNKNOWN", "agents/helper.yaml", 7)]
     )
     restored = build({}, cache=cache)
     assert isinstance(restored, Compiled) and restored.workspace.digest == good({}).digest

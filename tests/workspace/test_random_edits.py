@@ -84,11 +84,7 @@ def test_random_bytes_never_crash_the_compiler(data: bytes) -> None:
 
 
 values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-3, 2**40)
-    | st.text(max_size=8)
-    | st.sampled_from(["main", "echo", "a.b"]),
+    st.none() | st.booleans() | st.integers(-3, 2**40) | st.text(max_size=8) | st.sampled_from(["main", "echo", "a.b"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )

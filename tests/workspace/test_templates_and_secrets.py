@@ -34,9 +34,7 @@ def test_inserted_text_is_not_read_as_a_template_again() -> None:
     assert template("{{ args.x }}").render({"args": {"x": "{{ args.y }}", "y": "no"}}) == "{{ args.y }}"
 
 
-@pytest.mark.parametrize(
-    "source", ["{{ args.x", "args.x }}", "{{ }}", "{{ env.HOME }}", "{{ args.x | upper }}"]
-)
+@pytest.mark.parametrize("source", ["{{ args.x", "args.x }}", "{{ }}", "{{ env.HOME }}", "{{ args.x | upper }}"])
 def test_malformed_template_is_refused(source: str) -> None:
     assert isinstance(compile_template(source, ("args",)), TemplateProblem)
 

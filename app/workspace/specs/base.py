@@ -13,15 +13,11 @@ from app.workspace.secrets import ENV_NAME_PATTERN, SECRET_PATTERN
 
 API_VERSION: Final = "holdfast/v1"
 
-Name = Annotated[
-    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="a name of this workspace")
-]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="a name of this workspace")]
 # Models see tool names, and the strictest provider takes only these characters.
 ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$")]
 KindName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
-Secret = Annotated[
-    str, Field(pattern=SECRET_PATTERN, description="`${env:NAME}` of a name that the Runtime lists")
-]
+Secret = Annotated[str, Field(pattern=SECRET_PATTERN, description="`${env:NAME}` of a name that the Runtime lists")]
 EnvText = Annotated[str, Field(description="text that may contain `${env:NAME}`")]
 EnvName = Annotated[str, Field(pattern=f"^{ENV_NAME_PATTERN}$")]
 Text = Annotated[str, Field(min_length=1)]

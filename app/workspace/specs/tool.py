@@ -122,9 +122,7 @@ class ToolDocument(Document):
 
 
 class McpTools(Spec):
-    allow: tuple[Text, ...] = Field(
-        (), description="tools that may be used; none means all that are declared"
-    )
+    allow: tuple[Text, ...] = Field((), description="tools that may be used; none means all that are declared")
     pins: Mapping[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = Field(
         default_factory=dict, description="sha256 of a tool's canonical schema; another one blocks the tool"
     )

@@ -33,9 +33,7 @@ YAML = [
 ]
 
 ENVELOPE = [
-    Case(
-        "no apiVersion", "API_VERSION", A, 1, {A: "kind: Agent\nmetadata: {name: a}\nspec: {model: main}\n"}
-    ),
+    Case("no apiVersion", "API_VERSION", A, 1, {A: "kind: Agent\nmetadata: {name: a}\nspec: {model: main}\n"}),
     Case("another apiVersion", "API_VERSION", A, 1, {A: AGENT.replace("holdfast/v1", "holdfast/v9")}),
     Case("no kind", "KIND_MISSING", A, 1, {A: "apiVersion: holdfast/v1\nmetadata: {name: a}\nspec: {}\n"}),
     Case("a misspelt kind", "KIND_UNKNOWN", A, 2, {A: document("Agnet", "a", "model: main")}),

@@ -130,11 +130,7 @@ KINDS = [
         "SCHEDULE_INVALID",
         "s.yaml",
         7,
-        {
-            "s.yaml": document(
-                "Schedule", "s", 'cron: "0 9 * * 1-5"\ntimezone: Mars/Base\nrun: {agent: helper}'
-            )
-        },
+        {"s.yaml": document("Schedule", "s", 'cron: "0 9 * * 1-5"\ntimezone: Mars/Base\nrun: {agent: helper}')},
     ),
     Case(
         "a schedule of an unknown agent",

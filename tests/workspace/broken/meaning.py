@@ -21,10 +21,7 @@ MEANING = [
         "SCHEMA_INVALID",
         T,
         11,
-        tool(
-            "kind: builtin\nentry: echo\ninput:\n  type: object\n"
-            "  properties:\n    x: {type: strin}\noutput: {}"
-        ),
+        tool("kind: builtin\nentry: echo\ninput:\n  type: object\n  properties:\n    x: {type: strin}\noutput: {}"),
     ),
     Case(
         "an output schema that is wrong",
@@ -69,9 +66,7 @@ MEANING = [
         tool(f"kind: builtin\nentry: echo\ninput: {OBJECT}"),
         warning=True,
     ),
-    Case(
-        "http without an input", "FIELD_MISSING", T, 5, tool("kind: http\nhttp: {url: 'https://example.com'}")
-    ),
+    Case("http without an input", "FIELD_MISSING", T, 5, tool("kind: http\nhttp: {url: 'https://example.com'}")),
     Case(
         "an approval rule that does not parse",
         "EXPRESSION_INVALID",
@@ -86,9 +81,7 @@ MEANING = [
         8,
         tool("kind: builtin\nentry: echo\napproval: args.x"),
     ),
-    Case(
-        "a misspelt always", "EXPRESSION_INVALID", T, 8, tool("kind: builtin\nentry: echo\napproval: alway")
-    ),
+    Case("a misspelt always", "EXPRESSION_INVALID", T, 8, tool("kind: builtin\nentry: echo\napproval: alway")),
     Case(
         "a rule on an unknown variable",
         "EXPRESSION_INVALID",
@@ -108,9 +101,7 @@ MEANING = [
         "TEMPLATE_INVALID",
         T,
         8,
-        tool(
-            f"kind: http\nhttp:\n  url: 'https://example.com/{{{{ arg.x }}}}'\ninput: {OBJECT}\noutput: {{}}"
-        ),
+        tool(f"kind: http\nhttp:\n  url: 'https://example.com/{{{{ arg.x }}}}'\ninput: {OBJECT}\noutput: {{}}"),
     ),
     Case(
         "a path argument that does not exist",
@@ -301,9 +292,7 @@ MARKDOWN = [
         "workflows/cycles/ship.md",
         6,
         {
-            "workflows/cycles/ship.md": CYCLE.format(
-                phases="build", entry="build", more="policies: [gate]\n"
-            ),
+            "workflows/cycles/ship.md": CYCLE.format(phases="build", entry="build", more="policies: [gate]\n"),
             "workflows/phases/build.md": PHASE.format(signal="done == true", more=""),
         },
     ),

@@ -49,9 +49,7 @@ REFERENCES = [
     Case("an unknown subagent", "AGENT_UNKNOWN", A, 7, agent("model: main\nsubagents: [helpr]")),
     Case("an unknown memory", "MEMORY_UNKNOWN", A, 7, agent("model: main\nmemory: [facts]")),
     Case("an unknown hook", "HOOK_UNKNOWN", A, 7, agent("model: main\nhooks: [audit]")),
-    Case(
-        "an unknown guardrail", "GUARDRAIL_UNKNOWN", A, 8, agent("model: main\nguardrails:\n  input: [pii]")
-    ),
+    Case("an unknown guardrail", "GUARDRAIL_UNKNOWN", A, 8, agent("model: main\nguardrails:\n  input: [pii]")),
     Case("an unknown gate", "EVALUATOR_UNKNOWN", A, 7, agent("model: main\ngates: [quality]")),
     Case("an agent that calls itself", "SUBAGENT_CYCLE", A, 7, agent("model: main\nsubagents: [a]")),
     Case(
@@ -61,9 +59,7 @@ REFERENCES = [
         7,
         {**agent("model: main\nsubagents: [helper]"), "agents/helper.yaml": AGENT + "  subagents: [a]\n"},
     ),
-    Case(
-        "fallbacks in a circle", "FALLBACK_CYCLE", M, 8, model("provider: scripted\nmodel: x\nfallbacks: [m]")
-    ),
+    Case("fallbacks in a circle", "FALLBACK_CYCLE", M, 8, model("provider: scripted\nmodel: x\nfallbacks: [m]")),
     Case(
         "a tool named like a subagent",
         "NAME_CLASH",

@@ -108,15 +108,19 @@ class CurrentWorkspace:
             yield_on_timeout=True,
         )
         following = asyncio.ensure_future(anext(changes, None))
-        # In this order: once the watcher listens, the reload sees everything that changed before.
-        await asyncio.sleep(0)
-        await self.reload()
-        while (change := await following) is not None:
-            if change:
-                await self.reload()
-            elif _identity(self._root) != identity:
-                return  # another folder has taken the place; the watcher still looks at the old one
-            following = asyncio.ensure_future(anext(changes, None))
+        try:
+            # In this order: once the watcher listens, the reload sees everything that changed before.
+            await asyncio.sleep(0)
+            await self.reload()
+            while (change := await following) is not None:
+                if change:
+                    await self.reload()
+                elif _identity(self._root) != identity:
+                    return  # another folder has taken the place; the watcher still looks at the old one
+                following = asyncio.ensure_future(anext(changes, None))
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
 
     def _compile(self) -> tuple[WorkspaceFiles, Compiled | Diagnostics]:
         files = read_folder(self._root, self._files)

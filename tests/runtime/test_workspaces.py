@@ -7,6 +7,7 @@ import pytest
 
 from app.core.clock import ManualClock
 from app.core.errors import HoldfastError
+from app.runtime import workspaces
 from app.runtime.workspaces import CurrentWorkspace, WorkspaceStatus
 from tests.workspace.building import AGENT, GOOD, catalog
 
@@ -126,6 +127,40 @@ async def test_watcher_picks_up_good_and_bad_changes(tmp_path: Path) -> None:
         assert spaces.current.agents["helper"].spec.max_turns == 5
         write(tmp_path, {"agents/new/more.yaml": AGENT.replace("helper", "second"), "agents/helper.yaml": AGENT})
         while "second" not in spaces.current.agents:
+            await heard.next()
+    finally:
+        stop.set()
+        await asyncio.wait_for(watching, BOUND)
+
+
+async def test_watcher_can_be_cancelled(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    heard = Heard()
+    watching = asyncio.create_task(holder(tmp_path, heard).watch(asyncio.Event()))
+    await heard.next()
+    watching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(watching, BOUND)
+
+
+async def test_watcher_follows_a_folder_that_was_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspaces, "_LOOK_MS", 50)
+    monkeypatch.setattr(workspaces, "_ROOT_GONE_SECONDS", 0.05)
+    root = tmp_path / "space"
+    write(root, GOOD)
+    write(tmp_path / "next", {**GOOD, "agents/helper.yaml": AGENT + "  maxTurns: 7\n"})
+    heard = Heard()
+    spaces = holder(root, heard)
+    stop = asyncio.Event()
+    watching = asyncio.create_task(spaces.watch(stop))
+    try:
+        await heard.next()
+        root.rename(tmp_path / "old")
+        (tmp_path / "next").rename(root)
+        while spaces.current.agents["helper"].spec.max_turns != 7:
+            await heard.next()
+        write(root, {"agents/helper.yaml": AGENT + "  maxTurns: 8\n"})
+        while spaces.current.agents["helper"].spec.max_turns != 8:
             await heard.next()
     finally:
         stop.set()

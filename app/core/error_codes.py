@@ -97,4 +97,28 @@ CODES: Final[dict[str, Code]] = {
     "SETTINGS_INVALID": Code("A setting is missing or wrong.", "Correct the named HOLDFAST_ variable or file entry."),
     "INTERNAL": Code("Something failed that should not.", "See the server's log by the request id; report it."),
     "NOT_READY": Code("The server is starting or stopping.", "Try again shortly."),
+    # -- workspace -------------------------------------------------------------------------------
+    "WORKSPACE_INVALID": Code(
+        "The workspace has mistakes and was not loaded.", "Run `holdfast check`: it names file, line and remedy."
+    ),
+    "WORKSPACE_NOT_LOADED": Code(
+        "No workspace has been loaded yet.", "Wait for start-up, or correct what `holdfast check` reports."
+    ),
+    "EXPRESSION_INVALID": Code(
+        "A CEL expression does not compile to a boolean.", "Correct it at the named position; it must be a bool."
+    ),
+    "EXPRESSION_FAILED": Code(
+        "A CEL expression could not be evaluated on these values.",
+        "Test optional fields with has(...) and compare values of one type.",
+    ),
+    "EXPRESSION_TOO_COSTLY": Code(
+        "A CEL expression met more data than it may work through.",
+        "Send less data, or write the rule without nested loops over lists.",
+    ),
+    "SECRET_MISSING": Code(
+        "An environment variable that the workspace refers to is not set.", "Set it for the server's process."
+    ),
+    "TEMPLATE_VALUE_MISSING": Code(
+        "A template refers to a value that is not there.", "Send the argument, or give it a default in the schema."
+    ),
 }

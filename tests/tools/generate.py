@@ -82,8 +82,9 @@ def event_schemas(root: Path) -> Files:
 
 
 def workspace_schemas(root: Path) -> Files:
-    """SLOT: schemas/workspace/*.json for editors; call what `app.workspace` offers once it is there."""
-    return {}
+    from app.workspace.schemas import workspace_schemas as make
+
+    return {f"schemas/workspace/{name}": content for name, content in make().items()}
 
 
 GENERATORS: Final = (

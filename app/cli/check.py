@@ -1,0 +1,82 @@
+"""`holdfast check`: says everything that is wrong with a workspace, without a server."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.core import json
+from app.core.settings import Settings
+from app.workspace import graph as graphs
+from app.workspace.catalog import KindCatalog, shipped_catalog
+from app.workspace.compile import compile
+from app.workspace.compiled import Compiled
+from app.workspace.diagnostics import Diagnostics
+from app.workspace.files import read_folder
+
+
+def check(
+    path: Annotated[Path | None, typer.Argument(help="Folder of the workspace; the configured one by default.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    graph: Annotated[bool, typer.Option("--graph", help="Also draw who uses what.")] = False,
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", envvar="HOLDFAST_PROFILE", help="Profile that overrides the models."),
+    ] = None,
+) -> None:
+    """Check a workspace and print every mistake with file, line and hint."""
+    folder = path if path is not None else Settings.load(os.environ).workspace
+    result = check_folder(folder, shipped_catalog(), profile)
+    if as_json:
+        sys.stdout.write(json.pretty(report_json(folder, result, graph=graph)).decode())
+    else:
+        typer.echo(report_text(folder, result, graph=graph, colour=sys.stdout.isatty()))
+    raise typer.Exit(0 if isinstance(result, Compiled) else 1)
+
+
+def check_folder(folder: Path, catalog: KindCatalog, profile: str | None) -> Compiled | Diagnostics:
+    return compile(read_folder(folder), catalog, profile=profile)
+
+
+def report_json(folder: Path, result: Compiled | Diagnostics, *, graph: bool) -> dict[str, Any]:
+    diagnostics = result.diagnostics if isinstance(result, Compiled) else result
+    report: dict[str, Any] = {
+        "workspace": str(folder),
+        "ok": isinstance(result, Compiled),
+        "digest": result.workspace.digest if isinstance(result, Compiled) else None,
+        "errors": len(diagnostics.errors),
+        "warnings": len(diagnostics.warnings),
+        "diagnostics": diagnostics.as_json(),
+    }
+    if graph:
+        report["graph"] = graphs.as_json(result.workspace) if isinstance(result, Compiled) else []
+    return report
+
+
+def report_text(folder: Path, result: Compiled | Diagnostics, *, graph: bool, colour: bool) -> str:
+    diagnostics = result.diagnostics if isinstance(result, Compiled) else result
+    parts = [diagnostics.as_text(colour=colour)] if len(diagnostics) else []
+    counts = f"{_count(len(diagnostics.errors), 'error')}, {_count(len(diagnostics.warnings), 'warning')}"
+    if isinstance(result, Compiled):
+        space = result.workspace
+        if graph:
+            parts.append(graphs.as_text(space))
+        what = ", ".join(
+            _count(len(found), word)
+            for word, found in (
+                ("agent", space.agents),
+                ("model", space.models),
+                ("tool", space.tools),
+                ("skill", space.skills),
+            )
+        )
+        parts.append(f"{folder} is good: {what}; {counts}\ndigest {space.digest}")
+    else:
+        parts.append(f"{folder} cannot be loaded: {counts}")
+    return "\n\n".join(parts)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -1,0 +1,144 @@
+"""CEL expressions: compiled and type-checked at load, evaluated to a bool within a bounded cost.
+
+The one module that knows the CEL library. A result that is no bool, an error or too much work is a
+`Failure`; what follows from it (deny, ask, skip) is the caller's choice, and a safe one is to deny.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from cel_expr_python import cel
+
+from app.core.errors import Failure
+
+VariableType = Literal["map", "list", "string", "int", "bool", "any"]
+
+MAX_SOURCE: Final = 2_000  # characters; a longer rule is a program and belongs in a tool
+# The library counts loop turns (10,000 in all), not the work inside a turn: joining or searching a large
+# value in each turn takes seconds and cannot be interrupted. So what a loop may look at is bounded here.
+MAX_NODES_IN_LOOP: Final = 10_000
+MAX_TEXT_IN_LOOP: Final = 64 * 1024
+MAX_NODES: Final = 100_000
+MAX_TEXT: Final = 1024 * 1024
+MAX_DEPTH: Final = 64  # the library recurses over values; a far deeper one ends the process
+_MAX_OPEN_NAMES: Final = 32
+
+_LOOP = re.compile(r"\.\s*(all|exists|exists_one|existsOne|map|filter)\s*\(")
+_POSITION = re.compile(r"<input>:(\d+):(\d+): (.*)")
+_UNDECLARED = re.compile(r"undeclared reference to '([A-Za-z_][A-Za-z0-9_]*)")
+
+_TYPES: Final[dict[VariableType, Any]] = {
+    "map": cel.Type.Map(cel.Type.STRING, cel.Type.DYN),
+    "list": cel.Type.List(cel.Type.DYN),
+    "string": cel.Type.STRING,
+    "int": cel.Type.INT,
+    "bool": cel.Type.BOOL,
+    "any": cel.Type.DYN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionProblem:
+    """Why a source is no expression of ours, and where in it (both counted from 1)."""
+
+    message: str
+    line: int = 1
+    column: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    source: str
+    variables: frozenset[str]
+    _program: Any = field(repr=False, compare=False)
+    _loops: bool = field(repr=False, compare=False)
+
+    def evaluate(self, values: Mapping[str, Any]) -> bool | Failure:
+        """The answer for these values, which are JSON (strings, numbers, bools, None, lists, dicts)."""
+        costly = _too_costly(values, self._loops)
+        if costly is not None:
+            return Failure("EXPRESSION_TOO_COSTLY", costly)
+        try:
+            result = self._program.eval(data=dict(values))
+            answer = result.value()
+        except (RuntimeError, TypeError, ValueError, UnicodeError):
+            return Failure("EXPRESSION_FAILED", "the expression could not be evaluated")
+        if answer is True or answer is False:
+            return bool(answer)
+        # The library's text may quote keys and values of the arguments, which are not ours to show.
+        return Failure("EXPRESSION_FAILED", "the expression gave an error instead of true or false")
+
+
+def compile_expression(source: str, variables: Mapping[str, VariableType]) -> Expression | ExpressionProblem:
+    """Parse and type-check; the static type must be bool."""
+    return _compile(source, tuple(sorted(variables.items())))
+
+
+def compile_open_expression(source: str) -> Expression | ExpressionProblem:
+    """The same for a rule whose names are given by whoever evaluates it: each free name is a variable."""
+    names: list[str] = []
+    for _ in range(_MAX_OPEN_NAMES):
+        kinds: tuple[tuple[str, VariableType], ...] = tuple((name, "any") for name in sorted(names))
+        program = _compile(source, kinds)
+        if isinstance(program, Expression):
+            return program
+        undeclared = _UNDECLARED.search(program.message)
+        if undeclared is None or undeclared[1] in names:
+            return program
+        names.append(undeclared[1])
+    return ExpressionProblem(f"the expression uses more than {_MAX_OPEN_NAMES} names")
+
+
+@lru_cache(maxsize=64)
+def _environment(variables: tuple[tuple[str, VariableType], ...]) -> Any:
+    return cel.NewEnv(variables={name: _TYPES[kind] for name, kind in variables})
+
+
+def _compile(source: str, variables: tuple[tuple[str, VariableType], ...]) -> Expression | ExpressionProblem:
+    if not source.strip():
+        return ExpressionProblem("the expression is empty")
+    if len(source) > MAX_SOURCE:
+        return ExpressionProblem(f"the expression is longer than {MAX_SOURCE} characters")
+    try:
+        program = _environment(variables).compile(source)
+    except (RuntimeError, TypeError, ValueError, UnicodeError) as error:
+        return _problem(str(error))
+    if program.return_type() != cel.Type.BOOL:
+        kind = str(program.return_type()).lower()
+        return ExpressionProblem(f"the expression gives {kind}, not bool")
+    return Expression(source, frozenset(name for name, _ in variables), program, _LOOP.search(source) is not None)
+
+
+def _problem(text: str) -> ExpressionProblem:
+    found = _POSITION.search(text)
+    if found is not None:
+        return ExpressionProblem(found[3].removesuffix(" (in container '')").strip(), int(found[1]), int(found[2]))
+    if "recursion limit" in text:
+        return ExpressionProblem("the expression is nested too deeply")
+    return ExpressionProblem("the expression cannot be read")
+
+
+def _too_costly(values: Mapping[str, Any], loops: bool) -> str | None:
+    max_nodes, max_text = (MAX_NODES_IN_LOOP, MAX_TEXT_IN_LOOP) if loops else (MAX_NODES, MAX_TEXT)
+    nodes = text = 0
+    level: list[Any] = list(values.values())
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        nodes += len(level)
+        for item in level:
+            if isinstance(item, str):
+                text += len(item)
+            elif isinstance(item, Mapping):
+                text += sum(len(key) for key in item if isinstance(key, str))
+                below.extend(item.values())
+            elif isinstance(item, list | tuple):
+                below.extend(item)
+        if nodes + len(below) > max_nodes or text > max_text:
+            return "the values are larger than an expression may work through"
+        if not below:
+            return None
+        level = below
+    return f"the values are nested deeper than {MAX_DEPTH} levels"

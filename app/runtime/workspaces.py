@@ -1,0 +1,175 @@
+"""Holds the workspace the server works with, and swaps it when its files change.
+
+A good change replaces the value at once; runs keep the one they started with, because they hold it. A bad
+change keeps the old one and says so. Recording and announcing either is left to the callbacks.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import structlog
+import watchfiles
+
+from app.core.clock import Clock
+from app.core.errors import HoldfastError
+from app.workspace.catalog import KindCatalog
+from app.workspace.compile import CompileCache, compile
+from app.workspace.compiled import Compiled, CompiledWorkspace
+from app.workspace.diagnostics import Diagnostics
+from app.workspace.files import SUFFIXES, WorkspaceFiles, read_folder
+
+DEBOUNCE_MS: Final = 100  # an editor writes a file in several steps; a deploy writes many files
+_LOOK_MS: Final = 5_000  # how often to see whether the folder is still the same one
+_ROOT_GONE_SECONDS: Final = 1.0  # how soon to look again for a folder that was removed
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceStatus:
+    """What `/api/workspace` shows. `rejected` are the mistakes of the files as they are now, if any."""
+
+    digest: str | None = None
+    loaded_at_ms: int | None = None
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+    rejected: Diagnostics | None = None
+    rejected_at_ms: int | None = None
+
+
+Callback = Callable[[WorkspaceStatus], Awaitable[None]]
+
+
+async def _nobody(status: WorkspaceStatus) -> None:
+    return None
+
+
+class CurrentWorkspace:
+    def __init__(
+        self,
+        root: Path,
+        catalog: KindCatalog,
+        clock: Clock,
+        *,
+        profile: str | None = None,
+        on_loaded: Callback = _nobody,
+        on_rejected: Callback = _nobody,
+    ) -> None:
+        self._root = root
+        self._catalog = catalog
+        self._clock = clock
+        self._profile = profile
+        self._on_loaded = on_loaded
+        self._on_rejected = on_rejected
+        self._cache = CompileCache()
+        self._files: WorkspaceFiles | None = None
+        self._current: CompiledWorkspace | None = None
+        self._lock = asyncio.Lock()
+        self._rejected_digest: str | None = None
+        self.status = WorkspaceStatus()
+
+    @property
+    def current(self) -> CompiledWorkspace:
+        """The workspace for a run that starts now."""
+        if self._current is None:
+            raise HoldfastError("WORKSPACE_NOT_LOADED", "no workspace has been loaded", retryable=True)
+        return self._current
+
+    async def reload(self) -> WorkspaceStatus:
+        """Read and compile the folder as it is now. The first call loads it; one at a time."""
+        async with self._lock:
+            files, result = await asyncio.to_thread(self._compile)
+            self._files = files
+            if isinstance(result, Compiled):
+                await self._accept(result)
+            else:
+                await self._reject(files.digest, result)
+            return self.status
+
+    async def watch(self, stop: asyncio.Event) -> None:
+        """Reload on every change until told to stop. Survives the folder being replaced."""
+        while not stop.is_set():
+            try:
+                await self._watch_folder(stop, _identity(self._root))
+            except OSError:
+                await self.reload()
+                await _wait(stop, _ROOT_GONE_SECONDS)
+
+    async def _watch_folder(self, stop: asyncio.Event, identity: tuple[int, int]) -> None:
+        changes = watchfiles.awatch(
+            self._root,
+            watch_filter=_concerns_us,
+            debounce=DEBOUNCE_MS,
+            step=20,
+            stop_event=stop,
+            rust_timeout=_LOOK_MS,
+            yield_on_timeout=True,
+        )
+        following = asyncio.ensure_future(anext(changes, None))
+        try:
+            # In this order: once the watcher listens, the reload sees everything that changed before.
+            await asyncio.sleep(0)
+            await self.reload()
+            while (change := await following) is not None:
+                if change:
+                    await self.reload()
+                elif _identity(self._root) != identity:
+                    return  # another folder has taken the place; the watcher still looks at the old one
+                following = asyncio.ensure_future(anext(changes, None))
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    def _compile(self) -> tuple[WorkspaceFiles, Compiled | Diagnostics]:
+        files = read_folder(self._root, self._files)
+        return files, compile(files, self._catalog, profile=self._profile, cache=self._cache)
+
+    async def _accept(self, result: Compiled) -> None:
+        workspace = result.workspace
+        recovered = self.status.rejected is not None
+        changed = self._current is None or self._current.digest != workspace.digest
+        self._rejected_digest = None
+        if not changed:
+            self.status = replace(self.status, rejected=None, rejected_at_ms=None)
+            if recovered:
+                await self._on_loaded(self.status)
+            return
+        self._current = workspace
+        self.status = WorkspaceStatus(workspace.digest, self._clock.now_ms(), result.diagnostics)
+        _log.info("workspace.loaded", digest=workspace.digest, warnings=len(result.diagnostics))
+        await self._on_loaded(self.status)
+
+    async def _reject(self, digest: str, diagnostics: Diagnostics) -> None:
+        # A watcher may look twice at the same bad files; they are told once.
+        repeated = self._rejected_digest == digest and self.status.rejected == diagnostics
+        self._rejected_digest = digest
+        if repeated:
+            return
+        self.status = replace(self.status, rejected=diagnostics, rejected_at_ms=self._clock.now_ms())
+        first = diagnostics.errors[0]
+        _log.warning(
+            "workspace.rejected",
+            errors=len(diagnostics.errors),
+            first=f"{first.place} {first.code}: {first.message}",
+        )
+        await self._on_rejected(self.status)
+
+
+def _identity(root: Path) -> tuple[int, int]:
+    info = root.stat()
+    return info.st_dev, info.st_ino
+
+
+def _concerns_us(change: watchfiles.Change, path: str) -> bool:
+    name = Path(path).name
+    # A name without a suffix may be a folder that was moved in or away.
+    return name.endswith(SUFFIXES) or ("." not in name and name != "__pycache__")
+
+
+async def _wait(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return

@@ -1,0 +1,176 @@
+"""Compiles agents: everything an agent names is looked up, its instructions are read, its plan is checked."""
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from app.workspace.compiled import CompiledAgent
+from app.workspace.diagnostics import DocPath
+from app.workspace.index import check_repeats
+from app.workspace.markdown import parse_markdown
+from app.workspace.names import did_you_mean
+from app.workspace.parse import ParsedDocument
+from app.workspace.report import Place
+from app.workspace.resolve import Resolver, check_edges, find_cycles, spec_of
+from app.workspace.specs.agent import AgentSpec, ModelPlan
+from app.workspace.specs.model import Capabilities, ModelSpec
+from app.workspace.tools import MakeValidator, compile_schema
+
+_CAPABILITIES: Final = Capabilities(
+    streaming=True,
+    tools=True,
+    parallelTools=True,
+    structuredOutput=True,
+    reasoning=True,
+    systemMessages=True,
+    input=("text", "json", "image", "audio", "video", "file"),
+    output=("text", "json", "image", "audio", "video", "file"),
+).names()
+
+
+class AgentCompiler:
+    def __init__(
+        self,
+        resolver: Resolver,
+        models: Mapping[str, ModelSpec],
+        skills: Collection[str],
+        skipped: Collection[str],
+        validator: MakeValidator,
+    ) -> None:
+        self._resolver = resolver
+        self._index = resolver.index
+        self._report = resolver.report
+        self._models = models
+        self._skills = skills
+        self._skipped = skipped
+        self._validator = validator
+
+    def compile(self) -> Mapping[str, CompiledAgent]:
+        agents = {document.name: self._agent(document) for document in self._index.good("Agent")}
+        edges = {document.name: spec_of(document, AgentSpec).subagents for document in self._index.good("Agent")}
+        for name, chain in find_cycles(edges):
+            at = self._index.documents["Agent"][name]
+            path = ("spec", "subagents", edges[name].index(chain[1]))
+            message = f"subagents call each other in a circle: {' -> '.join(chain)}"
+            self._report.error("SUBAGENT_CYCLE", at.place, path, message)
+        return MappingProxyType(agents)
+
+    def _agent(self, document: ParsedDocument) -> CompiledAgent:
+        spec, place = spec_of(document, AgentSpec), document.place
+        self._references(spec, place)
+        self._backend(spec, place)
+        if spec.edges:
+            self._edges(spec, place)
+        metadata = document.model.metadata  # type: ignore[union-attr]  # asked of good documents only
+        return CompiledAgent(
+            name=document.name,
+            description=metadata.description or "",
+            labels=MappingProxyType(dict(metadata.labels)),
+            spec=spec,
+            instructions=self._instructions(spec.instructions, place),
+            model_plan=spec.plan,
+            tools=spec.tools,
+            skills=self._usable_skills(spec, place),
+            subagents=spec.subagents,
+            output_validator=compile_schema(
+                spec.output_schema, ("spec", "outputSchema"), place, self._report, self._validator
+            ),
+        )
+
+    def _references(self, spec: AgentSpec, place: Place) -> None:
+        for kind, field, names in (
+            ("Tool", "tools", spec.tools),
+            ("Agent", "subagents", spec.subagents),
+            ("Memory", "memory", spec.memory),
+            ("Hook", "hooks", spec.hooks),
+            ("Evaluator", "gates", spec.gates),
+            ("Tool", "evidence", spec.evidence),
+        ):
+            if names:
+                self._index.refers_all(kind, names, place, ("spec", field), self._report)
+        for field, names in (("input", spec.guardrails.input), ("output", spec.guardrails.output)):
+            self._index.refers_all("Guardrail", names, place, ("spec", "guardrails", field), self._report)
+        if spec.context_policy.summary_model is not None:
+            path: DocPath = ("spec", "contextPolicy", "summaryModel")
+            self._index.refers("Model", spec.context_policy.summary_model, place, path, self._report)
+        for number, name in enumerate(spec.subagents):
+            if name in spec.tools:
+                message = f"{name!r} is a tool and a subagent of this agent; a model could not tell them apart"
+                self._report.error("NAME_CLASH", place, ("spec", "subagents", number), message)
+
+    def _backend(self, spec: AgentSpec, place: Place) -> None:
+        backends = self._resolver.catalog.backends
+        known = self._resolver.kind("BACKEND_UNKNOWN", backends, spec.backend, place, ("spec", "backend"), "backend")
+        plan = spec.plan
+        if plan is not None:
+            self._plan(plan, spec.model is None, place)
+        elif known and backends[spec.backend].needs_model:
+            message = f"an agent of the backend {spec.backend!r} needs a model"
+            self._report.error("FIELD_MISSING", place, ("spec", "model"), message, expected="`spec.model`")
+        for name in spec.config:
+            if name not in backends:
+                hint = did_you_mean(self._report.suggest.nearest(name, backends))
+                message = f"no backend is named {name!r}; the section will be read by nobody"
+                self._report.warning("CONFIG_BACKEND_UNKNOWN", place, ("spec", "config", name), message, hint=hint)
+
+    def _plan(self, plan: ModelPlan, long_form: bool, place: Place) -> None:
+        base: DocPath = ("spec", "modelPlan") if long_form else ("spec",)
+        path = (*base, "primary" if long_form else "model")
+        found = self._index.refers("Model", plan.primary, place, path, self._report)
+        if plan.fallbacks:
+            self._index.refers_all("Model", plan.fallbacks, place, (*base, "fallbacks"), self._report)
+        candidates = [self._models[name] for name in (plan.primary, *plan.fallbacks) if name in self._models]
+        for number, capability in enumerate(plan.required_capabilities):
+            where = (*base, "requiredCapabilities", number)
+            if capability not in _CAPABILITIES:
+                hint = did_you_mean(self._report.suggest.nearest(capability, _CAPABILITIES))
+                message = f"there is no capability {capability!r}"
+                expected = f"one of: {', '.join(sorted(_CAPABILITIES))}"
+                self._report.error("VALUE_NOT_ALLOWED", place, where, message, expected=expected, hint=hint)
+            elif found and not any(capability in model.capabilities.names() for model in candidates):
+                message = f"no model of the plan declares {capability!r}; every run will be refused"
+                self._report.warning("CAPABILITY_UNMET", place, where, message)
+
+    def _usable_skills(self, spec: AgentSpec, place: Place) -> tuple[str, ...]:
+        usable = []
+        for number, name in enumerate(spec.skills):
+            path: DocPath = ("spec", "skills", number)
+            if name in self._skills:
+                usable.append(name)
+            elif name in self._skipped:
+                self._report.warning("SKILL_SKIPPED", place, path, f"the skill {name!r} is invalid and left out")
+            else:
+                hint = did_you_mean(self._report.suggest.nearest(name, self._skills))
+                message = f"there is no skill {name!r}"
+                expected = "the name of a skill"
+                self._report.error("SKILL_UNKNOWN", place, path, message, expected=expected, hint=hint)
+        check_repeats(spec.skills, place, ("spec", "skills"), self._report)
+        return tuple(usable)
+
+    def _edges(self, spec: AgentSpec, place: Place) -> None:
+        nodes = {f"tools.{name}" for name in spec.tools} | {f"skills.{name}" for name in spec.skills}
+        nodes |= {f"agents.{name}" for name in spec.subagents} | {"START", "END"}
+        edges = [(number, edge.from_, edge.to) for number, edge in enumerate(spec.edges)]
+        check_edges(edges, nodes, place, self._report)
+
+    def _instructions(self, text: str, place: Place) -> str:
+        """A single word that ends in .md is a file of the workspace; anything else is the text itself."""
+        name = text.strip()
+        if not name.endswith(".md") or len(name.split()) != 1:
+            return text
+        path: DocPath = ("spec", "instructions")
+        steps = [step for step in name.split("/") if step != "."]
+        if name.startswith(("/", "~")) or ".." in steps or "\\" in name:
+            self._report.error("PATH_LEAVES", place, path, "the path points out of the workspace")
+            return ""
+        files = self._resolver.files.files
+        file = files.get("/".join(steps))
+        if file is None:
+            markdown = [other for other in files if other.endswith(".md")]
+            hint = did_you_mean(self._report.suggest.nearest(name, markdown))
+            self._report.error("FILE_NOT_FOUND", place, path, f"there is no file {name!r} in the workspace", hint=hint)
+            return ""
+        parsed = parse_markdown(file.content)
+        for problem in parsed.problems:
+            self._report.yaml(file.path, problem)
+        return parsed.body

@@ -1,0 +1,218 @@
+"""The compiler: files in, a frozen workspace or the complete list of diagnostics out.
+
+Knows nothing of folders, watching or servers. What it learned of a file it keeps in a `CompileCache`, so
+that compiling again after a change costs little more than the changed file.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
+
+from app.core import json
+from app.core.schemas import SchemaRegistry, Validator
+from app.workspace.agents import AgentCompiler
+from app.workspace.catalog import KindCatalog
+from app.workspace.compiled import Compiled, CompiledTool, CompiledWorkspace, Named
+from app.workspace.diagnostics import Diagnostics
+from app.workspace.entries import ModuleNames, module_file, read_module, split_entry
+from app.workspace.files import SourceFile, WorkspaceFiles
+from app.workspace.index import Index, build_index
+from app.workspace.names import did_you_mean
+from app.workspace.parse import ParsedDocument, ParsedFile, parse_file
+from app.workspace.report import Report
+from app.workspace.resolve import Resolver, spec_of
+from app.workspace.specs.base import Spec
+from app.workspace.specs.model import ModelSpec
+from app.workspace.specs.others import (
+    EvaluatorSpec,
+    GuardrailSpec,
+    HookSpec,
+    MemorySpec,
+    ScheduleSpec,
+    WorkflowSpec,
+)
+from app.workspace.specs.runtime import ProfileSpec, RuntimeSpec
+from app.workspace.specs.tool import McpServerSpec
+from app.workspace.triggers import TriggerMatcher
+from app.workspace.units import compile_roles, compile_skills, compile_workflow_units
+
+SpecT = TypeVar("SpecT", bound=Spec)
+
+_MAX_VALIDATORS: Final = 20_000  # some kilobytes each; begun anew when full
+
+
+class CompileCache:
+    """What is known of files and schemas by their content. One compiler uses it at a time."""
+
+    def __init__(self, schemas: SchemaRegistry | None = None) -> None:
+        self._schemas = schemas or SchemaRegistry()
+        self._files: dict[tuple[str, str], ParsedFile] = {}
+        self._modules: dict[tuple[str, str], ModuleNames] = {}
+        self._validators: dict[bytes, Validator] = {}
+
+    def parse_all(self, files: WorkspaceFiles) -> list[ParsedFile]:
+        """What is not asked for this time is forgotten, so that the cache is bounded by the workspace."""
+        known, self._files = self._files, {}
+        for path, file in files.files.items():
+            key = (path, file.sha256)
+            parsed = known.get(key)
+            self._files[key] = parsed if parsed is not None else parse_file(file, self._schemas, self.validator)
+        return list(self._files.values())
+
+    def module(self, file: SourceFile) -> ModuleNames:
+        key = (file.path, file.sha256)
+        if key not in self._modules:
+            if len(self._modules) > _MAX_VALIDATORS:
+                self._modules.clear()
+            self._modules[key] = read_module(file)
+        return self._modules[key]
+
+    def validator(self, schema: Mapping[str, Any]) -> Validator:
+        key = json.canonical(schema)
+        found = self._validators.get(key)
+        if found is None:
+            if len(self._validators) >= _MAX_VALIDATORS:
+                self._validators.clear()
+            found = self._validators[key] = Validator(schema)
+        return found
+
+
+def compile(
+    files: WorkspaceFiles,
+    catalog: KindCatalog,
+    *,
+    profile: str | None = None,
+    cache: CompileCache | None = None,
+) -> Compiled | Diagnostics:
+    """Every mistake is collected; any error means no workspace."""
+    cache = cache or CompileCache()
+    parsed = cache.parse_all(files)
+    report = Report()
+    report.items += files.problems
+    for file in parsed:
+        report.items += file.diagnostics
+    index = build_index(parsed, report)
+    _check_presence(index, parsed, report)
+    resolver = Resolver(index, files, catalog, report, cache.module)
+    resolver.check()
+    models = _models(index, catalog, profile, resolver)
+    workspace = _assemble(index, files, models, profile, resolver, cache)
+    diagnostics = Diagnostics.of(report.items)
+    return diagnostics if report.failed or workspace is None else Compiled(workspace, diagnostics)
+
+
+def _check_presence(index: Index, parsed: list[ParsedFile], report: Report) -> None:
+    if not any(file.documents or file.diagnostics for file in parsed):
+        report.at("WORKSPACE_EMPTY", "", "the folder holds no document of a workspace")
+    elif not index.documents["Runtime"]:
+        report.at("RUNTIME_MISSING", "runtime.yaml", "the workspace has no Runtime document")
+
+
+def _models(index: Index, catalog: KindCatalog, profile: str | None, resolver: Resolver) -> dict[str, Named[ModelSpec]]:
+    """The models as the profile has them. Every profile is tried, so that switching never fails later."""
+    report = resolver.report
+    models = {document.name: _named(document, ModelSpec) for document in index.good("Model")}
+    chosen = dict(models)
+    for document in index.good("Profile"):
+        for name, override in spec_of(document, ProfileSpec).models.items():
+            path = ("spec", "models", name)
+            if not index.refers("Model", name, document.place, path, report) or name not in models:
+                continue
+            merged = _override(models[name].spec, override, document, report)
+            if merged is None:
+                continue
+            where = (*path, "provider")
+            resolver.kind("PROVIDER_UNKNOWN", catalog.providers, merged.provider, document.place, where, "provider")
+            index.refers_all("Model", merged.fallbacks, document.place, (*path, "fallbacks"), report)
+            if document.name == profile:
+                chosen[name] = replace(models[name], spec=merged)
+    if profile is not None and profile not in index.documents["Profile"]:
+        near = report.suggest.nearest(profile, index.documents["Profile"])
+        runtime = next(iter(index.documents["Runtime"].values()), None)
+        message = f"there is no Profile named {profile!r}"
+        if runtime is not None:
+            report.error("PROFILE_UNKNOWN", runtime.place, (), message, hint=did_you_mean(near))
+    return chosen
+
+
+def _override(spec: ModelSpec, override: Any, document: ParsedDocument, report: Report) -> ModelSpec | None:
+    given = override.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    base = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    if given.get("provider", spec.provider) != "scripted":
+        base.pop("script", None)
+    merged = {key: value for key, value in {**base, **given}.items() if value is not None}
+    try:
+        return ModelSpec.model_validate_json(json.dumps(merged))
+    except ValidationError as error:
+        for found in error.errors(include_url=False, include_input=False):
+            message = f"the overridden model is not valid: {'.'.join(map(str, found['loc']))}: {found['msg']}"
+            report.error("VALUE_INVALID", document.place, ("spec", "models"), message)
+        return None
+
+
+def _named(document: ParsedDocument, kind: type[SpecT]) -> Named[SpecT]:
+    metadata = document.model.metadata  # type: ignore[union-attr]  # asked of good documents only
+    labels = MappingProxyType(dict(metadata.labels))
+    return Named(document.name, metadata.description or "", labels, spec_of(document, kind))
+
+
+def _named_all(index: Index, kind: str, spec: type[SpecT]) -> Mapping[str, Named[SpecT]]:
+    return MappingProxyType({document.name: _named(document, spec) for document in index.good(kind)})
+
+
+def _tools(index: Index, files: WorkspaceFiles) -> Mapping[str, CompiledTool]:
+    tools: dict[str, CompiledTool] = {}
+    for document in index.good("Tool"):
+        assert document.tool is not None, "a good Tool document was compiled when it was parsed"
+        tool = document.tool
+        parts = split_entry(tool.spec.entry) if tool.spec.kind == "python" and tool.spec.entry else None
+        source = module_file(parts[0], files) if parts is not None else None
+        tools[document.name] = replace(tool, module_file=source.path) if source is not None else tool
+    return MappingProxyType(tools)
+
+
+def _assemble(
+    index: Index,
+    files: WorkspaceFiles,
+    models: dict[str, Named[ModelSpec]],
+    profile: str | None,
+    resolver: Resolver,
+    cache: CompileCache,
+) -> CompiledWorkspace | None:
+    report = resolver.report
+    skills, skipped = compile_skills(index, report)
+    specs = {name: model.spec for name, model in models.items()}
+    agents = AgentCompiler(resolver, specs, skills.keys(), skipped, cache.validator).compile()
+    roles = compile_roles(index, report)
+    units = compile_workflow_units(index, report)
+    runtime = next(index.good("Runtime"), None)
+    if report.failed or runtime is None:
+        return None
+    return CompiledWorkspace(
+        digest=files.digest,
+        profile=profile,
+        runtime=spec_of(runtime, RuntimeSpec),
+        agents=agents,
+        models=MappingProxyType(models),
+        tools=_tools(index, files),
+        mcp_servers=_named_all(index, "McpServer", McpServerSpec),
+        memories=_named_all(index, "Memory", MemorySpec),
+        workflows=_named_all(index, "Workflow", WorkflowSpec),
+        hooks=_named_all(index, "Hook", HookSpec),
+        guardrails=_named_all(index, "Guardrail", GuardrailSpec),
+        evaluators=_named_all(index, "Evaluator", EvaluatorSpec),
+        schedules=_named_all(index, "Schedule", ScheduleSpec),
+        profiles=tuple(sorted(index.documents["Profile"])),
+        skills=skills,
+        roles=roles,
+        cycles=units["cycles"],
+        phases=units["phases"],
+        policies=units["policies"],
+        personas=units["personas"],
+        artifacts=units["artifacts"],
+        triggers=TriggerMatcher({name: skill.triggers for name, skill in skills.items()}),
+        files=files,
+    )

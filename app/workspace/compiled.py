@@ -1,0 +1,153 @@
+"""The frozen result: what the rest of the program knows of a workspace.
+
+Values only. Texts that refer to the environment still hold the reference; whoever calls out resolves it.
+JSON inside (schemas, config) is shared and must not be changed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from app.core.expressions import Expression
+from app.core.schemas import Validator
+from app.workspace.diagnostics import Diagnostics
+from app.workspace.files import WorkspaceFiles
+from app.workspace.specs.agent import AgentSpec, ModelPlan
+from app.workspace.specs.base import Spec
+from app.workspace.specs.model import ModelSpec
+from app.workspace.specs.others import (
+    EvaluatorSpec,
+    GuardrailSpec,
+    HookSpec,
+    MemorySpec,
+    ScheduleSpec,
+    WorkflowSpec,
+)
+from app.workspace.specs.runtime import RuntimeSpec
+from app.workspace.specs.tool import McpServerSpec, ToolSpec
+from app.workspace.templates import Template
+from app.workspace.triggers import TriggerMatcher
+
+SpecT = TypeVar("SpecT", bound=Spec)
+
+
+@dataclass(frozen=True, slots=True)
+class Named(Generic[SpecT]):
+    """A document of a kind that needs nothing beyond its checked spec."""
+
+    name: str
+    description: str
+    labels: Mapping[str, str]
+    spec: SpecT
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    check: Expression
+    message: str
+    example: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledTool:
+    """`input_validator` checks the schema as written; None where the kind derives the schema itself.
+
+    `templates` are by path in the spec, such as `http.url` or `subprocess.command.0`;
+    `compensation` maps each argument of the undo tool to a template or a literal value.
+    """
+
+    name: str
+    description: str
+    labels: Mapping[str, str]
+    spec: ToolSpec
+    input_validator: Validator | None
+    output_validator: Validator | None
+    approval: Literal["never", "always"] | Expression
+    rules: tuple[CompiledRule, ...]
+    templates: Mapping[str, Template]
+    compensation: Mapping[str, Any]
+    module_file: str | None = None  # the workspace's own Python file of `entry`; None for an installed module
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledAgent:
+    """`skills` leaves out those that were skipped; `instructions` is the text, also when a file holds it."""
+
+    name: str
+    description: str
+    labels: Mapping[str, str]
+    spec: AgentSpec
+    instructions: str
+    model_plan: ModelPlan | None
+    tools: tuple[str, ...]
+    skills: tuple[str, ...]
+    subagents: tuple[str, ...]
+    output_validator: Validator | None
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSkill:
+    name: str
+    description: str
+    triggers: tuple[str, ...]
+    allowed_tools: tuple[str, ...]
+    body: str
+    file: str
+    frontmatter: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRole:
+    name: str
+    prompt: str
+    file: str | None  # None for the prompt that ships with the program
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownUnit:
+    """A cycle, phase, policy, persona or artifact template; `expressions` are its signals, by field."""
+
+    id: str
+    values: Mapping[str, Any]
+    body: str
+    file: str
+    expressions: Mapping[str, Expression]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledWorkspace:
+    digest: str
+    profile: str | None
+    runtime: RuntimeSpec
+    agents: Mapping[str, CompiledAgent]
+    models: Mapping[str, Named[ModelSpec]]
+    tools: Mapping[str, CompiledTool]
+    mcp_servers: Mapping[str, Named[McpServerSpec]]
+    memories: Mapping[str, Named[MemorySpec]]
+    workflows: Mapping[str, Named[WorkflowSpec]]
+    hooks: Mapping[str, Named[HookSpec]]
+    guardrails: Mapping[str, Named[GuardrailSpec]]
+    evaluators: Mapping[str, Named[EvaluatorSpec]]
+    schedules: Mapping[str, Named[ScheduleSpec]]
+    profiles: tuple[str, ...]
+    skills: Mapping[str, CompiledSkill]
+    roles: Mapping[str, CompiledRole]
+    cycles: Mapping[str, MarkdownUnit]
+    phases: Mapping[str, MarkdownUnit]
+    policies: Mapping[str, MarkdownUnit]
+    personas: Mapping[str, MarkdownUnit]
+    artifacts: Mapping[str, MarkdownUnit]
+    triggers: TriggerMatcher
+    files: WorkspaceFiles
+
+    @property
+    def default_agent(self) -> str | None:
+        return self.runtime.default_agent
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A workspace that may be used, and the warnings about it."""
+
+    workspace: CompiledWorkspace
+    diagnostics: Diagnostics

@@ -1,0 +1,119 @@
+"""What the compiler has to say: code, severity, place, what was expected, and a hint.
+
+Values with two renderings, text for people and JSON for machines. Nobody here decides what is wrong.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from app.workspace.codes import CODES
+
+Severity = Literal["error", "warning"]
+DocPath = tuple[str | int, ...]
+
+_RED: Final = "\x1b[31m"
+_YELLOW: Final = "\x1b[33m"
+_BOLD: Final = "\x1b[1m"
+_DIM: Final = "\x1b[2m"
+_OFF: Final = "\x1b[0m"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    code: str
+    severity: Severity
+    file: str
+    line: int
+    column: int
+    path: str
+    message: str
+    document: str = ""
+    expected: str | None = None
+    hint: str | None = None
+
+    def __post_init__(self) -> None:
+        assert self.code in CODES, f"diagnostic code {self.code} is not in workspace/codes.py"
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+    @property
+    def remedy(self) -> str:
+        return self.hint or CODES[self.code].remedy
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "document": self.document,
+            "path": self.path,
+            "message": self.message,
+            "expected": self.expected,
+            "hint": self.remedy,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostics:
+    """A complete list, in the order of files and lines, so that it is the same on every machine."""
+
+    items: tuple[Diagnostic, ...] = ()
+
+    @classmethod
+    def of(cls, items: Iterable[Diagnostic]) -> "Diagnostics":
+        return cls(tuple(sorted(set(items), key=lambda d: (d.file, d.line, d.column, d.code, d.path, d.message))))
+
+    def __iter__(self) -> Iterator[Diagnostic]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        return tuple(item for item in self.items if item.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        return tuple(item for item in self.items if item.severity == "warning")
+
+    def as_json(self) -> list[dict[str, Any]]:
+        return [item.as_json() for item in self.items]
+
+    def as_text(self, *, colour: bool = False) -> str:
+        return "\n".join(_render(item, colour) for item in self.items)
+
+
+def dotted(path: DocPath) -> str:
+    """`spec.tools[2]`: how a place in a document is written."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text
+
+
+def _render(item: Diagnostic, colour: bool) -> str:
+    def paint(code: str, text: str) -> str:
+        return f"{code}{text}{_OFF}" if colour else text
+
+    severity = paint(_RED if item.severity == "error" else _YELLOW, f"{item.severity:7}")
+    where = f" {paint(_DIM, printable(item.path))}" if item.path else ""
+    lines = [f"{severity} {paint(_BOLD, printable(item.place))} {item.code}{where}"]
+    lines.append(f"        {printable(item.message)}")
+    if item.expected:
+        lines.append(f"        expected: {printable(item.expected)}")
+    lines.append(f"        hint: {printable(item.remedy)}")
+    return "\n".join(lines)
+
+
+def printable(text: str) -> str:
+    """Without control characters: names in a workspace must not drive the terminal that shows them."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

@@ -1,0 +1,330 @@
+"""Checks what documents say about each other and about the kinds that exist.
+
+Everything a document names must be there, be possible, and not lead back to itself.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar, cast
+from zoneinfo import ZoneInfo
+
+from app.core.expressions import ExpressionProblem, compile_open_expression
+from app.workspace.catalog import KindCatalog, Kinds
+from app.workspace.diagnostics import DocPath
+from app.workspace.entries import ModuleNames, module_file, split_entry
+from app.workspace.files import SourceFile, WorkspaceFiles
+from app.workspace.index import Index, check_repeats
+from app.workspace.names import did_you_mean
+from app.workspace.parse import ParsedDocument
+from app.workspace.report import Place, Report
+from app.workspace.specs.model import ModelSpec
+from app.workspace.specs.others import EvaluatorSpec, GuardrailSpec, HookSpec, ScheduleSpec, WorkflowSpec
+from app.workspace.specs.runtime import RuntimeSpec
+from app.workspace.specs.tool import McpServerSpec, ToolSpec
+
+SpecT = TypeVar("SpecT")
+
+_CRON_FIELDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+
+
+def spec_of(document: ParsedDocument, kind: type[SpecT]) -> SpecT:
+    return cast(SpecT, document.model.spec)  # type: ignore[union-attr]  # asked of good documents only
+
+
+@dataclass(frozen=True, slots=True)
+class Resolver:
+    index: Index
+    files: WorkspaceFiles
+    catalog: KindCatalog
+    report: Report
+    read_module: Callable[[SourceFile], ModuleNames]
+
+    def check(self) -> None:
+        for document in self.index.good("Runtime"):
+            self._runtime(document)
+        for document in self.index.good("Model"):
+            self._model(document)
+        for document in self.index.good("Tool"):
+            self._tool(document)
+        for document in self.index.good("Hook"):
+            self._hook(document)
+        for document in self.index.good("Guardrail"):
+            guardrail = spec_of(document, GuardrailSpec)
+            self._model_and_entry(document, guardrail.model, guardrail.entry)
+        for document in self.index.good("Evaluator"):
+            self._evaluator(document)
+        for document in self.index.good("Workflow"):
+            self._workflow(document)
+        for document in self.index.good("Schedule"):
+            self._schedule(document)
+        self._environment()
+        self._fallback_cycles()
+
+    # -- kinds ---------------------------------------------------------------------------------------
+
+    def kind(self, code: str, known: Kinds, name: str, place: Place, path: DocPath, word: str) -> bool:
+        info = known.get(name)
+        if info is None:
+            hint = did_you_mean(self.report.suggest.nearest(name, known))
+            expected = f"one of: {', '.join(sorted(known))}"
+            self.report.error(code, place, path, f"there is no {word} {name!r}", expected=expected, hint=hint)
+            return False
+        if not info.installed:
+            message = f"the {word} {name!r} needs an optional extra that is not installed"
+            self.report.error("KIND_NOT_INSTALLED", place, path, message, hint=f"run: {info.install}")
+        return info.installed
+
+    def entry(self, entry: str, place: Place, path: DocPath) -> str | None:
+        """Check `module:function`; the workspace's file that holds it, None for an installed module."""
+        parts = split_entry(entry)
+        if parts is None:
+            message = "the entry is not `module:function`"
+            self.report.error("ENTRY_MALFORMED", place, path, message, expected="module:function")
+            return None
+        module, function = parts
+        file = module_file(module, self.files)
+        if file is None:
+            if not self.catalog.has_module(module.partition(".")[0]):
+                modules = [
+                    name.removesuffix(".py").replace("/", ".") for name in self.files.files if name.endswith(".py")
+                ]
+                hint = did_you_mean(self.report.suggest.nearest(module, modules))
+                message = f"there is no module {module!r} in the workspace or installed"
+                self.report.error("ENTRY_NOT_FOUND", place, path, message, hint=hint)
+            return None
+        names = self.read_module(file)
+        top = function.partition(".")[0]
+        if names.error is not None:
+            self.report.at("PYTHON_SYNTAX", file.path, names.error, line=names.line, column=names.column)
+        elif top not in names.names and not names.has_star:
+            hint = did_you_mean(self.report.suggest.nearest(top, names.names))
+            self.report.error("ENTRY_NOT_FOUND", place, path, f"{file.path} does not define {top!r}", hint=hint)
+        return file.path
+
+    # -- documents -----------------------------------------------------------------------------------
+
+    def _runtime(self, document: ParsedDocument) -> None:
+        spec, place = spec_of(document, RuntimeSpec), document.place
+        if spec.default_agent is not None:
+            self.index.refers("Agent", spec.default_agent, place, ("spec", "defaultAgent"), self.report)
+        elif spec.default_workflow is None:
+            self.report.error("DEFAULT_AGENT_MISSING", place, ("spec",), "the Runtime names no default agent", key=True)
+        if spec.default_workflow is not None:
+            self.index.refers("Workflow", spec.default_workflow, place, ("spec", "defaultWorkflow"), self.report)
+        for route, target in spec.routes.items():
+            if target.agent is not None:
+                self.index.refers("Agent", target.agent, place, ("spec", "routes", route, "agent"), self.report)
+            if target.workflow is not None:
+                path = ("spec", "routes", route, "workflow")
+                self.index.refers("Workflow", target.workflow, place, path, self.report)
+        self.index.refers_all("Hook", spec.hooks, place, ("spec", "hooks"), self.report)
+
+    def _model(self, document: ParsedDocument) -> None:
+        spec, place = spec_of(document, ModelSpec), document.place
+        self.kind("PROVIDER_UNKNOWN", self.catalog.providers, spec.provider, place, ("spec", "provider"), "provider")
+        self.index.refers_all("Model", spec.fallbacks, place, ("spec", "fallbacks"), self.report)
+
+    def _tool(self, document: ParsedDocument) -> None:
+        spec, place = spec_of(document, ToolSpec), document.place
+        self.kind("TOOL_KIND_UNKNOWN", self.catalog.tools, spec.kind, place, ("spec", "kind"), "kind of tool")
+        if spec.kind == "python" and spec.entry is not None:
+            self.entry(spec.entry, place, ("spec", "entry"))
+        elif spec.kind == "builtin":
+            self._builtin(spec.entry or document.name, spec.entry is not None, place)
+        if spec.mcp is not None:
+            self._mcp_tool(spec.mcp.server, spec.mcp.tool, document)
+        if spec.compensation is not None:
+            path = ("spec", "compensation", "tool")
+            if self.index.refers("Tool", spec.compensation.tool, place, path, self.report):
+                self._undo_arguments(spec.compensation.tool, spec.compensation.arguments, place)
+
+    def _builtin(self, name: str, explicit: bool, place: Place) -> None:
+        known = self.catalog.builtin_tools
+        if name not in known:
+            path: DocPath = ("spec", "entry") if explicit else ("metadata", "name")
+            hint = did_you_mean(self.report.suggest.nearest(name, known))
+            expected = f"one of: {', '.join(sorted(known))}"
+            message = f"there is no built-in tool {name!r}"
+            self.report.error("BUILTIN_UNKNOWN", place, path, message, expected=expected, hint=hint)
+
+    def _mcp_tool(self, server: str, tool: str | None, document: ParsedDocument) -> None:
+        path: DocPath = ("spec", "mcp", "server")
+        if not self.index.refers("McpServer", server, document.place, path, self.report):
+            return
+        owner = self.index.documents["McpServer"][server]
+        allowed = spec_of(owner, McpServerSpec).tools.allow if owner.model is not None else ()
+        wanted = tool or document.name
+        if allowed and wanted not in allowed:
+            hint = did_you_mean(self.report.suggest.nearest(wanted, allowed))
+            message = f"the server {server!r} does not allow the tool {wanted!r}"
+            self.report.error("MCP_TOOL_NOT_ALLOWED", document.place, ("spec", "mcp", "tool"), message, hint=hint)
+
+    def _undo_arguments(self, tool: str, arguments: Mapping[str, object], place: Place) -> None:
+        undo = self.index.documents["Tool"][tool]
+        schema = spec_of(undo, ToolSpec).input if undo.model is not None else None
+        properties = schema.get("properties") if schema is not None else None
+        for name in arguments:
+            if isinstance(properties, dict) and name not in properties:
+                path = ("spec", "compensation", "arguments", name)
+                hint = did_you_mean(self.report.suggest.nearest(name, properties))
+                message = f"the tool {tool!r} has no argument `{name}`"
+                self.report.error("ARGUMENT_UNKNOWN", place, path, message, hint=hint, key=True)
+
+    def _hook(self, document: ParsedDocument) -> None:
+        spec, place = spec_of(document, HookSpec), document.place
+        if spec.kind == "python" and spec.entry is not None:
+            self.entry(spec.entry, place, ("spec", "entry"))
+        if spec.kind == "builtin" and spec.entry not in self.catalog.builtin_hooks:
+            known = self.catalog.builtin_hooks
+            hint = did_you_mean(self.report.suggest.nearest(spec.entry or "", known))
+            expected = f"one of: {', '.join(sorted(known))}"
+            message = f"there is no built-in hook {spec.entry!r}"
+            self.report.error("HANDLER_UNKNOWN", place, ("spec", "entry"), message, expected=expected, hint=hint)
+        self.index.refers_all("Agent", spec.match.agents, place, ("spec", "match", "agents"), self.report)
+        self.index.refers_all("Tool", spec.match.tools, place, ("spec", "match", "tools"), self.report)
+
+    def _evaluator(self, document: ParsedDocument) -> None:
+        spec = spec_of(document, EvaluatorSpec)
+        self._model_and_entry(document, spec.model, spec.entry)
+        if spec.rule is not None:
+            rule = compile_open_expression(spec.rule)
+            if isinstance(rule, ExpressionProblem):
+                self.report.error("EXPRESSION_INVALID", document.place, ("spec", "rule"), rule.message[:300])
+
+    def _model_and_entry(self, document: ParsedDocument, model: str | None, entry: str | None) -> None:
+        if model is not None:
+            self.index.refers("Model", model, document.place, ("spec", "model"), self.report)
+        if entry is not None:
+            self.entry(entry, document.place, ("spec", "entry"))
+
+    def _workflow(self, document: ParsedDocument) -> None:
+        spec, place = spec_of(document, WorkflowSpec), document.place
+        if spec.adapter not in self.catalog.adapters:
+            # An adapter may be injected by name when the server is embedded (SH-7).
+            hint = did_you_mean(self.report.suggest.nearest(spec.adapter, self.catalog.adapters))
+            message = f"no workflow adapter is named {spec.adapter!r}; runs of this workflow will be refused"
+            self.report.warning("ADAPTER_UNKNOWN", place, ("spec", "adapter"), message, hint=hint)
+        cycles = self.index.units.get("cycles", {})
+        if spec.cycle is not None and spec.cycle not in cycles:
+            hint = did_you_mean(self.report.suggest.nearest(spec.cycle, cycles))
+            message = f"there is no cycle {spec.cycle!r}"
+            self.report.error("WORKFLOW_UNKNOWN", place, ("spec", "cycle"), message, hint=hint)
+        for number, node in enumerate(spec.nodes):
+            self._node(node.ref, place, ("spec", "nodes", number, "ref"))
+        ids = [node.id for node in spec.nodes]
+        check_repeats(ids, place, ("spec", "nodes"), self.report)
+        edges = [(number, edge.from_, edge.to) for number, edge in enumerate(spec.edges)]
+        check_edges(edges, {*ids, "START", "END"}, place, self.report)
+        if spec.entry is not None and spec.entry not in ids:
+            self._unknown_node(spec.entry, ids, place, ("spec", "entry"))
+
+    def _node(self, ref: str, place: Place, path: DocPath) -> None:
+        room, _, name = ref.partition(".")
+        kinds = {"agents": "Agent", "tools": "Tool", "workflows": "Workflow"}
+        if room in kinds:
+            self.index.refers(kinds[room], name, place, path, self.report)
+        elif name not in self.index.units.get("skill", {}):
+            hint = did_you_mean(self.report.suggest.nearest(name, self.index.units.get("skill", {})))
+            self.report.error("SKILL_UNKNOWN", place, path, f"there is no skill {name!r}", hint=hint)
+
+    def _unknown_node(self, name: str, ids: Iterable[str], place: Place, path: DocPath) -> None:
+        hint = did_you_mean(self.report.suggest.nearest(name, ids))
+        self.report.error("NODE_UNKNOWN", place, path, f"there is no node {name!r}", hint=hint)
+
+    def _schedule(self, document: ParsedDocument) -> None:
+        spec, place = spec_of(document, ScheduleSpec), document.place
+        for kind, name in (
+            ("Agent", spec.run.agent),
+            ("Workflow", spec.run.workflow),
+            ("Tool", spec.run.tool),
+        ):
+            if name is not None:
+                self.index.refers(kind, name, place, ("spec", "run", kind.lower()), self.report)
+        if spec.cron is not None and not is_cron(spec.cron):
+            message = "the cron line cannot be read"
+            expected = "minute hour day month weekday"
+            self.report.error("SCHEDULE_INVALID", place, ("spec", "cron"), message, expected=expected)
+        try:
+            ZoneInfo(spec.timezone)
+        except (ValueError, OSError, KeyError):
+            message = f"there is no time zone {spec.timezone!r}"
+            self.report.error(
+                "SCHEDULE_INVALID", place, ("spec", "timezone"), message, expected="such as Europe/Berlin"
+            )
+
+    # -- the whole -----------------------------------------------------------------------------------
+
+    def _environment(self) -> None:
+        runtime = next(self.index.good("Runtime"), None)
+        if runtime is None:
+            return
+        listed = spec_of(runtime, RuntimeSpec).env
+        for documents in self.index.documents.values():
+            for document in documents.values():
+                for path, name in document.env:
+                    if name not in listed:
+                        hint = did_you_mean(self.report.suggest.nearest(name, listed)) or f"add {name} to spec.env"
+                        message = f"the Runtime does not list the environment variable {name}"
+                        self.report.error("ENV_NOT_LISTED", document.place, path, message, hint=hint)
+
+    def _fallback_cycles(self) -> None:
+        edges = {d.name: spec_of(d, ModelSpec).fallbacks for d in self.index.good("Model")}
+        for name, chain in find_cycles(edges):
+            at = self.index.documents["Model"][name]
+            path = ("spec", "fallbacks", edges[name].index(chain[1]))
+            self.report.error("FALLBACK_CYCLE", at.place, path, f"fallbacks lead in a circle: {' -> '.join(chain)}")
+
+
+def check_edges(edges: Iterable[tuple[int, str, str]], nodes: set[str], place: Place, report: Report) -> None:
+    for number, start, end in edges:
+        for field, name in (("from", start), ("to", end)):
+            if name not in nodes:
+                hint = did_you_mean(report.suggest.nearest(name, nodes))
+                path = ("spec", "edges", number, field)
+                report.error("NODE_UNKNOWN", place, path, f"there is no node {name!r}", hint=hint)
+
+
+def find_cycles(edges: Mapping[str, Iterable[str]]) -> list[tuple[str, list[str]]]:
+    """Each circle once: the name it was found at, and the way round. Iterative, chains may be long."""
+    cycles: list[tuple[str, list[str]]] = []
+    done: set[str] = set()
+    for start in sorted(edges):
+        if start in done:
+            continue
+        path: list[str] = [start]
+        on_path = {start}
+        waiting = [iter(edges[start])]
+        while waiting:
+            following = next(waiting[-1], None)
+            if following is None:
+                waiting.pop()
+                done.add(path[-1])
+                on_path.discard(path.pop())
+            elif following in on_path:
+                way = [*path[path.index(following) :], following]
+                cycles.append((way[0], way))
+            elif following in edges and following not in done:
+                path.append(following)
+                on_path.add(following)
+                waiting.append(iter(edges[following]))
+    return cycles
+
+
+def is_cron(text: str) -> bool:
+    fields = text.split()
+    return len(fields) == 5 and all(
+        _is_cron_field(field, low, high) for field, (low, high) in zip(fields, _CRON_FIELDS, strict=True)
+    )
+
+
+def _is_cron_field(field: str, low: int, high: int) -> bool:
+    for part in field.split(","):
+        span, slash, step = part.partition("/")
+        if slash and not (step.isdecimal() and len(step) < 4 and int(step) > 0):
+            return False
+        ends = span.split("-") if span != "*" else []
+        if len(ends) > 2 or not all(end.isdecimal() and len(end) < 4 and low <= int(end) <= high for end in ends):
+            return False
+        if len(ends) == 2 and int(ends[0]) > int(ends[1]):
+            return False
+    return True

@@ -1,0 +1,97 @@
+"""Agent: one shape for every backend (SH-1)."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from app.workspace.specs.base import (
+    Count,
+    Document,
+    JsonMap,
+    KindName,
+    Limits,
+    Name,
+    Parameters,
+    Reasoning,
+    Spec,
+    Text,
+)
+from app.workspace.specs.runtime import BusyPolicy
+
+
+class ModelPlan(Spec):
+    primary: Name
+    fallbacks: tuple[Name, ...] = ()
+    required_capabilities: tuple[Text, ...] = ()
+
+
+class ContextPolicy(Spec):
+    """What of a long thread the model sees; a tool call is never parted from its result."""
+
+    strategy: Literal["window", "summarise", "all"] = "window"
+    max_messages: Count = 200
+    max_tokens: Count | None = None
+    compact_at_tokens: Count | None = None
+    keep_last: Count = 20
+    summary_model: Name | None = None
+    tool_result_bytes: Count = 16_384
+
+
+class AgentGuardrails(Spec):
+    input: tuple[Name, ...] = ()
+    output: tuple[Name, ...] = ()
+
+
+class Edge(Spec):
+    """`condition` is a route label, never logic."""
+
+    from_: Text = Field(alias="from")
+    to: Text
+    condition: Text | None = None
+
+
+class AgentSpec(Spec):
+    backend: KindName = "native"
+    model: Name | None = None
+    model_plan: ModelPlan | None = None
+    instructions: str = Field("", description="text, or the path of an .md file of the workspace")
+    tools: tuple[Name, ...] = ()
+    skills: tuple[Name, ...] = ()
+    subagents: tuple[Name, ...] = ()
+    memory: tuple[Name, ...] = ()
+    hooks: tuple[Name, ...] = ()
+    guardrails: AgentGuardrails = AgentGuardrails()
+    gates: tuple[Name, ...] = Field((), description="Evaluators that the output must pass")
+    evidence: tuple[Name, ...] = Field((), description="tools whose results must be in evidence")
+    context_policy: ContextPolicy = ContextPolicy()
+    limits: Limits = Limits()
+    max_turns: Annotated[int, Field(ge=1, le=1000)] = 20
+    max_reworks: Annotated[int, Field(ge=0, le=20)] = 2
+    concurrency: Count | None = None
+    busy_policy: BusyPolicy | None = None
+    parallel_tools: bool = True
+    client_tools: bool = False
+    parameters: Parameters = Parameters()
+    reasoning: Reasoning = Reasoning()
+    output_schema: JsonMap | None = None
+    edges: tuple[Edge, ...] = ()
+    config: Mapping[str, JsonMap] = Field(default_factory=dict, description="by backend, passed on untouched")
+
+    @model_validator(mode="after")
+    def _one_way_to_a_model(self) -> Self:
+        if self.model is not None and self.model_plan is not None:
+            raise ValueError("give `model` or `modelPlan`, not both")
+        return self
+
+    @property
+    def plan(self) -> ModelPlan | None:
+        """`model` is the short form of a plan."""
+        if self.model_plan is not None:
+            return self.model_plan
+        return ModelPlan(primary=self.model) if self.model is not None else None
+
+
+class AgentDocument(Document):
+    kind: Literal["Agent"]
+    spec: AgentSpec

@@ -1,0 +1,172 @@
+"""Model: one model of one provider, what it can do, costs and is allowed; and the scripted model's rules."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from app.workspace.specs.base import (
+    Count,
+    Document,
+    EnvText,
+    JsonMap,
+    KindName,
+    Money,
+    Name,
+    Parameters,
+    Reasoning,
+    Seconds,
+    Secret,
+    Spec,
+    Text,
+    ToolName,
+)
+
+Medium = Literal["text", "json", "image", "audio", "video", "file"]
+
+
+class Capabilities(Spec):
+    streaming: bool = True
+    tools: bool = False
+    parallel_tools: bool = False
+    structured_output: bool = False
+    reasoning: bool = False
+    system_messages: bool = True
+    input: tuple[Medium, ...] = ("text",)
+    output: tuple[Medium, ...] = ("text",)
+
+    def names(self) -> frozenset[str]:
+        """What it declares, as the words of `requiredCapabilities`."""
+        flags = {
+            "streaming": self.streaming,
+            "tools": self.tools,
+            "parallelTools": self.parallel_tools,
+            "structuredOutput": self.structured_output,
+            "reasoning": self.reasoning,
+            "systemMessages": self.system_messages,
+        }
+        media = [f"input.{m}" for m in self.input] + [f"output.{m}" for m in self.output]
+        return frozenset([name for name, has in flags.items() if has] + media)
+
+
+class ModelLimits(Spec):
+    context_tokens: Count | None = None
+    max_input_tokens: Count | None = None
+    max_output_tokens: Count | None = None
+    concurrency: Count | None = None
+    requests_per_minute: Count | None = None
+    tokens_per_minute: Count | None = None
+
+
+class Prices(Spec):
+    """US dollars for a million tokens."""
+
+    input: Money = 0.0
+    output: Money = 0.0
+    cached_input: Money | None = None
+
+
+class Timeouts(Spec):
+    connect_seconds: Seconds = 10
+    first_token_seconds: Seconds = 60
+    idle_seconds: Seconds = 60
+    total_seconds: Seconds = 600
+
+
+class Retry(Spec):
+    attempts: Annotated[int, Field(ge=1, le=10)] = 3
+    initial_delay_seconds: Seconds = 0.5
+    max_delay_seconds: Seconds = 20
+    budget_per_minute: Annotated[int, Field(ge=0)] = 60
+    mid_stream: Literal["fail", "restart"] = "fail"
+
+
+class Breaker(Spec):
+    failures: Count = 5
+    window_seconds: Seconds = 60
+    open_seconds: Seconds = 30
+
+
+class ScriptMatch(Spec):
+    """All that is given must hold. Texts are compared case-insensitively."""
+
+    contains: Text | None = Field(None, description="the last user message contains this")
+    equals: str | None = Field(None, description="the last user message is exactly this")
+    system: Text | None = Field(None, description="a system message contains this")
+    turn: Count | None = Field(None, description="number of this model call within the run, from 1")
+    after_tool: ToolName | None = Field(None, description="the last message is the result of this tool")
+    tool_result: Text | None = Field(None, description="the last tool result contains this")
+
+
+class ScriptToolCall(Spec):
+    name: Text
+    args: JsonMap = Field(default_factory=dict)
+    raw_args: str | None = Field(None, description="arguments as sent, to try out what does not parse")
+
+
+class ScriptFailure(Spec):
+    """A failure of the provider: an HTTP status, or a connection that breaks or hangs."""
+
+    status: Annotated[int, Field(ge=400, le=599)] | None = None
+    kind: Literal["status", "connection", "timeout", "midStream"] = "status"
+    message: str = "scripted failure"
+    retry_after_seconds: Seconds | None = None
+    times: Count | None = Field(None, description="fails so many times, then the reply follows")
+    after_chunks: Annotated[int, Field(ge=0)] = 0
+
+
+class ScriptReply(Spec):
+    """`text` may use `{{ input }}`, `{{ turn }}` and `{{ toolResult }}`."""
+
+    text: str = ""
+    reasoning: str | None = None
+    tool_calls: tuple[ScriptToolCall, ...] = ()
+    finish_reason: Literal["stop", "tool_use", "max_tokens", "safety"] | None = None
+    chunk_size: Count | None = Field(None, description="characters a delta; without it the text is one delta")
+    chunks: tuple[str, ...] = Field((), description="the deltas themselves, instead of `text`")
+    delay_seconds: Annotated[float, Field(ge=0, le=600)] = 0.0
+    chunk_delay_seconds: Annotated[float, Field(ge=0, le=60)] = 0.0
+    usage: Mapping[Literal["inputTokens", "outputTokens"], int] = Field(default_factory=dict)
+
+
+class ScriptRule(Spec):
+    match: ScriptMatch = ScriptMatch()
+    reply: ScriptReply = ScriptReply()
+    fail: ScriptFailure | None = None
+
+
+class Script(Spec):
+    """The first rule that matches answers; when none does, `default`."""
+
+    rules: tuple[ScriptRule, ...] = ()
+    default: ScriptReply = ScriptReply(text="{{ input }}")
+
+
+class ModelSpec(Spec):
+    provider: KindName
+    model: Text
+    base_url: EnvText | None = Field(None, pattern=r"^(https?://|\$\{env:)")
+    api_key: Secret | None = None
+    headers: Mapping[str, EnvText] = Field(default_factory=dict)
+    capabilities: Capabilities = Capabilities()
+    limits: ModelLimits = ModelLimits()
+    prices: Prices = Prices()
+    timeouts: Timeouts = Timeouts()
+    retry: Retry = Retry()
+    breaker: Breaker = Breaker()
+    fallbacks: tuple[Name, ...] = ()
+    parameters: Parameters = Parameters()
+    reasoning: Reasoning = Reasoning()
+    script: Script | None = None
+    config: JsonMap = Field(default_factory=dict, description="passed to the provider kind untouched")
+
+    @model_validator(mode="after")
+    def _script_only_for_scripted(self) -> Self:
+        if self.script is not None and self.provider != "scripted":
+            raise ValueError("`script` belongs to the provider `scripted`")
+        return self
+
+
+class ModelDocument(Document):
+    kind: Literal["Model"]
+    spec: ModelSpec

@@ -1,0 +1,166 @@
+"""Memory, Workflow, Hook, Guardrail, Evaluator and Schedule: checked here, given meaning by their rooms."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from app.workspace.specs.agent import Edge
+from app.workspace.specs.base import (
+    Cel,
+    Count,
+    Document,
+    Entry,
+    EnvText,
+    HookPoint,
+    JsonMap,
+    KindName,
+    Name,
+    Seconds,
+    Spec,
+    Text,
+)
+
+
+class Recall(Spec):
+    top_k: Annotated[int, Field(ge=1, le=1000)] = 8
+    min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+
+class MemorySpec(Spec):
+    kind: KindName = "store"
+    type: Literal["working", "episodic", "semantic"] = "semantic"
+    namespace: Text | None = None
+    read: tuple[Literal["beforePlan", "beforeFinalize"], ...] = ("beforePlan",)
+    write: Literal["off", "candidates", "auto"] = "candidates"
+    recall: Recall = Recall()
+    retention_days: Annotated[int, Field(ge=0)] | None = None
+    config: JsonMap = Field(default_factory=dict)
+
+
+class WorkflowNode(Spec):
+    id: Name
+    ref: Annotated[str, Field(pattern=r"^(agents|tools|skills|workflows)\..+$")]
+    config: JsonMap = Field(default_factory=dict)
+
+
+class WorkflowSpec(Spec):
+    adapter: KindName = "native"
+    cycle: Name | None = Field(None, description="a cycle of workflows/cycles, instead of nodes")
+    nodes: tuple[WorkflowNode, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    entry: Name | None = None
+    max_steps: Annotated[int, Field(ge=1, le=10_000)] = 100
+    input: JsonMap | None = None
+    output: JsonMap | None = None
+    config: JsonMap = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _has_steps(self) -> Self:
+        if bool(self.nodes) == (self.cycle is not None):
+            raise ValueError("give either `nodes` or `cycle`")
+        return self
+
+
+class HookMatch(Spec):
+    tools: tuple[Text, ...] = ()
+    agents: tuple[Name, ...] = ()
+
+
+class HookSpec(Spec):
+    on: tuple[HookPoint, ...] = Field(min_length=1)
+    kind: Literal["python", "command", "builtin"]
+    entry: Entry | None = None
+    command: tuple[Text, ...] = ()
+    env: Mapping[str, EnvText] = Field(default_factory=dict)
+    priority: Annotated[int, Field(ge=0, le=1000)] = 100
+    timeout_seconds: Seconds = 5
+    match: HookMatch = HookMatch()
+    config: JsonMap = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _handler_fits_kind(self) -> Self:
+        if (self.kind == "command") != bool(self.command):
+            raise ValueError("`command` belongs to hooks of kind command, and they need it")
+        if self.kind != "command" and self.entry is None:
+            raise ValueError(f"a hook of kind {self.kind} needs `entry`")
+        return self
+
+
+class GuardrailSpec(Spec):
+    kind: KindName
+    action: Literal["block", "redact", "warn", "ask"] = "block"
+    entry: Entry | None = None
+    model: Name | None = None
+    message: Text | None = None
+    shadow: bool = False
+    config: JsonMap = Field(default_factory=dict)
+
+
+class EvaluatorSpec(Spec):
+    kind: KindName
+    entry: Entry | None = None
+    model: Name | None = None
+    rule: Cel | None = None
+    threshold: Annotated[float, Field(ge=0, le=1)] = 1.0
+    mode: Literal["blocking", "shadow"] = "blocking"
+    config: JsonMap = Field(default_factory=dict)
+
+
+class ScheduleTarget(Spec):
+    agent: Name | None = None
+    workflow: Name | None = None
+    tool: Name | None = None
+    input: JsonMap | str = ""
+
+    @model_validator(mode="after")
+    def _one_target(self) -> Self:
+        if sum(target is not None for target in (self.agent, self.workflow, self.tool)) != 1:
+            raise ValueError("a schedule runs one of agent, workflow or tool")
+        return self
+
+
+class ScheduleSpec(Spec):
+    cron: Text | None = Field(None, description="minute hour day month weekday")
+    every_seconds: Annotated[float, Field(ge=1)] | None = None
+    timezone: Text = "UTC"
+    run: ScheduleTarget
+    enabled: bool = True
+    overlap: Literal["skip", "queue"] = "skip"
+    max_runs: Count | None = None
+
+    @model_validator(mode="after")
+    def _one_time(self) -> Self:
+        if (self.cron is None) == (self.every_seconds is None):
+            raise ValueError("give either `cron` or `everySeconds`")
+        return self
+
+
+class MemoryDocument(Document):
+    kind: Literal["Memory"]
+    spec: MemorySpec
+
+
+class WorkflowDocument(Document):
+    kind: Literal["Workflow"]
+    spec: WorkflowSpec
+
+
+class HookDocument(Document):
+    kind: Literal["Hook"]
+    spec: HookSpec
+
+
+class GuardrailDocument(Document):
+    kind: Literal["Guardrail"]
+    spec: GuardrailSpec
+
+
+class EvaluatorDocument(Document):
+    kind: Literal["Evaluator"]
+    spec: EvaluatorSpec
+
+
+class ScheduleDocument(Document):
+    kind: Literal["Schedule"]
+    spec: ScheduleSpec

@@ -1,0 +1,150 @@
+"""Tool and McpServer: what may touch the world, and how it is guarded."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from app.workspace.specs.base import (
+    Bytes,
+    Cel,
+    Count,
+    Document,
+    Entry,
+    EnvText,
+    JsonMap,
+    KindName,
+    Name,
+    Seconds,
+    Spec,
+    Text,
+    ToolMetadata,
+)
+
+
+class HttpTemplate(Spec):
+    """A request whose texts may use `{{ args.name }}`, quoted for where they stand."""
+
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "GET"
+    url: EnvText = Field(pattern=r"^(https?://|\$\{env:)")
+    headers: Mapping[str, EnvText] = Field(default_factory=dict)
+    query: Mapping[str, EnvText] = Field(default_factory=dict)
+    body: Literal["none", "json", "text"] = Field("none", description="json sends `json`, or all arguments")
+    json_: JsonMap | None = Field(None, alias="json", description="body whose texts are templates")
+    text: str | None = None
+    hosts: tuple[Text, ...] = Field((), description="hosts this tool may reach; the URL's own by default")
+    result: Literal["json", "text", "response"] = "json"
+    ok_status: tuple[Annotated[int, Field(ge=100, le=599)], ...] = ()
+
+
+class McpTarget(Spec):
+    server: Name
+    tool: Text | None = Field(None, description="its name there; without it the Tool's own name")
+
+
+class Subprocess(Spec):
+    """A command as a list, never a shell line; arguments arrive as JSON on stdin or by `{{ args.name }}`."""
+
+    command: tuple[Text, ...] = Field(min_length=1)
+    env: Mapping[str, EnvText] = Field(default_factory=dict)
+    stdin: Literal["json", "none"] = "json"
+    result: Literal["json", "text"] = "json"
+    cpu_seconds: Seconds = 30
+    memory_bytes: Bytes = 512 * 1024 * 1024
+    max_processes: Count = 32
+    network: bool = False
+    writable: tuple[Text, ...] = Field((), description="folders of the data folder that it may write to")
+
+
+class Rule(Spec):
+    """A semantic check of the arguments: `check` must be true, else the call is refused with `message`."""
+
+    check: Cel
+    message: Text
+    example: JsonMap | None = None
+
+
+class Repair(Spec):
+    """Which repairs the guard may try, in this order."""
+
+    enabled: bool = True
+    json_: bool = Field(True, alias="json")
+    names: bool = True
+    types: bool = True
+    enums: bool = True
+    model_round: bool = True
+
+
+class Compensation(Spec):
+    """The undo: a tool and its arguments, whose texts may use `{{ args.x }}` and `{{ result.y }}`."""
+
+    tool: Name
+    arguments: JsonMap = Field(default_factory=dict)
+
+
+class ToolSpec(Spec):
+    kind: KindName
+    entry: Entry | None = None
+    input: JsonMap | None = None
+    output: JsonMap | None = None
+    effect: Literal["readonly", "keyed", "unsafe"] = "unsafe"
+    timeout_seconds: Seconds = 30
+    max_output_bytes: Bytes = 1024 * 1024
+    excerpt_bytes: Bytes = 16 * 1024
+    approval: Cel = Field("never", description="never, always, or a CEL rule on `args` that asks when true")
+    rules: tuple[Rule, ...] = ()
+    compensation: Compensation | None = None
+    paths: tuple[Text, ...] = Field((), description="arguments that are paths, besides `format: path`")
+    repair: Repair = Repair()
+    examples: tuple[JsonMap, ...] = ()
+    http: HttpTemplate | None = None
+    mcp: McpTarget | None = None
+    subprocess: Subprocess | None = None
+    config: JsonMap = Field(default_factory=dict, description="passed to the tool kind untouched")
+
+    @model_validator(mode="after")
+    def _section_fits_kind(self) -> Self:
+        for kind in ("http", "mcp", "subprocess"):
+            section = getattr(self, kind)
+            if self.kind == kind and section is None:
+                raise ValueError(f"a tool of kind {kind} needs `{kind}`")
+            if self.kind != kind and section is not None:
+                raise ValueError(f"`{kind}` belongs to tools of kind {kind}")
+        if self.kind == "python" and self.entry is None:
+            raise ValueError("a tool of kind python needs `entry: module:function`")
+        return self
+
+
+class ToolDocument(Document):
+    kind: Literal["Tool"]
+    metadata: ToolMetadata  # type: ignore[assignment]  # the same fields with a narrower name
+    spec: ToolSpec
+
+
+class McpTools(Spec):
+    allow: tuple[Text, ...] = Field((), description="tools that may be used; none means all that are declared")
+    pins: Mapping[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = Field(
+        default_factory=dict, description="sha256 of a tool's canonical schema; another one blocks the tool"
+    )
+
+
+class McpServerSpec(Spec):
+    command: tuple[Text, ...] = ()
+    url: EnvText | None = Field(None, pattern=r"^(https?://|\$\{env:)")
+    env: Mapping[str, EnvText] = Field(default_factory=dict)
+    headers: Mapping[str, EnvText] = Field(default_factory=dict)
+    tools: McpTools = McpTools()
+    connect_seconds: Seconds = 10
+    call_seconds: Seconds = 60
+    sessions: Annotated[int, Field(ge=1, le=64)] = 4
+
+    @model_validator(mode="after")
+    def _one_transport(self) -> Self:
+        if bool(self.command) == (self.url is not None):
+            raise ValueError("give either `command` (stdio) or `url`")
+        return self
+
+
+class McpServerDocument(Document):
+    kind: Literal["McpServer"]
+    spec: McpServerSpec

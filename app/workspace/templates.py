@@ -1,0 +1,87 @@
+"""Templates without logic: text with `{{ args.name }}` places, compiled once.
+
+A place is a path of names from a known root. Whoever renders says how a value is quoted for its target.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.core import json
+from app.core.errors import Failure
+
+_PLACE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+_PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*")
+_MAX_PLACES: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateProblem:
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Literal texts and paths, in turn: `literals` has one more element than `places`."""
+
+    source: str
+    literals: tuple[str, ...]
+    places: tuple[tuple[str, ...], ...]
+
+    @property
+    def is_literal(self) -> bool:
+        return not self.places
+
+    def render(self, values: Mapping[str, Any], quote: Callable[[str], str] = str) -> str | Failure:
+        """The text, each value passed through `quote` (for a URL, a header, a shell-free argument)."""
+        parts = [self.literals[0]]
+        for place, literal in zip(self.places, self.literals[1:], strict=True):
+            value = _look_up(values, place)
+            if isinstance(value, Failure):
+                return value
+            parts += [quote(_as_text(value)), literal]
+        return "".join(parts)
+
+    def value(self, values: Mapping[str, Any]) -> Any | Failure:
+        """The value itself, with its type, when the template is one place and nothing else; else the text."""
+        if len(self.places) == 1 and self.literals == ("", ""):
+            return _look_up(values, self.places[0])
+        return self.render(values)
+
+
+def compile_template(source: str, roots: Collection[str]) -> Template | TemplateProblem:
+    literals: list[str] = []
+    places: list[tuple[str, ...]] = []
+    end = 0
+    for found in _PLACE.finditer(source):
+        if not _PATH.fullmatch(found[1]):
+            return TemplateProblem(f"{found[0]!r} is not a path such as {{{{ {min(roots)}.name }}}}")
+        steps = tuple(found[1].split("."))
+        if steps[0] not in roots:
+            return TemplateProblem(f"{steps[0]!r} is not known here; use one of: {', '.join(sorted(roots))}")
+        literals.append(source[end : found.start()])
+        places.append(steps)
+        end = found.end()
+    literals.append(source[end:])
+    if any("{{" in text or "}}" in text for text in literals):
+        return TemplateProblem("a place is not closed")
+    if len(places) > _MAX_PLACES:
+        return TemplateProblem(f"there are more than {_MAX_PLACES} places")
+    return Template(source, tuple(literals), tuple(places))
+
+
+def _look_up(values: Mapping[str, Any], place: tuple[str, ...]) -> Any | Failure:
+    value: Any = values
+    for step in place:
+        if isinstance(value, Mapping) and step in value:
+            value = value[step]
+        elif isinstance(value, list | tuple) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return Failure("TEMPLATE_VALUE_MISSING", f"there is no value for {'.'.join(place)}")
+    return value
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value).decode()

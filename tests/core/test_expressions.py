@@ -1,0 +1,114 @@
+"""CEL behind one module: bool or nothing, within bounds."""
+
+import time
+from typing import Any
+
+import pytest
+
+from app.core.errors import Failure
+from app.core.expressions import Expression, ExpressionProblem, compile_expression, compile_open_expression
+
+
+def rule(source: str) -> Expression:
+    compiled = compile_expression(source, {"args": "map"})
+    assert isinstance(compiled, Expression), compiled
+    return compiled
+
+
+def problem(source: str) -> ExpressionProblem:
+    compiled = compile_expression(source, {"args": "map"})
+    assert isinstance(compiled, ExpressionProblem)
+    return compiled
+
+
+def failure(source: str, args: Any) -> str:
+    answer = rule(source).evaluate({"args": args})
+    assert isinstance(answer, Failure)
+    return answer.code
+
+
+@pytest.mark.requirement("S14")
+@pytest.mark.parametrize(
+    ("source", "args", "answer"),
+    [
+        ("args.amount > 100", {"amount": 101}, True),
+        ("args.amount > 100", {"amount": 99.5}, False),
+        ("args.to.endsWith('@example.com')", {"to": "a@example.com"}, True),
+        ("has(args.note) ? args.note != '' : true", {}, True),
+        ("args.items.all(i, i.price > 0)", {"items": [{"price": 1}, {"price": 2}]}, True),
+        ("args.ticker.matches('^[A-Z]{1,5}$')", {"ticker": "abc"}, False),
+        ("args.kind in ['a', 'b']", {"kind": "b"}, True),
+        ("args.nothing == null", {"nothing": None}, True),
+    ],
+)
+def test_expression_answers_true_or_false(source: str, args: dict[str, Any], answer: bool) -> None:
+    assert rule(source).evaluate({"args": args}) is answer
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("args.x >", "Syntax error"),
+        ("args.x", "not bool"),
+        ("1 + 1", "gives int"),
+        ("other.x == 1", "undeclared reference to 'other"),
+        ("", "empty"),
+        ("(" * 40 + "true" + ")" * 40, "too deeply"),
+        ("true" + " && true" * 400, "longer than"),
+        ("__import__('os').system('id') == 0", "undeclared reference"),
+        ("args.x == '\ud800'", "cannot be read"),
+    ],
+)
+def test_what_is_no_bool_expression_is_refused_at_load(source: str, says: str) -> None:
+    assert says in problem(source).message
+
+
+def test_problem_names_the_position() -> None:
+    found = problem("args.a == 1 &&\n  foo > 2")
+    assert (found.line, found.column) == (2, 3)
+
+
+def test_missing_value_and_wrong_type_are_failures_and_not_false() -> None:
+    assert failure("args.x > 1", {}) == "EXPRESSION_FAILED"
+    assert failure("args.x > 1", {"x": "text"}) == "EXPRESSION_FAILED"
+    assert failure("args.x > 1", {"x": 2**70}) == "EXPRESSION_FAILED"
+    assert failure("args.x > 1", {"x": "\ud800"}) == "EXPRESSION_FAILED"
+    assert failure("args.x > 1", {"x": object()}) == "EXPRESSION_FAILED"
+
+
+def test_failure_does_not_repeat_the_values() -> None:
+    answer = rule("args.secret > 1").evaluate({"args": {"secret": "hunter2"}})
+    assert isinstance(answer, Failure) and "hunter2" not in answer.message + str(answer.detail)
+
+
+@pytest.mark.requirement("S14", "G13")
+def test_nested_loops_end_within_their_budget() -> None:
+    start = time.monotonic()
+    numbers = list(range(9_000))
+    assert failure("args.l.all(x, args.l.all(y, x + y >= 0))", {"l": numbers}) == "EXPRESSION_FAILED"
+    assert (
+        failure("args.l.all(x, args.s + args.s != '')", {"l": numbers, "s": "x" * 100_000}) == "EXPRESSION_TOO_COSTLY"
+    )
+    assert failure("args.l.all(x, !(x in args.m))", {"l": numbers, "m": ["a"] * 100_000}) == "EXPRESSION_TOO_COSTLY"
+    assert time.monotonic() - start < 2
+
+
+def test_value_nested_without_end_does_not_end_the_process() -> None:
+    deep: dict[str, Any] = {}
+    inner = deep
+    for _ in range(50_000):
+        inner["a"] = {}
+        inner = inner["a"]
+    assert failure("args.a == args.a", deep) == "EXPRESSION_TOO_COSTLY"
+
+
+def test_open_expression_takes_its_variables_from_the_text() -> None:
+    signal = compile_open_expression("review_aggregate.p0_unresolved == 0 && tests.green == true")
+    assert isinstance(signal, Expression)
+    assert signal.variables == {"review_aggregate", "tests"}
+    values = {"review_aggregate": {"p0_unresolved": 0}, "tests": {"green": True}}
+    assert signal.evaluate(values) is True
+
+
+def test_open_expression_refuses_plain_language() -> None:
+    assert isinstance(compile_open_expression("when the tests are green"), ExpressionProblem)

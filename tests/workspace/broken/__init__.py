@@ -1,0 +1,1 @@
+"""Broken workspaces, each with what must be reported about it."""

@@ -1,0 +1,225 @@
+"""What a good workspace compiles to."""
+
+from pathlib import Path
+
+import pytest
+
+from app.core.expressions import Expression
+from app.core.resources import shipped
+from app.workspace.catalog import shipped_catalog
+from app.workspace.compile import CompileCache, compile
+from app.workspace.compiled import Compiled
+from app.workspace.files import WorkspaceFiles, read_folder
+from app.workspace.templates import Template
+from app.workspace.units import ROLES
+from tests.workspace.building import AGENT, RUNTIME, build, document, files, findings, good
+
+SKILL = "---\nname: greet\ndescription: Greets.\ntriggers: [hello]\nallowed-tools: [echo]\n---\nSay hello.\n"
+
+
+@pytest.mark.requirement("CARD-3", "SH-1")
+@pytest.mark.parametrize("name", ["demo", "openai", "local"])
+def test_shipped_workspace_compiles_without_a_single_diagnostic(name: str) -> None:
+    result = compile(read_folder(shipped("workspaces") / name), shipped_catalog())
+    assert isinstance(result, Compiled)
+    assert result.diagnostics.as_text() == ""
+
+
+def test_demo_has_what_it_promises() -> None:
+    result = compile(read_folder(shipped("workspaces") / "demo"), shipped_catalog())
+    assert isinstance(result, Compiled)
+    demo = result.workspace
+    assert demo.default_agent == "echo"
+    assert demo.agents["echo"].spec.backend == "echo"
+    assert demo.agents["assistant"].subagents == ("researcher",)
+    assert demo.tools["publish"].approval == "always"
+    assert demo.tools["publish"].module_file == "publishing.py"
+    assert demo.skills["greet"].allowed_tools == ("echo",)
+    assert demo.models["demo"].spec.script is not None
+    assert "Holdfast" in demo.agents["assistant"].instructions
+
+
+@pytest.mark.requirement("OS-I2")
+def test_profile_switches_the_provider_with_one_word() -> None:
+    folder = read_folder(shipped("workspaces") / "demo")
+    plain = compile(folder, shipped_catalog())
+    switched = compile(folder, shipped_catalog(), profile="openai")
+    assert isinstance(plain, Compiled) and isinstance(switched, Compiled)
+    assert plain.workspace.models["demo"].spec.provider == "scripted"
+    assert switched.workspace.models["demo"].spec.provider == "openai"
+    assert plain.workspace.digest == switched.workspace.digest
+
+
+@pytest.mark.requirement("G21")
+def test_compiled_model_keeps_the_reference_and_never_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_KEY", "sk-real-secret")
+    space = good({"m.yaml": document("Model", "m", "provider: openai\nmodel: x\napiKey: ${env:API_KEY}")})
+    assert space.models["m"].spec.api_key == "${env:API_KEY}"
+    assert "sk-real-secret" not in repr(space)
+
+
+def test_diagnostic_about_a_literal_secret_does_not_repeat_it() -> None:
+    result = build({"m.yaml": document("Model", "m", "provider: openai\nmodel: x\napiKey: sk-topsecret")})
+    assert not isinstance(result, Compiled)
+    assert "topsecret" not in result.as_text() + str(result.as_json())
+
+
+def test_misspelt_reference_is_answered_with_the_nearest_name() -> None:
+    result = build({"a.yaml": document("Agent", "a", "model: mian")})
+    assert not isinstance(result, Compiled)
+    (found,) = result
+    assert found.remedy == 'did you mean "main"?'
+    assert (found.path, found.document, found.column) == ("spec.model", "Agent/a", 10)
+
+
+@pytest.mark.requirement("SH-24")
+def test_missing_extra_is_answered_with_its_install_command() -> None:
+    result = build({"a.yaml": document("Agent", "a", "backend: langgraph\nmodel: main")})
+    assert not isinstance(result, Compiled)
+    assert result.items[0].remedy == "run: pip install 'holdfast[langgraph]'"
+
+
+@pytest.mark.requirement("SH-7")
+def test_unknown_workflow_adapter_does_not_block() -> None:
+    spec = "adapter: ours\nnodes: [{id: n, ref: agents.helper}]"
+    assert good({"w.yaml": document("Workflow", "w", spec)}).workflows["w"].spec.adapter == "ours"
+
+
+@pytest.mark.requirement("OS-L5")
+def test_invalid_skill_is_skipped_and_its_agent_goes_on_without_it() -> None:
+    changes = {
+        "agents/helper.yaml": AGENT + "  skills: [bad]\n",
+        "skills/bad/SKILL.md": "---\nname: bad\n---\n",
+    }
+    result = build(changes)
+    assert isinstance(result, Compiled)
+    assert findings(result) == [
+        ("SKILL_SKIPPED", "agents/helper.yaml", 8),
+        ("SKILL_INVALID", "skills/bad/SKILL.md", 2),
+    ]
+    assert result.workspace.agents["helper"].skills == ()
+    assert "bad" not in result.workspace.skills
+
+
+@pytest.mark.requirement("OS-L5")
+def test_skill_is_found_by_its_trigger() -> None:
+    space = good({"agents/helper.yaml": AGENT + "  skills: [greet]\n", "skills/greet/SKILL.md": SKILL})
+    hit = space.triggers.best("well, HELLO there", {"greet"})
+    assert hit is not None and hit.skill == "greet"
+    assert space.skills["greet"].body == "Say hello."
+
+
+@pytest.mark.requirement("OS-I4")
+def test_six_roles_ship_and_a_workspace_overrides_one() -> None:
+    space = good({"roles/planner.md": "Plan as we do here.\n"})
+    assert set(space.roles) == set(ROLES)
+    assert space.roles["planner"].prompt == "Plan as we do here.\n"
+    assert space.roles["lead"].file is None and "lead_directive_v1" in space.roles["lead"].prompt
+
+
+def test_cycle_phase_and_policy_compile_with_their_signals() -> None:
+    space = good(
+        {
+            "workflows/cycles/ship.md": "---\nid: ship\nphases: [build]\nentry_phase: build\n"
+            "policies: [halt]\nexit_conditions: {done: review_aggregate.p0_unresolved == 0}\n"
+            "schema_version: v1\n---\nShip it.\n",
+            "workflows/phases/build.md": "---\nid: build\nadvance_signal: review.ok == true\n"
+            "agents_invoked: [critic, worker]\nschema_version: v1\n---\n",
+            "workflows/policies/halt.md": "---\nid: halt\nkind: loop-halt\nrules:\n"
+            "  - {when: generation > 3, then: deny, reason: enough}\nschema_version: v1\n---\n",
+            "workflows/personas/review/critic.md": "---\nname: critic\ndescription: d\n---\nBe strict.\n",
+            "workflows/artifacts/report-template.md": "---\nnaming: report-{date}\n---\n# Report\n",
+        }
+    )
+    done = space.cycles["ship"].expressions["exit_conditions.done"]
+    assert done.evaluate({"review_aggregate": {"p0_unresolved": 0}}) is True
+    assert set(space.phases["build"].expressions) == {"advance_signal"}
+    assert set(space.policies["halt"].expressions) == {"rules.0.when"}
+    assert set(space.personas) == {"critic"} and set(space.artifacts) == {"report"}
+
+
+def test_tool_compiles_validators_rules_templates_and_undo() -> None:
+    spec = """
+    kind: http
+    http:
+      url: https://example.com/items/{{ args.id }}
+      headers: {Authorization: "Bearer ${env:API_KEY}"}
+    input: {type: object, properties: {id: {type: integer}}, required: [id]}
+    output: {type: object}
+    approval: args.id > 100
+    rules: [{check: args.id > 0, message: ids are positive}]
+    compensation: {tool: echo, arguments: {text: "undo {{ result.id }}", n: 1}}
+    """
+    tool = good({"t.yaml": document("Tool", "t", spec)}).tools["t"]
+    assert tool.input_validator is not None and tool.output_validator is not None
+    assert tool.input_validator.accepts({"id": 3}) and not tool.input_validator.accepts({})
+    assert isinstance(tool.approval, Expression)
+    assert tool.approval.evaluate({"args": {"id": 101}}) is True
+    assert tool.rules[0].check.evaluate({"args": {"id": 0}}) is False
+    assert tool.templates["http.url"].render({"args": {"id": 7}}) == "https://example.com/items/7"
+    assert isinstance(tool.compensation["text"], Template) and tool.compensation["n"] == 1
+
+
+def test_backend_config_is_passed_through_untouched() -> None:
+    space = good({"a.yaml": document("Agent", "a", "model: main\nconfig: {native: {anyThing: [1, {x: y}]}}")})
+    assert space.agents["a"].spec.config == {"native": {"anyThing": [1, {"x": "y"}]}}
+
+
+def test_entry_may_name_an_installed_module() -> None:
+    space = good({"t.yaml": document("Tool", "t", "kind: python\nentry: json:dumps")})
+    assert space.tools["t"].module_file is None
+
+
+def test_compiled_values_cannot_be_changed() -> None:
+    space = good({})
+    with pytest.raises(TypeError):
+        space.agents["x"] = space.agents["helper"]  # type: ignore[index]  # the point of the test
+    with pytest.raises(ValueError):
+        space.runtime.default_agent = "x"  # type: ignore[misc]  # the point of the test
+    with pytest.raises(AttributeError):
+        space.digest = "x"  # type: ignore[misc]  # the point of the test
+
+
+def test_same_files_give_the_same_digest_whatever_their_order_and_origin(tmp_path: Path) -> None:
+    contents = files({}).contents()
+    backwards = WorkspaceFiles.from_contents(dict(reversed(contents.items())))
+    for path, data in contents.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(data)
+    assert files({}).digest == backwards.digest == read_folder(tmp_path).digest == good({}).digest
+
+
+def test_digest_is_a_known_value_on_every_machine() -> None:
+    digest = WorkspaceFiles.from_contents({"b.yaml": b"b", "a.yaml": b"a"}).digest
+    assert digest == "9cb87695c3a90f8d6b042d7554fd0ce365cee655abd3d3ef193d7191a152d8d7"
+
+
+@pytest.mark.parametrize("change", [{"x.py": "a = 1\n"}, {"runtime.yaml": RUNTIME + "\n"}, {"notes/README.md": "hi"}])
+def test_any_change_of_content_changes_the_digest(change: dict[str, str]) -> None:
+    assert files(change).digest != files({}).digest
+
+
+def test_stored_files_compile_to_the_same_workspace_again() -> None:
+    first = good({"work.py": "def run(): ...\n", "t.yaml": document("Tool", "t", "kind: python\nentry: work:run")})
+    again = WorkspaceFiles.from_contents(first.files.contents())
+    assert again.digest == first.digest
+
+
+def test_cached_compile_gives_what_a_fresh_one_gives() -> None:
+    cache = CompileCache()
+    build({}, cache=cache)
+    changed = {"agents/helper.yaml": AGENT.replace("echo", "ecko")}
+    assert (
+        findings(build(changed, cache=cache)) == findings(build(changed)) == [("TOOL_UNKNOWN", "agents/helper.yaml", 7)]
+    )
+    restored = build({}, cache=cache)
+    assert isinstance(restored, Compiled) and restored.workspace.digest == good({}).digest
+
+
+@pytest.mark.requirement("PX-8")
+def test_budgets_are_declared_for_runs_tenants_and_agents() -> None:
+    runtime = RUNTIME + "  budgets: {run: {tokens: 1000, costUsd: 0.5}, tenant: {costUsdPerDay: 10}}\n"
+    space = good({"runtime.yaml": runtime, "agents/helper.yaml": AGENT + "  limits: {toolCalls: 3, wallSeconds: 60}\n"})
+    assert space.runtime.budgets.run.tokens == 1000 and space.runtime.budgets.run.cost_usd == 0.5
+    assert space.runtime.budgets.tenant.cost_usd_per_day == 10
+    assert space.agents["helper"].spec.limits.tool_calls == 3

@@ -1,0 +1,37 @@
+"""The manual's examples compile as one workspace, and its table of codes is complete."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from app.workspace.codes import CODES
+from app.workspace.compile import compile
+from app.workspace.compiled import Compiled
+from app.workspace.files import WorkspaceFiles
+from app.workspace.specs import KINDS
+from tests.workspace.building import catalog
+
+MANUAL = (Path(__file__).parents[2] / "docs" / "workspace.md").read_text()
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", MANUAL, re.DOTALL)
+SKILL = re.findall(r"```markdown\n(.*?)```", MANUAL, re.DOTALL)
+
+
+@pytest.mark.parametrize("profile", [None, "offline"])
+def test_examples_of_the_manual_compile_together(profile: str | None) -> None:
+    contents = {f"{number}.yaml": text.encode() for number, text in enumerate(EXAMPLES)}
+    contents |= {"skills/refund/SKILL.md": SKILL[0].encode(), "agents/clerk.md": b"Be brief.\n"}
+    contents |= {"orders.py": b"def cancel(): ...\ndef restore(): ...\n"}
+    result = compile(WorkspaceFiles.from_contents(contents), catalog(), profile=profile)
+    assert isinstance(result, Compiled), result.as_text()
+    assert result.diagnostics.as_text() == ""
+
+
+def test_every_kind_has_an_example() -> None:
+    shown = {kind for kind in KINDS if any(f"kind: {kind}\n" in text for text in EXAMPLES)}
+    assert shown == set(KINDS)
+
+
+def test_every_code_is_in_the_manual_with_its_meaning_and_remedy() -> None:
+    for code, text in CODES.items():
+        assert f"| `{code}` | {text.meaning} | {text.remedy} |" in MANUAL

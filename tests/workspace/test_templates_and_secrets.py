@@ -1,0 +1,52 @@
+"""Templates have no logic; references to the environment are resolved late."""
+
+from urllib.parse import quote
+
+import pytest
+
+from app.core.errors import Failure
+from app.workspace.secrets import env_names, is_malformed, resolve_env
+from app.workspace.templates import Template, TemplateProblem, compile_template
+
+
+def template(source: str) -> Template:
+    compiled = compile_template(source, ("args", "result"))
+    assert isinstance(compiled, Template), compiled
+    return compiled
+
+
+def test_values_are_quoted_for_their_place() -> None:
+    url = template("https://example.com/{{ args.name }}?n={{args.n}}")
+    rendered = url.render({"args": {"name": "a/b?", "n": 3}}, quote=lambda text: quote(text, safe=""))
+    assert rendered == "https://example.com/a%2Fb%3F?n=3"
+
+
+def test_single_place_keeps_the_type_of_its_value() -> None:
+    assert template("{{ result.ids.0 }}").value({"result": {"ids": [7]}}) == 7
+    assert template("id {{ result.ids.0 }}").value({"result": {"ids": [7]}}) == "id 7"
+
+
+def test_missing_value_is_a_failure() -> None:
+    assert isinstance(template("{{ args.x }}").render({"args": {}}), Failure)
+
+
+def test_inserted_text_is_not_read_as_a_template_again() -> None:
+    assert template("{{ args.x }}").render({"args": {"x": "{{ args.y }}", "y": "no"}}) == "{{ args.y }}"
+
+
+@pytest.mark.parametrize("source", ["{{ args.x", "args.x }}", "{{ }}", "{{ env.HOME }}", "{{ args.x | upper }}"])
+def test_malformed_template_is_refused(source: str) -> None:
+    assert isinstance(compile_template(source, ("args",)), TemplateProblem)
+
+
+@pytest.mark.requirement("G21")
+def test_environment_is_resolved_only_when_asked() -> None:
+    assert env_names("Bearer ${env:TOKEN} ${env:B}") == ["TOKEN", "B"]
+    assert resolve_env("Bearer ${env:TOKEN}", {"TOKEN": "t${env:B}", "B": "no"}) == "Bearer t${env:B}"
+    missing = resolve_env("${env:TOKEN}", {})
+    assert isinstance(missing, Failure) and missing.code == "SECRET_MISSING"
+
+
+@pytest.mark.parametrize("text", ["${TOKEN}", "${env:}", "${env:A-B}", "${env:A", "$(env:A)"])
+def test_lookalike_of_a_reference_is_malformed(text: str) -> None:
+    assert is_malformed(text)

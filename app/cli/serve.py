@@ -44,6 +44,8 @@ async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
         service=holdfast.service,
         reader=store.reader,
         hub=store.hub,
+        workspace=holdfast.workspace,
+        backends=holdfast.backends,
         ping=store.database.ping,
         draining=lambda: holdfast.executor.draining,
     )
@@ -71,5 +73,6 @@ def _announce(port: int, settings: Settings, holdfast: Holdfast) -> None:
     if not settings.is_postgres:
         holdfast.store.folder.announce(url)
     typer.echo(f"listening on {url}")
+    typer.echo(f"  workspace  {settings.workspace} ({len(holdfast.workspace.current.agents)} agents)")
     typer.echo(f"  database   {'Postgres' if settings.is_postgres else settings.sqlite_path}")
     typer.echo(f'  try        curl -s -d \'{{"agent":"echo","input":"hello"}}\' \'{url}/api/runs?wait=5\'')

@@ -61,6 +61,17 @@ CODES: Final[dict[str, Code]] = {
         "The request was accepted before under this key.", "Nothing to do: the answer is the run it started."
     ),
     "AGENT_NOT_FOUND": Code("The workspace has no such agent.", "See GET /api/agents for the names."),
+    "AGENT_REQUIRED": Code(
+        "No agent was named and the workspace has no default one.",
+        "Name an agent, or set defaultAgent in runtime.yaml.",
+    ),
+    "BACKEND_NOT_AVAILABLE": Code(
+        "The agent's backend is not part of this installation.", "Use an agent with another backend."
+    ),
+    "WORKSPACE_GONE": Code(
+        "The workspace that the run started with cannot be compiled any more.", "Start the run anew."
+    ),
+    "WORKSPACE_INVALID": Code("The workspace has mistakes.", "Run `holdfast check`; it names each with file and line."),
     "BACKEND_FAILED": Code("The agent's backend raised an error.", "See the server's log by the run's id."),
     "RUN_EXISTS": Code("There is a run with that id already.", "Let the server choose the id."),
     "RUN_NOT_CLAIMABLE": Code("The run waits for an answer, or is unknown.", "Answer its interrupt first."),

@@ -1,10 +1,11 @@
 """What the protocols are given: ports of the rooms below, put together by wiring."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
 
 from app.events.hub import Hub
 from app.runtime.service import Service
+from app.runtime.workspaces import CurrentWorkspace
 from app.views.ports import Reader
 
 
@@ -13,5 +14,8 @@ class Server:
     service: Service
     reader: Reader
     hub: Hub
+    workspace: CurrentWorkspace
+    backends: Container[str]
+    """The kinds of backend that this installation can run."""
     ping: Callable[[], Awaitable[None]]
     draining: Callable[[], bool]

@@ -7,7 +7,7 @@ an agent does (its backend) and what a client sees (the log).
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import structlog
@@ -20,6 +20,7 @@ from app.events.catalog.values import ArtifactValue, ErrorValue
 from app.events.ports import Appended, Fence, Refused, StoreError
 from app.events.recorder import Recorder, Scope
 from app.runtime.ports import Backlog, Leases
+from app.runtime.workspaces import WorkspaceHistory
 from app.views.ports import Reader
 from app.views.run import Run
 
@@ -78,11 +79,11 @@ class Executor:
         backlog: Backlog,
         leases: Leases,
         backends: Mapping[str, Backend],
-        agents: Mapping[str, str],
+        workspaces: WorkspaceHistory,
         max_concurrent: int,
     ) -> None:
         self._recorder, self._reader, self._backlog, self._leases = recorder, reader, backlog, leases
-        self._backends, self._agents = backends, agents
+        self._backends, self._workspaces = backends, workspaces
         self._slots = asyncio.Semaphore(max_concurrent)
         self._owner = new_id("key").replace("key_", "executor_")
         self._held: dict[tuple[str, str], _Held] = {}
@@ -198,7 +199,6 @@ class Executor:
 
     async def _claim(self, tenant: str, run: Run) -> Scope | None:
         """The lease, its epoch and the event that tells of it are one commit."""
-        backend = self._agents.get(run.agent or "", "unknown")
         epoch = run.epoch + 1
         lease = ports.ClaimRun(run.id, self._owner, epoch, LEASE_SECONDS)
         claimed: Payload = (
@@ -210,15 +210,20 @@ class Executor:
         answer = await self._recorder.record(scope, claimed, conditions=[lease])
         if not isinstance(answer, Appended):
             return None
-        return Scope(tenant, run.thread_id, run.id, f"backend:{backend}", Fence(run.id, epoch))
+        return Scope(tenant, run.thread_id, run.id, "system", Fence(run.id, epoch))
 
     async def _run_backend(self, run: Run, scope: Scope) -> list[Payload]:
         """The run's last events: what it made, and how it ended."""
-        backend = self._backends.get(self._agents.get(run.agent or "", ""))
-        if backend is None:
-            return [_failed("AGENT_NOT_FOUND", f"there is no agent {run.agent!r} any more")]
         if run.cancel_requested_at is not None:
             return [request.RequestCancelled(by=scope.actor)]
+        workspace = await self._workspaces.of(run.workspace_digest)
+        if workspace is None:
+            return [_failed("WORKSPACE_GONE", "the workspace of this run cannot be compiled any more")]
+        agent = workspace.agents.get(run.agent or "")
+        backend = self._backends.get(agent.spec.backend) if agent is not None else None
+        if backend is None:
+            return [_failed("BACKEND_NOT_AVAILABLE", f"nothing here runs the agent {run.agent!r}")]
+        scope = replace(scope, actor=f"backend:{backend.kind}")
         try:
             result = await backend.run(RunContext(run, self._recorder, scope))
         except (Superseded, StoreError):

@@ -1,6 +1,6 @@
 """What the runtime asks of the store: leases kept alive, and the runs that nobody works on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 
@@ -10,6 +10,14 @@ class Leases(Protocol):
         ...
 
     async def release(self, tenant: str, run_id: str, epoch: int) -> None: ...
+
+
+class WorkspaceArchive(Protocol):
+    """The files of a workspace by its digest."""
+
+    async def put(self, digest: str, files: Mapping[str, bytes]) -> None: ...
+
+    async def get(self, digest: str) -> dict[str, bytes] | None: ...
 
 
 class Backlog(Protocol):

@@ -3,7 +3,7 @@
 Leaves to others: executing (the executor), reading (the views and the store's reader), status codes (the protocols).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -15,8 +15,10 @@ from app.events import ports
 from app.events.catalog import Payload, execution, request, thread
 from app.events.ports import Condition, Refused
 from app.events.recorder import Recorder, Scope
+from app.runtime.workspaces import WorkspaceHistory
 from app.views.ports import Reader
 from app.views.run import Run
+from app.workspace.compiled import CompiledWorkspace
 
 Busy = Literal["enqueue", "reject"]
 
@@ -26,7 +28,8 @@ KEY_LIFETIME_MS: Final = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    agent: str
+    agent: str | None
+    """None takes the workspace's default."""
     input: Any
     thread_id: str | None = None
     create_thread: bool = False
@@ -51,25 +54,30 @@ class Service:
         recorder: Recorder,
         reader: Reader,
         clock: Clock,
-        agents: Mapping[str, str],
+        workspaces: WorkspaceHistory,
+        backends: Container[str],
         wake: Callable[[str, str, str], None],
         stop: Callable[[str, str], None],
     ) -> None:
         self._recorder = recorder
         self._reader = reader
         self._clock = clock
-        self._agents = agents
+        self._workspaces = workspaces
+        self._backends = backends
         self._wake = wake
         self._stop = stop
 
     async def submit(self, who: Principal, wanted: Submission) -> Run | Rejected:
-        if wanted.agent not in self._agents:
-            return Rejected(Failure("AGENT_NOT_FOUND", f"there is no agent {wanted.agent[:100]!r}"))
+        workspace = await self._workspaces.for_new_run()
+        agent = self._agent(workspace, wanted.agent)
+        if isinstance(agent, Rejected):
+            return agent
         thread_id, run_id = wanted.thread_id or new_id("thread"), new_id("run")
         scope = Scope(who.tenant, thread_id, run_id, actor=who.actor)
         queued = request.RequestQueued(
-            agent=wanted.agent, input=wanted.input, metadata=dict(wanted.metadata), labels=dict(wanted.labels),
+            agent=agent, input=wanted.input, metadata=dict(wanted.metadata), labels=dict(wanted.labels),
             busy=wanted.busy,
+            workspace_digest=workspace.digest,
         )  # fmt: skip
         for new in await self._births(who, wanted):
             # A thread is born in the commit of its first run, or not at all.
@@ -85,6 +93,17 @@ class Service:
             if not (new and answer.failure.code == "THREAD_EXISTS"):
                 break
         return refused
+
+    def _agent(self, workspace: CompiledWorkspace, name: str | None) -> str | Rejected:
+        name = name or workspace.default_agent
+        if name is None:
+            return Rejected(Failure("AGENT_REQUIRED", "no agent was named and there is no default"))
+        agent = workspace.agents.get(name)
+        if agent is None:
+            return Rejected(Failure("AGENT_NOT_FOUND", f"there is no agent {name[:100]!r}"))
+        if agent.spec.backend not in self._backends:
+            return Rejected(Failure("BACKEND_NOT_AVAILABLE", f"there is no backend {agent.spec.backend!r} here"))
+        return name
 
     async def _births(self, who: Principal, wanted: Submission) -> tuple[bool, ...]:
         """Whether the thread is to be created; a second answer is tried when somebody else just did."""

@@ -5,6 +5,7 @@ change keeps the old one and says so. Recording and announcing either is left to
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import watchfiles
 
 from app.core.clock import Clock
 from app.core.errors import HoldfastError
+from app.runtime.ports import WorkspaceArchive
 from app.workspace.catalog import KindCatalog
 from app.workspace.compile import CompileCache, compile
 from app.workspace.compiled import Compiled, CompiledWorkspace
@@ -24,6 +26,8 @@ from app.workspace.files import SUFFIXES, WorkspaceFiles, read_folder
 DEBOUNCE_MS: Final = 100  # an editor writes a file in several steps; a deploy writes many files
 _LOOK_MS: Final = 5_000  # how often to see whether the folder is still the same one
 _ROOT_GONE_SECONDS: Final = 1.0  # how soon to look again for a folder that was removed
+
+MAX_OLD_WORKSPACES: Final = 8  # versions still in use at once; older ones are compiled again
 
 _log = structlog.get_logger(__name__)
 
@@ -155,6 +159,44 @@ class CurrentWorkspace:
             first=f"{first.place} {first.code}: {first.message}",
         )
         await self._on_rejected(self.status)
+
+
+class WorkspaceHistory:
+    """The workspace of any run: the current one, or the one whose files were kept when a run first used it."""
+
+    def __init__(self, current: CurrentWorkspace, catalog: KindCatalog, archive: WorkspaceArchive) -> None:
+        self._current = current
+        self._catalog = catalog
+        self._archive = archive
+        self._kept: set[str] = set()
+        self._known: OrderedDict[tuple[str, str | None], CompiledWorkspace] = OrderedDict()
+
+    async def for_new_run(self) -> CompiledWorkspace:
+        """The current workspace, once its files are safe: nothing may refer to a digest that could be lost."""
+        workspace = self._current.current
+        if workspace.digest not in self._kept:
+            await self._archive.put(workspace.digest, workspace.files.contents())
+            self._kept.add(workspace.digest)
+        return workspace
+
+    async def of(self, digest: str | None) -> CompiledWorkspace | None:
+        """None if its files are gone or no longer compile; a run without a digest gets the current one."""
+        current = self._current.current
+        if digest is None or digest == current.digest:
+            return current
+        key = (digest, current.profile)
+        if key not in self._known:
+            contents = await self._archive.get(digest)
+            if contents is None:
+                return None
+            files = WorkspaceFiles.from_contents(contents)
+            result = await asyncio.to_thread(compile, files, self._catalog, profile=current.profile)
+            if not isinstance(result, Compiled):
+                return None
+            self._known[key] = result.workspace
+            while len(self._known) > MAX_OLD_WORKSPACES:
+                self._known.popitem(last=False)
+        return self._known[key]
 
 
 def _identity(root: Path) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """The tables, once for both databases.
 
 `threads`, `runs`, `interrupts`, `transcript_entries` and `artifacts` are folded from `events` and can be rebuilt from
-it. Outside the fold, by name: `leases`, `idempotency_keys`, `blobs`, `blob_refs`, `tombstones`. A record's
-value is JSON in `state`; columns beside it exist only where a query needs them.
+it. Outside the fold, by name: `leases`, `idempotency_keys`, `blobs`, `blob_refs`, `workspaces`, `tombstones`. A
+record's value is JSON in `state`; columns beside it exist only where a query needs them.
 """
 
 from sqlalchemy import (
@@ -166,6 +166,14 @@ blob_refs = Table(
     PrimaryKeyConstraint("tenant", "sha256", "thread_key", name="blob_refs_by_hash"),
 )
 Index("blob_refs_of_thread", blob_refs.c.thread_key)
+
+# No tenant: one server has one workspace, seen by all its tenants.
+workspaces = Table(
+    "workspaces",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("files", LargeBinary, nullable=False),
+)
 
 tombstones = Table(
     "tombstones",

@@ -102,6 +102,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("tenant", "sha256", "thread_key", name="blob_refs_by_hash"),
     )  # fmt: skip
     op.create_index("blob_refs_of_thread", "blob_refs", ["thread_key"])
+    op.create_table("workspaces", sa.Column("digest", sa.Text, primary_key=True), _bytes("files"))
     op.create_table(
         "tombstones",
         _text("tenant"), _text("thread_id"), _number("last_seq"), _bytes("head_hash"), _number("purged_at"),

@@ -373,7 +373,10 @@ async def test_cancel_is_seen_on_the_run(store: Store) -> None:
 async def test_every_table_has_a_tenant_or_stands_under_a_thread(store: Store) -> None:
     from app.store.tables import metadata
 
+    without_tenant = {"workspaces": "one server has one workspace, seen by all its tenants"}
     for table in metadata.tables.values():
+        if table.name in without_tenant:
+            continue
         assert {"tenant", "thread_key"} & set(table.columns.keys()), table.name
 
 

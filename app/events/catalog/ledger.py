@@ -5,7 +5,7 @@ from typing import Any
 from app.events.catalog.base import Payload, event
 
 
-@event("runtime.workspace.loaded", of_thread=True, everywhere=True, draft=True)
+@event("runtime.workspace.loaded", of_thread=True, everywhere=True)
 class WorkspaceLoaded(Payload):
     digest: str
     agents: int
@@ -13,7 +13,7 @@ class WorkspaceLoaded(Payload):
     warnings: list[dict[str, Any]] | None = None
 
 
-@event("runtime.workspace.rejected", of_thread=True, everywhere=True, draft=True)
+@event("runtime.workspace.rejected", of_thread=True, everywhere=True)
 class WorkspaceRejected(Payload):
     diagnostics: list[dict[str, Any]]
     kept_digest: str | None = None

@@ -19,6 +19,7 @@ STATUS: Final[dict[str, int]] = {
     "THREAD_NOT_FOUND": 404,
     "BLOB_NOT_FOUND": 404,
     "METHOD_NOT_ALLOWED": 405,
+    "BACKEND_NOT_AVAILABLE": 409,
     "THREAD_BUSY": 409,
     "THREAD_CLOSED": 409,
     "THREAD_EXISTS": 409,
@@ -34,6 +35,7 @@ STATUS: Final[dict[str, int]] = {
     "STORAGE_BROKEN": 503,
     "QUEUE_OVERFLOW": 503,
     "NOT_READY": 503,
+    "WORKSPACE_NOT_LOADED": 503,
 }
 """Codes that are not here are the client's mistake: 400."""
 

@@ -29,7 +29,7 @@ class SubmitRun(BaseModel):
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
 
-    agent: str = Field(min_length=1, max_length=200)
+    agent: str | None = Field(None, min_length=1, max_length=200)
     input: str | dict[str, Any] | list[dict[str, Any]]
     thread_id: str | None = Field(None, min_length=1, max_length=200)
     create_thread: bool = False

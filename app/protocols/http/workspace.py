@@ -1,0 +1,78 @@
+"""/api/workspace and /api/agents: what is loaded, what is wrong with the files, who can be asked."""
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from app.core import json
+from app.core.clock import iso
+from app.core.errors import Failure
+from app.protocols.context import Server
+from app.protocols.http.caller import Caller
+from app.protocols.http.errors import Problem
+from app.runtime.workspaces import WorkspaceStatus
+from app.workspace.compiled import CompiledAgent
+
+
+def routes(server: Server) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["workspace"])
+
+    @router.get("/workspace", summary="The workspace in use, and the mistakes of its files")
+    async def show(_caller: Caller) -> Response:
+        return _json(_status(server, server.workspace.status))
+
+    @router.post("/workspace/reload", summary="Read the workspace's files now")
+    async def reload(_caller: Caller) -> Response:
+        status = await server.workspace.reload()
+        if status.rejected is not None:
+            failure = Failure("WORKSPACE_INVALID", "the files have mistakes; the old workspace stays in use")
+            raise Problem(failure, None, diagnostics=status.rejected.as_json())
+        return _json(_status(server, status))
+
+    @router.get("/agents", summary="The agents")
+    async def agents(_caller: Caller) -> Response:
+        found = server.workspace.current.agents.values()
+        return _json({"items": [_agent(server, agent) for agent in found], "nextCursor": None})
+
+    @router.get("/agents/{name}", summary="One agent")
+    async def agent(name: str, _caller: Caller) -> Response:
+        found = server.workspace.current.agents.get(name)
+        if found is None:
+            raise Problem(Failure("AGENT_NOT_FOUND", "there is no such agent"))
+        return _json(_agent(server, found))
+
+    return router
+
+
+def _json(value: Any) -> Response:
+    return Response(json.dumps(value), media_type="application/json")
+
+
+def _status(server: Server, status: WorkspaceStatus) -> dict[str, Any]:
+    current = server.workspace.current
+    return {
+        "digest": status.digest,
+        "profile": current.profile,
+        "loadedAt": None if status.loaded_at_ms is None else iso(status.loaded_at_ms),
+        "defaultAgent": current.default_agent,
+        "agents": sorted(current.agents),
+        "models": sorted(current.models),
+        "tools": sorted(current.tools),
+        "skills": sorted(current.skills),
+        "diagnostics": status.diagnostics.as_json(),
+        "rejected": None if status.rejected is None else status.rejected.as_json(),
+        "rejectedAt": None if status.rejected_at_ms is None else iso(status.rejected_at_ms),
+    }
+
+
+def _agent(server: Server, agent: CompiledAgent) -> dict[str, Any]:
+    return {
+        "name": agent.name,
+        "description": agent.description,
+        "labels": dict(agent.labels),
+        "backend": agent.spec.backend,
+        "available": agent.spec.backend in server.backends,
+        "tools": list(agent.tools),
+        "skills": list(agent.skills),
+        "subagents": list(agent.subagents),
+    }

@@ -60,7 +60,7 @@ class RawWriter:
                 rows = [row for row, _ in batch]
 
                 async def work(tx: Tx, rows: list[tuple[Any, ...]] = rows) -> None:
-                    await tx.insert_events(rows)
+                    await tx.append(rows)
 
                 await self._database.write(work)
                 for _, done in batch:
@@ -217,15 +217,13 @@ async def main() -> None:
             settings = Settings(data_dir=Path(folder) / "data")
             results["sqlite"] = await measure(settings, chosen.scale, chosen.events)
         if chosen.database in ("postgres", "both"):
-            server = PostgresServer(Path(folder) / "postgres")
-            (Path(folder) / "postgres").mkdir()
-            Path(folder).chmod(0o755)
+            server = PostgresServer(Path(folder))
             server.start()
             try:
                 admin = await asyncpg.connect(server.url("postgres"))
                 await admin.execute("CREATE DATABASE bench")
                 await admin.close()
-                settings = Settings(data_dir=Path(folder) / "unused", database_url=server.url("bench"))
+                settings = Settings(database_url=server.url("bench"))
                 # Raw rows belong to no thread: the comparison is about writing them, not about their parents.
                 async with open_store(settings):
                     pass

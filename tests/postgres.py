@@ -43,8 +43,8 @@ class PostgresServer:
             self._initialise()
         options = {
             "port": self._port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "",
-            "max_connections": 100, "shared_buffers": "64MB", "synchronous_commit": "on", "fsync": "on" if self._fsync else "off",
-            "logging_collector": "off", "max_wal_size": "1GB",
+            "max_connections": 100, "shared_buffers": "64MB", "synchronous_commit": "on",
+            "fsync": "on" if self._fsync else "off", "logging_collector": "off", "max_wal_size": "1GB",
         }  # fmt: skip
         flags = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         log = (self._folder / "server.log").open("ab")

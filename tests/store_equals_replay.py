@@ -5,6 +5,7 @@ others write. Leaves the chain itself to `app.events.chain`.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from app.events.envelope import Event
@@ -72,9 +73,13 @@ async def events_of(database: Database, tenant: str, thread_id: str) -> list[Eve
 
 async def _places(database: Database) -> list[tuple[str, str]]:
     places: list[tuple[str, str]] = [("", "")]
-    while page := await database.read(lambda tx: tx.rows(_PLACES, *places[-1])):
+    while page := await database.read(partial(_page, after=places[-1])):
         places += [(row[0], row[1]) for row in page]
     return places[1:]
+
+
+async def _page(tx: Tx, after: tuple[str, str]) -> Sequence[Row]:
+    return await tx.rows(_PLACES, *after)
 
 
 async def _both(database: Database, tenant: str, thread_id: str) -> tuple[Records, Records]:

@@ -71,7 +71,6 @@ CODES: Final[dict[str, Code]] = {
     "WORKSPACE_GONE": Code(
         "The workspace that the run started with cannot be compiled any more.", "Start the run anew."
     ),
-    "WORKSPACE_INVALID": Code("The workspace has mistakes.", "Run `holdfast check`; it names each with file and line."),
     "BACKEND_FAILED": Code("The agent's backend raised an error.", "See the server's log by the run's id."),
     "RUN_EXISTS": Code("There is a run with that id already.", "Let the server choose the id."),
     "RUN_NOT_CLAIMABLE": Code("The run waits for an answer, or is unknown.", "Answer its interrupt first."),

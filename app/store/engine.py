@@ -19,12 +19,13 @@ class Sql:
     the database's own clock in milliseconds.
     """
 
-    __slots__ = ("postgres", "sqlite", "sqlite_lists")
+    __slots__ = ("postgres", "postgres_bulk", "sqlite", "sqlite_lists")
 
     _IN: Final = re.compile(r"\{in:\$(\d+)\}")
 
-    def __init__(self, text: str) -> None:
-        text = " ".join(text.split())
+    def __init__(self, text: str, *, bulk: str | None = None) -> None:
+        """`bulk` is the statement for many rows at once on Postgres, its parameters one array per column."""
+        self.postgres_bulk = bulk
         self.postgres = (
             self._IN.sub(r"= ANY($\1)", text)
             .replace("{lock}", "FOR UPDATE")
@@ -44,8 +45,11 @@ class Tx(Protocol):
 
     async def many(self, sql: Sql, rows: Sequence[Row]) -> None: ...
 
-    async def insert_events(self, rows: Sequence[Row]) -> None:
-        """The hot statement: each dialect has its fastest way. Columns in the order of `EVENT_COLUMNS`."""
+    async def append(self, events: Sequence[Row], threads: Sequence[Row] = (), runs: Sequence[Row] = ()) -> None:
+        """The hot statement: events, and the threads and runs of which only the counters moved.
+
+        Each dialect has its fastest way. Rows in the order of `EVENT_COLUMNS`, `MOVED_THREAD` and `MOVED_RUN`.
+        """
         ...
 
 
@@ -76,3 +80,5 @@ class Conflict(Exception):
 EVENT_COLUMNS: Final = (
     "thread_key", "seq", "id", "run_id", "run_seq", "type", "actor", "at", "parent_id", "payload", "prev_hash", "hash",
 )  # fmt: skip
+MOVED_THREAD: Final = ("key", "last_seq", "head_hash", "updated_at")
+MOVED_RUN: Final = ("tenant", "id", "last_seq", "run_seq")

@@ -40,16 +40,24 @@ _NEW_THREAD: Final = Sql(
     "INSERT INTO threads (tenant, id, last_seq, head_hash, updated_at, created_at, deleted_at, state) "
     "VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING key"
 )
-_MOVE_THREAD: Final = Sql("UPDATE threads SET last_seq = $2, head_hash = $3, updated_at = $4 WHERE key = $1")
 _CHANGE_THREAD: Final = Sql(
-    "UPDATE threads SET last_seq = $2, head_hash = $3, updated_at = $4, deleted_at = $5, state = $6 WHERE key = $1"
+    "UPDATE threads SET last_seq = $2, head_hash = $3, updated_at = $4, deleted_at = $5, state = $6 WHERE key = $1",
+    bulk="UPDATE threads t SET last_seq = v.last_seq, head_hash = v.head_hash, updated_at = v.updated_at, "
+    "deleted_at = v.deleted_at, state = v.state FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], "
+    "$5::bigint[], $6::bytea[]) AS v(key, last_seq, head_hash, updated_at, deleted_at, state) WHERE t.key = v.key",
 )
-_MOVE_RUN: Final = Sql("UPDATE runs SET last_seq = $3, run_seq = $4 WHERE tenant = $1 AND id = $2")
+_RUN_COLUMNS: Final = (
+    "tenant, id, thread_key, thread_id, agent, status, parent_run_id, created_at, first_seq, last_seq, run_seq, state"
+)
+_RUN_CHANGE: Final = (
+    "ON CONFLICT (tenant, id) DO UPDATE SET status = excluded.status, last_seq = excluded.last_seq, "
+    "run_seq = excluded.run_seq, state = excluded.state"
+)
 _CHANGE_RUN: Final = Sql(
-    "INSERT INTO runs (tenant, id, thread_key, thread_id, agent, status, parent_run_id, created_at, first_seq, "
-    "last_seq, run_seq, state) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (tenant, id) "
-    "DO UPDATE SET status = excluded.status, last_seq = excluded.last_seq, run_seq = excluded.run_seq, "
-    "state = excluded.state"
+    f"INSERT INTO runs ({_RUN_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) {_RUN_CHANGE}",
+    bulk=f"INSERT INTO runs ({_RUN_COLUMNS}) SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], "
+    "$5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bytea[]) "
+    f"{_RUN_CHANGE}",
 )
 _PUT_INTERRUPT: Final = Sql(
     "INSERT INTO interrupts (tenant, id, thread_key, run_id, status, expires_at, state) "
@@ -223,11 +231,16 @@ async def write(
 ) -> None:
     """The whole batch: threads first, because their keys are in everything else."""
     changed = [head for head in heads if head.moved]
-    await _write_threads(tx, changed)
+    moved_threads = await _write_threads(tx, changed)
     keys = {(head.tenant, head.records.thread.id): head.key for head in changed}
-    await tx.insert_events(
-        [_event_row(event, keys[event.tenant, event.thread_id]) for _, events in accepted for event in events]
-    )
+    events = [_event_row(event, keys[event.tenant, event.thread_id]) for _, events in accepted for event in events]
+    moved_runs = [
+        (head.tenant, run_id, head.records.runs[run_id].last_seq, head.records.runs[run_id].run_seq)
+        for head in changed
+        for run_id, beyond_counters in head.touched_runs.items()
+        if not beyond_counters
+    ]
+    await tx.append(events, moved_threads, moved_runs)
     await _write_runs(tx, changed)
     if any(head.moves for head in changed):
         await _write_moved(tx, changed)
@@ -235,7 +248,8 @@ async def write(
         await _write_beside_the_fold(tx, accepted, keys, now)
 
 
-async def _write_threads(tx: Tx, heads: Sequence[Head]) -> None:
+async def _write_threads(tx: Tx, heads: Sequence[Head]) -> list[Row]:
+    """Writes new and changed threads; returns those of which only the counters moved."""
     moved: list[Row] = []
     changed: list[Row] = []
     for head in heads:
@@ -248,23 +262,18 @@ async def _write_threads(tx: Tx, heads: Sequence[Head]) -> None:
             changed.append((head.key, *counters, it.deleted_at, encode(it)))
         else:
             moved.append((head.key, *counters))
-    if moved:
-        await tx.many(_MOVE_THREAD, moved)
     if changed:
         await tx.many(_CHANGE_THREAD, changed)
+    return moved
 
 
 async def _write_runs(tx: Tx, heads: Sequence[Head]) -> None:
-    moved: list[Row] = []
     changed: list[Row] = []
     claims: list[Row] = []
     released: list[Row] = []
     for head in heads:
-        for run_id, beyond_counters in head.touched_runs.items():
+        for run_id in [run_id for run_id, beyond_counters in head.touched_runs.items() if beyond_counters]:
             run = head.records.runs[run_id]
-            if not beyond_counters:
-                moved.append((head.tenant, run_id, run.last_seq, run.run_seq))
-                continue
             changed.append((head.tenant, run_id, head.key, run.thread_id, run.agent, run.status, run.parent_run_id,
                             run.created_at, run.first_seq, run.last_seq, run.run_seq, encode(run)))  # fmt: skip
             claim = head.claims.get(run_id)
@@ -273,7 +282,7 @@ async def _write_runs(tx: Tx, heads: Sequence[Head]) -> None:
             elif run.epoch and run.status != "running":
                 # A run that ended or waits holds no worker: its lease goes with the event that says so.
                 released.append((head.tenant, run_id))
-    for sql, rows in ((_MOVE_RUN, moved), (_CHANGE_RUN, changed), (_CLAIM, claims), (_RELEASE, released)):
+    for sql, rows in ((_CHANGE_RUN, changed), (_CLAIM, claims), (_RELEASE, released)):
         if rows:
             await tx.many(sql, rows)
 
@@ -308,10 +317,11 @@ async def _write_beside_the_fold(
     blobs: list[Row] = []
     refs: list[Row] = []
     for command, _ in accepted:
-        for condition in command.conditions:
-            if isinstance(condition, ports.KeyUnused):
-                keys.append((command.tenant, condition.route, condition.key, condition.body_hash, condition.run_id,
-                             condition.expires_at, now))  # fmt: skip
+        keys += [
+            (command.tenant, it.route, it.key, it.body_hash, it.run_id, it.expires_at, now)
+            for it in command.conditions
+            if isinstance(it, ports.KeyUnused)
+        ]
         for draft in command.drafts:
             key = thread_keys[command.tenant, command.thread_id]
             blobs += [(command.tenant, blob.sha256, len(blob.data), blob.mime, blob.data) for blob in draft.blobs]

@@ -31,6 +31,9 @@ _INSERT_EVENTS: Final = (
     f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}) VALUES ({', '.join('?' * len(EVENT_COLUMNS))})"
 )
 
+_MOVE_THREADS: Final = "UPDATE threads SET last_seq = ?2, head_hash = ?3, updated_at = ?4 WHERE key = ?1"
+_MOVE_RUNS: Final = "UPDATE runs SET last_seq = ?3, run_seq = ?4 WHERE tenant = ?1 AND id = ?2"
+
 
 def translated(error: sqlite3.Error) -> StoreError:
     code = getattr(error, "sqlite_errorcode", None)
@@ -58,8 +61,12 @@ class _SqliteTx:
     async def many(self, sql: Sql, rows: Sequence[Row]) -> None:
         self._connection.executemany(sql.sqlite, rows)
 
-    async def insert_events(self, rows: Sequence[Row]) -> None:
-        self._connection.executemany(_INSERT_EVENTS, rows)
+    async def append(self, events: Sequence[Row], threads: Sequence[Row] = (), runs: Sequence[Row] = ()) -> None:
+        self._connection.executemany(_INSERT_EVENTS, events)
+        if threads:
+            self._connection.executemany(_MOVE_THREADS, threads)
+        if runs:
+            self._connection.executemany(_MOVE_RUNS, runs)
 
 
 def _run_to_end(work: Awaitable[T]) -> T:

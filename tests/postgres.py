@@ -29,7 +29,7 @@ class PostgresServer:
         self._fsync = fsync
         self._process: subprocess.Popen[bytes] | None = None
         # Postgres refuses to run as root; containers and CI often are, so it then runs as "nobody".
-        self._user: dict[str, int] = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
+        self._user = 65534 if os.geteuid() == 0 else None
 
     @property
     def _data(self) -> Path:
@@ -49,7 +49,11 @@ class PostgresServer:
         flags = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         log = (self._folder / "server.log").open("ab")
         self._process = subprocess.Popen(
-            [str(self._bin / "postgres"), "-D", str(self._data), *flags], stdout=log, stderr=log, **self._user
+            [str(self._bin / "postgres"), "-D", str(self._data), *flags],
+            stdout=log,
+            stderr=log,
+            user=self._user,
+            group=self._user,
         )
         log.close()
         self._wait_until_ready()
@@ -57,14 +61,14 @@ class PostgresServer:
     def _initialise(self) -> None:
         for parent in [self._folder, *self._folder.parents][:3]:
             # Temporary folders are private to their owner; the server's user must be able to pass through.
-            if self._user and parent.stat().st_uid == 0 and parent != Path("/tmp"):
+            if self._user is not None and parent.stat().st_uid == 0 and parent != Path("/tmp"):
                 parent.chmod(parent.stat().st_mode | 0o011)
-        if self._user:
-            shutil.chown(self._folder, 65534, 65534)
+        if self._user is not None:
+            shutil.chown(self._folder, self._user, self._user)
         subprocess.run(
             [str(self._bin / "initdb"), "-D", str(self._data), "-U", "postgres", "-A", "trust", "--no-sync",
              "--locale=C", "-E", "UTF8"],
-            check=True, capture_output=True, **self._user,
+            check=True, capture_output=True, user=self._user, group=self._user,
         )  # fmt: skip
 
     def _wait_until_ready(self, seconds: float = 30) -> None:

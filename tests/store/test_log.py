@@ -14,6 +14,7 @@ from app.events.catalog.artifact import ArtifactCreated
 from app.events.catalog.execution import CommandInjected, StepCompleted
 from app.events.catalog.values import ArtifactValue
 from app.events.chain import Head, verify
+from app.events.envelope import Event
 from app.events.ports import Answer, Appended, Draft, Fence, Refused
 from app.events.recorder import Scope
 from app.wiring import Store, open_store
@@ -298,7 +299,7 @@ async def test_a_correction_is_a_new_event_and_the_old_one_stays(store: Store) -
     assert events[0].payload["key"] == "test:1" and isinstance(verify(await whole(store, scope)), Head)
 
 
-async def whole(store: Store, scope: Scope) -> list[ports.Event]:
+async def whole(store: Store, scope: Scope) -> list[Event]:
     return await store.reader.events(scope.tenant, scope.thread_id, 0, 1000)
 
 

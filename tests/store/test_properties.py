@@ -70,7 +70,7 @@ def _payloads() -> st.SearchStrategy[Payload]:
         st.builds(lambda t: thread.ThreadUpdated(title=t), texts),
         st.builds(
             lambda m, s, c, at: thread.TranscriptUpserted(
-                message_id=m, turn_id="t", role="user", type="note", content=c, status=s, started_at=at
+                message_id=m, turn_id="t", role="user", entry_type="note", content=c, status=s, started_at=at
             ),
             names, st.sampled_from(["streaming", "complete", "error"]), texts, st.none() | st.integers(0, 9),
         ),
@@ -186,10 +186,12 @@ def _chain(length: int) -> list[Event]:
     for seq in range(1, length + 1):
         run_id = "run_1" if seq > 1 else None
         payload = b'{"key":"k%d","step":"s"}' % seq
-        fields: tuple[Any, ...] = (f"evt_{seq}", "default", "thr_1", run_id, seq, seq - 1 if run_id else None,
-                                   "runtime.step.completed", "system", 1_767_225_600_000 + seq)  # fmt: skip
-        digest = seal(previous, *fields, payload, None)
-        events.append(Event(*fields, payload, None, previous, digest))
+        at, run_seq = 1_767_225_600_000 + seq, seq - 1 if run_id else None
+        id, type = f"evt_{seq}", "runtime.step.completed"
+        digest = seal(previous, id, "default", "thr_1", run_id, seq, run_seq, type, "system", at, payload, None)
+        events.append(
+            Event(id, "default", "thr_1", run_id, seq, run_seq, type, "system", at, payload, None, previous, digest)
+        )
         previous = digest
     return events
 

@@ -197,6 +197,7 @@ class Attempt:
             model=config.name,
             message_id=self._message_id,
             parts=got.completed.parts,
+            thoughts=got.completed.thoughts,
             reasoning=got.reasoning,
         )
         await self._talk.record(
@@ -213,6 +214,7 @@ class Attempt:
                 usage=_value(usage),
                 request_hash=self._talk.request_hash,
                 parts=[part.to_json() for part in response.parts] or None,
+                thoughts=[thought.to_json() for thought in response.thoughts] or None,
                 reasoning=reasoning or None,
                 first_token_ms=self._first_token_ms,
                 duration_ms=self._duration_ms(),

@@ -42,22 +42,23 @@ class JsonPart:
     value: Any
 
     def to_json(self) -> json.JsonObject:
-        return {"type": "json", "value": self.value}
+        return {"type": "json", "json": self.value}
 
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """Image, audio, video or file. `data` is never copied; `ref` is its content hash where already known."""
+    """Image, audio, video or file. `data` is never copied; `sha256` is its hash where already known."""
 
     kind: MediaKind
     mime: str
     data: bytes | memoryview = field(repr=False)
     name: str | None = None
-    ref: str | None = None
+    sha256: str | None = None
 
     def to_json(self) -> json.JsonObject:
-        known = self.ref or "sha256:" + hashlib.sha256(self.data).hexdigest()
-        made = {"type": self.kind, "mime": self.mime, "size": memoryview(self.data).nbytes, "ref": known}
+        known = self.sha256 or hashlib.sha256(self.data).hexdigest()
+        blob = {"sha256": known, "size": memoryview(self.data).nbytes, "mime": self.mime}
+        made: json.JsonObject = {"type": self.kind, "mime": self.mime, "blob": blob}
         return made if self.name is None else made | {"name": self.name}
 
 
@@ -74,13 +75,13 @@ class Thought:
     call_id: str | None = None
 
     def to_json(self) -> json.JsonObject:
-        made = {"type": "reasoning", "provider": self.provider, "text": self.text}
+        made = {"provider": self.provider, "text": self.text}
         if self.signature is not None:
             made["signature"] = self.signature
         return made if self.call_id is None else made | {"call_id": self.call_id}
 
 
-Part = Text | JsonPart | Media | Thought
+Part = Text | JsonPart | Media
 
 
 class ToolCall(NamedTuple):
@@ -106,6 +107,8 @@ class Message:
     tool_call_id: str | None = None
     name: str | None = None
     """Of a tool message: the tool that answered."""
+    thoughts: tuple[Thought, ...] = ()
+    """Of an assistant message: what its provider wants back."""
 
     def to_json(self) -> json.JsonObject:
         made: json.JsonObject = {"role": self.role, "content": self.content}
@@ -117,6 +120,8 @@ class Message:
             made["tool_call_id"] = self.tool_call_id
         if self.name is not None:
             made["name"] = self.name
+        if self.thoughts:
+            made["thoughts"] = [thought.to_json() for thought in self.thoughts]
         return made
 
     @property
@@ -131,7 +136,7 @@ class ToolDef:
     input_schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
 
     def to_json(self) -> json.JsonObject:
-        return {"name": self.name, "description": self.description, "input_schema": dict(self.input_schema)}
+        return {"name": self.name, "description": self.description, "schema_in": dict(self.input_schema)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +174,8 @@ class CompletionRequest:
             value = getattr(self, name)
             if value is not None:
                 made[name] = value
+        if self.tool_choice not in (None, "auto", "none", "required"):
+            made["tool_choice"] = {"name": self.tool_choice}
         if self.stop:
             made["stop"] = list(self.stop)
         if self.reasoning is not None:
@@ -221,7 +228,9 @@ class CompletionResponse:
     message_id: str
     """The message in the log; not the one asked for when a cut-off one was restarted."""
     parts: tuple[Part, ...] = ()
-    """Media the model made, and thoughts that the next request should carry."""
+    """Media that the model made."""
+    thoughts: tuple[Thought, ...] = ()
+    """What the next request should carry back to the same provider."""
     reasoning: str = ""
     value: Any = None
     """The parsed and validated text when a `response_schema` was asked for."""
@@ -237,16 +246,16 @@ class CompletionResponse:
         }
         if self.parts:
             made["parts"] = [part.to_json() for part in self.parts]
+        if self.thoughts:
+            made["thoughts"] = [thought.to_json() for thought in self.thoughts]
+        if self.reasoning:
+            made["reasoning"] = self.reasoning
         return made
 
     def as_message(self) -> Message:
         """What to append to the messages of the next request."""
-        kept: tuple[Part, ...] = self.parts
-        if kept and self.text:
-            thoughts = tuple(part for part in kept if isinstance(part, Thought))
-            made = tuple(part for part in kept if not isinstance(part, Thought))
-            kept = (*thoughts, Text(self.text), *made)
-        return Message("assistant", self.text, kept, self.tool_calls)
+        parts = (Text(self.text), *self.parts) if self.parts and self.text else self.parts
+        return Message("assistant", self.text, parts, self.tool_calls, thoughts=self.thoughts)
 
 
 # A picture costs about this much with every provider; the exact count comes back as usage.

@@ -13,7 +13,15 @@ from typing import Any, Literal, NamedTuple, Protocol
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.events.catalog.base import Payload
-from app.models.completion import CompletionRequest, CompletionResponse, FinishReason, Part, ToolCall, Usage
+from app.models.completion import (
+    CompletionRequest,
+    CompletionResponse,
+    FinishReason,
+    Part,
+    Thought,
+    ToolCall,
+    Usage,
+)
 from app.models.config import ModelConfig
 from app.outside.http import HttpClient
 
@@ -80,6 +88,7 @@ class UsageReport(NamedTuple):
 class Completed(NamedTuple):
     finish_reason: FinishReason
     parts: tuple[Part, ...] = ()
+    thoughts: tuple[Thought, ...] = ()
 
 
 class StreamError(NamedTuple):

@@ -39,6 +39,11 @@ class Upstream(Exception):
         self.status, self.message = status, message
 
 
+# Whatever shape a provider sends instead of its own must end this call and nothing else.
+_WRONG_SHAPE: Final = (json.JsonError, KeyError, TypeError, IndexError, AttributeError, ValueError)
+_FAULTS: Final = (*_WRONG_SHAPE, WireFault, Upstream)
+
+
 class Decoder(Protocol):
     """Turns the payloads of one answer into events. Raises `WireFault` or `Upstream`."""
 
@@ -123,8 +128,7 @@ class HttpProvider:
             yield [StreamError(_malformed("a part of the answer is over the limit"))]
         except WireFault as error:
             yield [StreamError(_malformed(str(error)))]
-        except (json.JsonError, KeyError, TypeError, IndexError, AttributeError, ValueError):
-            # Whatever shape a provider sends instead of its own must end this call and nothing else.
+        except _WRONG_SHAPE:
             yield [StreamError(_malformed("the answer is not in the provider's format"))]
         finally:
             if reply is not None:
@@ -157,10 +161,14 @@ class HttpProvider:
         if kind == self._dialect.stream_type and stream:
             parser = LineParser() if "json" in kind else SseParser()
             while data := await reply.some():
-                batch = _decoded(decoder, parser.feed(data))
+                batch, fault = _decoded(decoder, parser.feed(data))
                 if batch:
                     yield batch
-            batch = _decoded(decoder, parser.finish())
+                if fault is not None:
+                    raise fault
+            batch, fault = _decoded(decoder, parser.finish())
+            if fault is not None:
+                raise fault
             if not decoder.done:
                 raise OutsideError(
                     "OUTSIDE_CUT_OFF", "the stream ended before the answer was complete", retryable=True
@@ -173,12 +181,16 @@ class HttpProvider:
             raise WireFault("the answer has the wrong content type")
 
 
-def _decoded(decoder: Decoder, payloads: list[bytes]) -> list[StreamEvent]:
+def _decoded(decoder: Decoder, payloads: list[bytes]) -> tuple[list[StreamEvent], Exception | None]:
+    """The events, and the fault that ended them: what came before a fault in the same read is not lost."""
     events: list[StreamEvent] = []
-    for payload in payloads:
-        if payload != b"[DONE]":
-            events += decoder.payload(json.loads(payload))
-    return events
+    try:
+        for payload in payloads:
+            if payload != b"[DONE]":
+                events += decoder.payload(json.loads(payload))
+    except _FAULTS as fault:
+        return events, fault
+    return events, None
 
 
 def status_failure(status: int, message: str = "") -> Failure:

@@ -52,6 +52,8 @@ class ModelCompleted(Payload):
     usage: Usage
     request_hash: str | None = None
     parts: list[dict[str, Any]] | None = None
+    thoughts: list[dict[str, Any]] | None = None
+    """Signed reasoning that the provider wants back in the next request; opaque to everybody else."""
     reasoning: str | None = None
     first_token_ms: int | None = None
     duration_ms: int | None = None

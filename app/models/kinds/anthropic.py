@@ -163,7 +163,7 @@ class MessagesDecoder:
             Thought(_NAME, "".join(pieces), self._signatures.get(index))
             for index, pieces in sorted(self._thoughts.items())
         )
-        return [*self._calls.complete(), Completed(_FINISH.get(self._stop or "", "stop"), thoughts)]
+        return [*self._calls.complete(), Completed(_FINISH.get(self._stop or "", "stop"), thoughts=thoughts)]
 
     def _block(self, index: int, block: dict[str, Any]) -> list[StreamEvent]:
         match block["type"]:
@@ -231,7 +231,7 @@ def _unsigned_calls(messages: tuple[Message, ...]) -> bool:
     """Whether calls that are being answered lack the thought they came from: then thinking is refused."""
     for message in reversed(messages):
         if message.role == "assistant":
-            signed = any(isinstance(part, Thought) and part.provider == _NAME for part in message.parts)
+            signed = any(thought.provider == _NAME for thought in message.thoughts)
             return bool(message.tool_calls) and not signed
         if message.role != "tool":
             return False
@@ -277,14 +277,14 @@ def _messages(messages: Iterable[Message], attachments: Attachments) -> Iterator
 
 def _blocks(message: Message, attachments: Attachments) -> Iterator[dict[str, Any]]:
     if message.role == "tool":
-        content = [_block(part, attachments) for part in message.pieces if not isinstance(part, Thought)]
+        content = [_block(part, attachments) for part in message.pieces]
         yield {"type": "tool_result", "tool_use_id": message.tool_call_id, "content": content}
         return
+    for thought in message.thoughts:
+        if thought.provider == _NAME and thought.signature:
+            yield _thought_block(thought, thought.signature)
     for part in message.pieces:
-        if not isinstance(part, Thought):
-            yield _block(part, attachments)
-        elif part.provider == _NAME and part.signature:
-            yield _thought_block(part, part.signature)
+        yield _block(part, attachments)
     for call in message.tool_calls:
         yield {"type": "tool_use", "id": call.id, "name": call.name, "input": call.args}
 
@@ -304,5 +304,3 @@ def _block(part: Part, attachments: Attachments) -> dict[str, Any]:
         case Media(kind=kind, mime=mime):
             source = {"type": "base64", "media_type": mime, "data": attachments.base64(part)}
             return {"type": "image" if kind == "image" else "document", "source": source}
-        case Thought(text=text):
-            return {"type": "text", "text": text}

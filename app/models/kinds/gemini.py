@@ -95,6 +95,7 @@ class ContentDecoder:
     def __init__(self) -> None:
         self._calls = 0
         self._parts: list[Part] = []
+        self._thoughts: list[Thought] = []
         self._finish: str | None = None
 
     @property
@@ -130,14 +131,14 @@ class ContentDecoder:
         finish = _FINISH.get(self._finish or "", "safety")
         if self._calls and finish == "stop":
             finish = "tool_use"
-        return [Completed(finish, tuple(self._parts))]
+        return [Completed(finish, tuple(self._parts), tuple(self._thoughts))]
 
     def _part(self, part: dict[str, Any]) -> list[StreamEvent]:
         signature = part.get("thoughtSignature")
         if "functionCall" in part:
             return self._call(part["functionCall"], signature)
         if signature is not None:
-            self._parts.append(Thought(_NAME, "", signature))
+            self._thoughts.append(Thought(_NAME, "", signature))
         if "inlineData" in part:
             data = part["inlineData"]
             self._parts.append(_received(data["mimeType"], data["data"]))
@@ -150,7 +151,7 @@ class ContentDecoder:
     def _call(self, call: dict[str, Any], signature: str | None) -> list[StreamEvent]:
         made = ToolCall(call.get("id") or new_id("call"), call["name"], call.get("args") or {})
         if signature is not None:
-            self._parts.append(Thought(_NAME, "", signature, made.id))
+            self._thoughts.append(Thought(_NAME, "", signature, made.id))
         index, self._calls = self._calls, self._calls + 1
         return [ToolCallDelta(index, made.id, made.name, json.dumps(made.args).decode()), made]
 
@@ -218,7 +219,7 @@ def _parts(message: Message, attachments: Attachments) -> Iterator[dict[str, Any
         answer = {"name": message.name or "", "response": {"result": _result(message)}}
         yield {"functionResponse": answer | ({"id": message.tool_call_id} if message.tool_call_id else {})}
         return
-    signatures: dict[str, str] = {}
+    signatures = {t.call_id: t.signature for t in message.thoughts if t.provider == _NAME and t.signature}
     for part in message.pieces:
         match part:
             case Text(text):
@@ -227,17 +228,13 @@ def _parts(message: Message, attachments: Attachments) -> Iterator[dict[str, Any
                 yield {"text": json.dumps(value).decode()}
             case Media(mime=mime):
                 yield {"inlineData": {"mimeType": mime, "data": attachments.base64(part)}}
-            case Thought(provider="gemini", signature=str(signature), call_id=str(call_id)):
-                signatures[call_id] = signature
-            case Thought(provider="gemini", signature=str(signature)):
-                yield {"text": "", "thoughtSignature": signature}
-            case Thought():
-                pass
     for call in message.tool_calls:
         made: dict[str, Any] = {"functionCall": {"id": call.id, "name": call.name, "args": call.args}}
         if call.id in signatures:
             made["thoughtSignature"] = signatures[call.id]
         yield made
+    if None in signatures:
+        yield {"text": "", "thoughtSignature": signatures[None]}
 
 
 def _result(message: Message) -> Any:

@@ -12,7 +12,6 @@ from app.models.completion import (
     Message,
     Part,
     Text,
-    Thought,
     ToolDef,
     text_of,
 )
@@ -214,8 +213,6 @@ def _parts(parts: Iterable[Part], attachments: Attachments) -> Iterable[dict[str
             case Media():
                 file = {"filename": part.name or "file", "file_data": _data_url(part, attachments)}
                 yield {"type": "file", "file": file}
-            case Thought():
-                pass
 
 
 def _data_url(media: Media, attachments: Attachments) -> str:

@@ -137,23 +137,22 @@ class Attempt:
         return None
 
     async def _stream(self, deadline: Deadline) -> None:
-        clock, record, idle = self._services.clock, self._talk.record, self._config.timeouts.idle_seconds
-        waiting_for, patience = "first token", self._config.timeouts.first_token_seconds
-        self._began = clock.monotonic()
-        async with aclosing(self._provider.stream(self._prepared.call)) as batches:  # type: ignore[type-var]  # generator
+        record, got = self._talk.record, self._got
+        self._began = self._services.clock.monotonic()
+        async with aclosing(self._provider.stream(self._prepared.call)) as batches:
             async for batch in batches:
-                deltas = self._got.take(batch)
+                deltas = got.take(batch)
                 if deltas:
-                    # Our own log being slow is not the provider being idle.
-                    deadline.expect("total", None)
-                    if self._first_token_ms is None:
-                        self._first_token_ms = round((clock.monotonic() - self._began) * 1000)
-                        waiting_for, patience = "idle", idle
-                    self._published = True
+                    deadline.hold()  # our own log being slow is not the provider being idle
+                    if not self._published:
+                        self._first_token_ms = self._duration_ms()
+                        self._published = True
+                        deadline.expect("idle", self._config.timeouts.idle_seconds)
+                        deadline.hold()
                     for delta in deltas:
                         await record(delta)
-                    deadline.expect(waiting_for, patience)
-                if self._got.error is not None or self._got.completed is not None:
+                    deadline.beat()
+                if got.error is not None or got.completed is not None:
                     return
 
     def _usage(self) -> Usage:

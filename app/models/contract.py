@@ -6,7 +6,7 @@ same stream awaited to its end. Leaves to `router`: retries, fallbacks, recordin
 shapes asked and answered.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -123,7 +123,7 @@ class Provider(Protocol):
         """What of the request this provider has no word for and will leave out."""
         ...
 
-    def stream(self, call: ProviderCall) -> AsyncIterator[Batch]:
+    def stream(self, call: ProviderCall) -> AsyncGenerator[Batch, None]:
         """Closing the iterator closes the connection. Upstream faults are a `StreamError`, never raised."""
         ...
 

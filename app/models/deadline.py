@@ -28,25 +28,31 @@ class Deadline:
         self._cancelled = cancelled
         self._watcher: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._due: float | None = None
-        self._total: float | None = None
+        self._since: float | None = None
+        self._patience = self._total = float("inf")
         self._what = "total"
         self._failure: Failure | None = None
 
     def bound(self, total: float) -> None:
         """From now the scope has this many seconds, whatever happens in it."""
         self._total = self._loop.time() + total
-        self.expect("total", None)
+        self.expect("total", total)
 
-    def expect(self, what: str, seconds: float | None) -> None:
-        """Something (named for the error) must happen within so many seconds, or nothing is expected."""
-        due = self._total if seconds is None else self._loop.time() + seconds
-        self._what = what
-        if due is not None and self._total is not None and due >= self._total:
-            due, self._what = self._total, "total"
-        self._due = due
-        if due is not None and (self._timer is None or due < self._timer.when()):
+    def expect(self, what: str, seconds: float) -> None:
+        """Something (named for the error) must happen within so many seconds, and again after each `beat`."""
+        self._what, self._patience = what, seconds
+        self.beat()
+        due = self._due()
+        if self._timer is None or due < self._timer.when():
             self._arm(due)
+
+    def hold(self) -> None:
+        """Nothing is expected until the next `beat`: the time that passes is our own."""
+        self._since = None
+
+    def beat(self) -> None:
+        """What was expected has happened; the waiting begins anew."""
+        self._since = self._loop.time()
 
     async def __aenter__(self) -> Self:
         await self._scope.__aenter__()
@@ -72,15 +78,21 @@ class Deadline:
             self._timer.cancel()
         self._timer = self._loop.call_at(due, self._look)
 
+    def _due(self) -> float:
+        since = self._loop.time() if self._since is None else self._since
+        return min(since + self._patience, self._total)
+
     def _look(self) -> None:
         self._timer = None
-        if self._due is None:
+        now, due = self._loop.time(), self._due()
+        if now < due:
+            self._arm(due)
             return
-        if self._loop.time() < self._due:
-            self._arm(self._due)
-            return
-        message = f"the provider exceeded the {self._what} timeout"
-        self._end(Failure("PROVIDER_TIMEOUT", message, True, {"timeout": self._what}))
+        what = "total" if now >= self._total else self._what
+        failure = Failure(
+            "PROVIDER_TIMEOUT", f"the provider exceeded the {what} timeout", True, {"timeout": what}
+        )
+        self._end(failure)
 
     async def _watch(self, cancelled: Signal) -> None:
         await cancelled.wait()

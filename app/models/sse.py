@@ -28,6 +28,8 @@ class SseParser:
         if self._carriage or b"\r" in data:
             data = self._newlines(data)
         buffer = self._buffer
+        if not buffer and data.endswith(b"\n\n"):
+            return _payloads(data[:-2])  # the usual case: whole events arrive
         buffer += data
         cut = buffer.rfind(b"\n\n", max(self._searched - 1, 0))
         if cut < 0:
@@ -57,6 +59,8 @@ class SseParser:
 
 
 def _payloads(text: bytes) -> list[bytes]:
+    if b"\n" not in text and text.startswith(b"data: "):
+        return [text[6:]]
     found = []
     for block in text.split(b"\n\n"):
         if block.startswith(b"data: ") and b"\n" not in block:

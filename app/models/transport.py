@@ -5,7 +5,7 @@ what to do about a fault. Keys are resolved here, at call time, and scrubbed fro
 in an error.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -101,7 +101,7 @@ class HttpProvider:
     def notes(self, call: ProviderCall) -> list[str]:
         return self._dialect.notes(call)
 
-    async def stream(self, call: ProviderCall) -> AsyncIterator[Batch]:
+    async def stream(self, call: ProviderCall) -> AsyncGenerator[Batch, None]:
         reference = call.config.api_key
         key = None if reference is None else self._deps.secrets(reference)
         if reference is not None and not key:
@@ -118,8 +118,19 @@ class HttpProvider:
                 yield [await _refusal(reply, key, self._deps.clock)]
                 return
             yield [Started(_request_id(reply))]
-            async for batch in self._read(reply, call.stream):
-                yield batch
+            decoder = self._dialect.decoder()
+            if call.stream and reply.content_type == self._dialect.stream_type:
+                answer = _Answer(decoder, LineParser() if "json" in reply.content_type else SseParser())
+                while data := await reply.some():
+                    if batch := answer.feed(data):
+                        yield batch
+                    answer.raise_fault()
+                yield answer.end()
+            elif reply.content_type == "application/json":
+                # Also the answer of a compatible server that knows no streaming.
+                yield decoder.whole(json.loads(await reply.read())) + decoder.finish()
+            else:
+                raise WireFault("the answer has the wrong content type")
         except OutsideError as error:
             yield [StreamError(_outside(error))]
         except Upstream as error:
@@ -155,42 +166,40 @@ class HttpProvider:
     def _resolved(self, text: str | None) -> str | None:
         return self._deps.secrets(text) if text is not None and "${" in text else text
 
-    async def _read(self, reply: Reply, stream: bool) -> AsyncIterator[Batch]:
-        decoder = self._dialect.decoder()
-        kind = reply.content_type
-        if kind == self._dialect.stream_type and stream:
-            parser = LineParser() if "json" in kind else SseParser()
-            while data := await reply.some():
-                batch, fault = _decoded(decoder, parser.feed(data))
-                if batch:
-                    yield batch
-                if fault is not None:
-                    raise fault
-            batch, fault = _decoded(decoder, parser.finish())
-            if fault is not None:
-                raise fault
-            if not decoder.done:
-                raise OutsideError(
-                    "OUTSIDE_CUT_OFF", "the stream ended before the answer was complete", retryable=True
-                )
-            yield batch + decoder.finish()
-        elif kind == "application/json":
-            # Also the answer of a compatible server that knows no streaming.
-            yield decoder.whole(json.loads(await reply.read())) + decoder.finish()
-        else:
-            raise WireFault("the answer has the wrong content type")
 
+class _Answer:
+    """A streamed answer on its way from bytes to events."""
 
-def _decoded(decoder: Decoder, payloads: list[bytes]) -> tuple[list[StreamEvent], Exception | None]:
-    """The events, and the fault that ended them: what came before a fault in the same read is not lost."""
-    events: list[StreamEvent] = []
-    try:
-        for payload in payloads:
-            if payload != b"[DONE]":
-                events += decoder.payload(json.loads(payload))
-    except _FAULTS as fault:
-        return events, fault
-    return events, None
+    def __init__(self, decoder: Decoder, parser: SseParser | LineParser) -> None:
+        self._decoder = decoder
+        self._parser = parser
+        self._fault: Exception | None = None
+
+    def feed(self, data: bytes) -> list[StreamEvent]:
+        return self._events(self._parser.feed(data))
+
+    def raise_fault(self) -> None:
+        """Apart from `feed`, so that what came before a fault in the same read is not lost."""
+        if self._fault is not None:
+            raise self._fault
+
+    def end(self) -> list[StreamEvent]:
+        events = self._events(self._parser.finish())
+        self.raise_fault()
+        if not self._decoder.done:
+            message = "the stream ended before the answer was complete"
+            raise OutsideError("OUTSIDE_CUT_OFF", message, retryable=True)
+        return events + self._decoder.finish()
+
+    def _events(self, payloads: list[bytes]) -> list[StreamEvent]:
+        events: list[StreamEvent] = []
+        try:
+            for payload in payloads:
+                if payload != b"[DONE]":
+                    events += self._decoder.payload(json.loads(payload))
+        except _FAULTS as fault:
+            self._fault = fault
+        return events
 
 
 def status_failure(status: int, message: str = "") -> Failure:

@@ -1,7 +1,7 @@
 """A router with one provider kind, its fake and a recording list: what most tests of this room start from."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -180,12 +180,18 @@ class InTurn:
         return self._inner.stream(call)
 
 
+async def until(reached: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not reached():  # noqa: ASYNC110  what is awaited has no event of its own
+            await asyncio.sleep(0)
+
+
 def quick(**changes: Any) -> RetryPolicy:
     return replace(RetryPolicy(), **changes)
 
 
 @asynccontextmanager
-async def a_house(kind: str, *, limiter: Limiter | None = None) -> AsyncIterator[House]:
+async def a_house(kind: str, *, limiter: Limiter | None = None, in_turn: bool = True) -> AsyncIterator[House]:
     """Waiting between attempts is only noted and moves the clock, so that tests take no time."""
     clock, slept = ManualClock(), list[float]()
 
@@ -199,7 +205,8 @@ async def a_house(kind: str, *, limiter: Limiter | None = None) -> AsyncIterator
         stack.push_async_callback(client.close)
         deps = ProviderDeps(client, {"${env:TEST_KEY}": SECRET}.get, SystemClock(), sleep)
         kinds = dict(KINDS)
-        kinds["scripted"] = lambda deps: InTurn(scripted.provider(deps))
+        if in_turn:
+            kinds["scripted"] = lambda deps: InTurn(scripted.provider(deps))
         router = ModelRouter(
             Providers(kinds, deps),
             schemas=SchemaRegistry(),
@@ -223,4 +230,5 @@ __all__ = [
     "Status",
     "a_house",
     "quick",
+    "until",
 ]

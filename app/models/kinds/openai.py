@@ -103,7 +103,12 @@ class ChatDecoder:
         choices = document.get("choices")
         if choices:
             choice = choices[0]
-            events = self._delta(choice.get("delta") or {})
+            delta = choice.get("delta") or {}
+            text = delta.get("content")
+            if type(text) is str and text and len(delta) == 1 and not choice.get("finish_reason"):
+                events.append(TextDelta(text))  # nearly every chunk, so it takes no detour
+            else:
+                events = self._delta(delta)
             self._finish = choice.get("finish_reason") or self._finish
         elif "error" in document:
             raise _upstream(document["error"])

@@ -7,7 +7,7 @@ fault was played.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
 from app.core import json
@@ -50,7 +50,7 @@ class Scripted:
     def notes(self, call: ProviderCall) -> list[str]:
         return []
 
-    async def stream(self, call: ProviderCall) -> AsyncIterator[Batch]:
+    async def stream(self, call: ProviderCall) -> AsyncGenerator[Batch, None]:
         scene = _Scene(call.request)
         index, reply, fault = _cast(call.config.script, scene)
         fault = self._due((call.config.name, index), fault)

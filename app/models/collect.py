@@ -1,5 +1,7 @@
 """What a stream adds up to, and the deltas to publish on the way: whatever arrived together is one delta."""
 
+from typing import Any
+
 from app.events.catalog.adapter import OUTPUT_DELTA, REASONING_DELTA, TOOL_DELTA, AdapterEvent
 from app.models.completion import ToolCall, Usage
 from app.models.contract import (
@@ -19,8 +21,7 @@ _MAX_DELTA = 8_192
 
 class Collector:
     def __init__(self, adapter: str, message_id: str, *, publish_reasoning: bool = True) -> None:
-        self._adapter = adapter
-        self._message_id = message_id
+        self._common: dict[str, Any] = {"adapter": adapter, "message_id": message_id, "part": 0}
         self._publish_reasoning = publish_reasoning
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -105,15 +106,9 @@ class Collector:
         made += [self._delta(text[cut : cut + _MAX_DELTA]) for cut in cuts]
 
     def _delta(self, text: str) -> AdapterEvent:
+        signal = self._common | {"phase": self._phase, "text": text}
         call = self._call
-        signal = {
-            "adapter": self._adapter,
-            "phase": self._phase,
-            "message_id": self._message_id,
-            "part": 0 if call is None else call.part,
-            "text": text,
-        }
         if call is not None:
-            signal |= {"tool_id": call.name, "call_id": call.id}
+            signal |= {"part": call.part, "tool_id": call.name, "call_id": call.id}
         # One validation of the whole takes half the time of two constructors, and one is made per token.
         return AdapterEvent.model_validate({"event": signal})

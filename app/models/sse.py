@@ -29,7 +29,10 @@ class SseParser:
             data = self._newlines(data)
         buffer = self._buffer
         if not buffer and data.endswith(b"\n\n"):
-            return _payloads(data[:-2])  # the usual case: whole events arrive
+            # Whole events arrive, usually one: then it is cut out and nothing else is looked at.
+            if data.startswith(b"data: ") and data.count(b"\n") == 2:
+                return [data[6:-2]]
+            return _payloads(data[:-2])
         buffer += data
         cut = buffer.rfind(b"\n\n", max(self._searched - 1, 0))
         if cut < 0:
@@ -59,8 +62,6 @@ class SseParser:
 
 
 def _payloads(text: bytes) -> list[bytes]:
-    if b"\n" not in text and text.startswith(b"data: "):
-        return [text[6:]]
     found = []
     for block in text.split(b"\n\n"):
         if block.startswith(b"data: ") and b"\n" not in block:

@@ -5,8 +5,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: serve test install install-dev check format lint types imports generated generate bench bench-log bench-models \
-        faults smoke requirements lock clean
+.PHONY: serve test install install-dev check format lint types imports generated generate bench bench-log \
+        bench-models faults smoke requirements lock clean
 
 serve: install
 	@$(BIN)/holdfast serve

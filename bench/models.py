@@ -204,9 +204,7 @@ async def held(url: str) -> float:
 
     plan = ModelPlan(ModelConfig("m", "openai", "gpt-test", base_url=f"{url}/held"))
     calls = [
-        asyncio.create_task(
-            router.complete(plan, ASK, record=count, message_id="msg_1", cancelled=asyncio.Event())
-        )
+        asyncio.create_task(router.complete(plan, ASK, record=count, message_id="msg_1", cancelled=asyncio.Event()))
         for _ in range(STREAMS)
     ]
     await asyncio.wait_for(everyone.wait(), 60)

@@ -143,12 +143,8 @@ CODES: Final[dict[str, Code]] = {
         "No connection to a remote host could be made.", "Check its address and that it runs; then try again."
     ),
     "OUTSIDE_TIMEOUT": Code("A remote host did not answer in time.", "Try again, or raise the timeout."),
-    "OUTSIDE_CUT_OFF": Code(
-        "A remote host broke the connection off.", "Try again; see the remote host's log."
-    ),
-    "OUTSIDE_TOO_LARGE": Code(
-        "A remote host answered with more than the limit.", "Ask for less, or raise the limit."
-    ),
+    "OUTSIDE_CUT_OFF": Code("A remote host broke the connection off.", "Try again; see the remote host's log."),
+    "OUTSIDE_TOO_LARGE": Code("A remote host answered with more than the limit.", "Ask for less, or raise the limit."),
     # -- models ----------------------------------------------------------------------------------
     "NEGOTIATION_FAILED": Code(
         "No model of the plan has the required capabilities.",
@@ -169,18 +165,12 @@ CODES: Final[dict[str, Code]] = {
         "The provider broke its answer off.",
         "Try again; set the model's `retry.midStream: restart` to do so by itself.",
     ),
-    "PROVIDER_UNAVAILABLE": Code(
-        "The provider has a fault of its own.", "Try again later, or add a fallback model."
-    ),
+    "PROVIDER_UNAVAILABLE": Code("The provider has a fault of its own.", "Try again later, or add a fallback model."),
     "PROVIDER_RATE_LIMITED": Code(
         "The provider's rate limit was reached.", "Lower the model's `limits`, or ask the provider for more."
     ),
-    "PROVIDER_DENIED": Code(
-        "The provider refused the API key.", "Check the variable that `apiKey` refers to."
-    ),
-    "PROVIDER_KEY_MISSING": Code(
-        "A model's API key is not set.", "Set the variable that `apiKey` refers to."
-    ),
+    "PROVIDER_DENIED": Code("The provider refused the API key.", "Check the variable that `apiKey` refers to."),
+    "PROVIDER_KEY_MISSING": Code("A model's API key is not set.", "Set the variable that `apiKey` refers to."),
     "PROVIDER_REJECTED": Code(
         "The provider refused the request.",
         "Read its message; check the model's name, parameters and capabilities.",
@@ -192,9 +182,7 @@ CODES: Final[dict[str, Code]] = {
         "The provider failed so often that it is not asked for a while.",
         "Wait; it is probed and used again by itself.",
     ),
-    "MODEL_QUEUE_FULL": Code(
-        "Too many model calls are waiting.", "Try again shortly; raise the concurrency limits."
-    ),
+    "MODEL_QUEUE_FULL": Code("Too many model calls are waiting.", "Try again shortly; raise the concurrency limits."),
     "MODEL_CANCELLED": Code("The model call was cancelled with its run.", "Nothing to do."),
     "MODEL_REQUEST_INVALID": Code(
         "A completion request breaks its schema.",
@@ -203,9 +191,7 @@ CODES: Final[dict[str, Code]] = {
     "MODEL_OUTPUT_INVALID": Code(
         "The model's answer breaks the requested schema.", "Ask again with the issues, or loosen the schema."
     ),
-    "INPUT_TOO_LONG": Code(
-        "The input does not fit the model.", "Shorten it, or use a model with a larger window."
-    ),
+    "INPUT_TOO_LONG": Code("The input does not fit the model.", "Shorten it, or use a model with a larger window."),
     "BUDGET_EXCEEDED": Code(
         "The call might use more than the budget has left.",
         "Raise the budget, or lower the call's `max_tokens`.",

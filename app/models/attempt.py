@@ -175,8 +175,7 @@ class Attempt:
                 provider_model=self._config.model,
                 attempt=self._number,
                 request_hash=talk.request_hash,
-                parameters={to_camel(name): value for name, value in parameters.items()}
-                | {"stream": call.stream},
+                parameters={to_camel(name): value for name, value in parameters.items()} | {"stream": call.stream},
                 messages=talk.document["messages"] if full else None,
                 message_count=len(talk.request.messages),
                 tools=[tool.name for tool in talk.request.tools] or None,
@@ -206,8 +205,7 @@ class Attempt:
                 provider=config.provider,
                 text=response.text,
                 tool_calls=[
-                    values.ToolCallValue(id=c.id, name=c.name, args=c.args, raw_args=c.raw_args)
-                    for c in got.calls
+                    values.ToolCallValue(id=c.id, name=c.name, args=c.args, raw_args=c.raw_args) for c in got.calls
                 ],
                 finish_reason=response.finish_reason,
                 usage=_value(usage),
@@ -231,9 +229,7 @@ class Attempt:
                     message_id=self._message_id,
                     model=self._config.name,
                     provider=self._config.provider,
-                    error=values.ErrorValue(
-                        code=failure.code, message=failure.message, retryable=failure.retryable
-                    ),
+                    error=values.ErrorValue(code=failure.code, message=failure.message, retryable=failure.retryable),
                     abandoned=self._published,
                     attempt=self._number,
                     usage=_value(usage) if self._published else None,

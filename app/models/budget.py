@@ -13,9 +13,7 @@ from app.models.contract import Estimate, Reservation
 class LocalBudget:
     """Never awaits between reading and writing, so one event loop needs no lock to keep it atomic."""
 
-    def __init__(
-        self, *, tokens: int | None = None, cost_usd: float | None = None, calls: int | None = None
-    ) -> None:
+    def __init__(self, *, tokens: int | None = None, cost_usd: float | None = None, calls: int | None = None) -> None:
         self._tokens, self._cost, self._calls = tokens, cost_usd, calls
         self._ids = count(1)
         self._open: dict[str, Estimate] = {}

@@ -21,12 +21,7 @@ KNOWN: Final = frozenset(
 
 def needed(request: CompletionRequest) -> frozenset[str]:
     """What the request cannot do without. Streaming, reasoning and schemas degrade instead, with a note."""
-    found = {
-        f"input.{part.kind}"
-        for message in request.messages
-        for part in message.parts
-        if isinstance(part, Media)
-    }
+    found = {f"input.{part.kind}" for message in request.messages for part in message.parts if isinstance(part, Media)}
     if request.tools:
         found.add(TOOLS)
     return frozenset(found)

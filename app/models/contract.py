@@ -98,9 +98,7 @@ class StreamError(NamedTuple):
     retry_after: float | None = None
 
 
-StreamEvent = (
-    Started | TextDelta | ReasoningDelta | ToolCallDelta | ToolCall | UsageReport | Completed | StreamError
-)
+StreamEvent = Started | TextDelta | ReasoningDelta | ToolCallDelta | ToolCall | UsageReport | Completed | StreamError
 Batch = Sequence[StreamEvent]
 
 

@@ -89,9 +89,7 @@ class Deadline:
             self._arm(due)
             return
         what = "total" if now >= self._total else self._what
-        failure = Failure(
-            "PROVIDER_TIMEOUT", f"the provider exceeded the {what} timeout", True, {"timeout": what}
-        )
+        failure = Failure("PROVIDER_TIMEOUT", f"the provider exceeded the {what} timeout", True, {"timeout": what})
         self._end(failure)
 
     async def _watch(self, cancelled: Signal) -> None:

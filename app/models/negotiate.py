@@ -59,9 +59,7 @@ CapabilitiesOf = Callable[[ModelConfig], frozenset[str] | None]
 def negotiate(plan: ModelPlan, request: CompletionRequest, capabilities_of: CapabilitiesOf) -> Negotiation:
     required = plan.required | needed(request)
     models = (plan.primary, *plan.fallbacks)
-    candidates = tuple(
-        (model.name, _lacks(model, required, plan.constraints, capabilities_of)) for model in models
-    )
+    candidates = tuple((model.name, _lacks(model, required, plan.constraints, capabilities_of)) for model in models)
     qualified = tuple(model for model, (_, lacks) in zip(models, candidates, strict=True) if not lacks)
     return Negotiation(tuple(sorted(required)), candidates, qualified)
 

@@ -155,9 +155,7 @@ class ModelRouter:
             return ended.failure
         return None
 
-    def _checked(
-        self, response: CompletionResponse, request: CompletionRequest
-    ) -> CompletionResponse | Failure:
+    def _checked(self, response: CompletionResponse, request: CompletionRequest) -> CompletionResponse | Failure:
         issues = self._schemas.validate(_RESPONSE_SCHEMA, response.to_json())
         assert not issues, f"we made a response that breaks its schema: {issues}"
         if request.response_schema is None or response.tool_calls:

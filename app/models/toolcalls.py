@@ -37,8 +37,7 @@ class CallPieces:
 
     def complete(self) -> list[ToolCall]:
         calls = [
-            parsed_call(ids[0], ids[1], "".join(self._pieces[index]))
-            for index, ids in sorted(self._calls.items())
+            parsed_call(ids[0], ids[1], "".join(self._pieces[index])) for index, ids in sorted(self._calls.items())
         ]
         self._calls.clear()
         return calls

@@ -105,11 +105,7 @@ class HttpProvider:
         reference = call.config.api_key
         key = None if reference is None else self._deps.secrets(reference)
         if reference is not None and not key:
-            yield [
-                StreamError(
-                    Failure("PROVIDER_KEY_MISSING", f"the key of model {call.config.name!r} is not set")
-                )
-            ]
+            yield [StreamError(Failure("PROVIDER_KEY_MISSING", f"the key of model {call.config.name!r} is not set"))]
             return
         reply: Reply | None = None
         try:

@@ -96,9 +96,7 @@ class Reply:
         self._left -= len(data)
         if self._left < 0:
             self.close()
-            raise OutsideError(
-                "OUTSIDE_TOO_LARGE", f"the answer of {_place(self._response.url)} is over the limit"
-            )
+            raise OutsideError("OUTSIDE_TOO_LARGE", f"the answer of {_place(self._response.url)} is over the limit")
         return data
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -264,9 +262,7 @@ async def _each(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
 def _translated(error: Exception, url: URL) -> OutsideError:
     place = _place(url)
     if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return OutsideError(
-            "OUTSIDE_UNREACHABLE", f"{place} did not accept a connection in time", retryable=True
-        )
+        return OutsideError("OUTSIDE_UNREACHABLE", f"{place} did not accept a connection in time", retryable=True)
     if isinstance(error, asyncio.TimeoutError):
         return OutsideError("OUTSIDE_TIMEOUT", f"{place} did not answer in time", retryable=True)
     if isinstance(error, aiohttp.ClientConnectorError):

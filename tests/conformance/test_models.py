@@ -25,9 +25,7 @@ every_kind = pytest.mark.parametrize("kind", ALL_KINDS)
 every_http_kind = pytest.mark.parametrize("kind", HTTP_KINDS)
 both_ways = pytest.mark.parametrize("stream", [True, False])
 
-WEATHER = ToolDef(
-    "weather", "The weather of a place", {"type": "object", "properties": {"city": {"type": "string"}}}
-)
+WEATHER = ToolDef("weather", "The weather of a place", {"type": "object", "properties": {"city": {"type": "string"}}})
 WITH_TOOL = replace(ASK, tools=(WEATHER,))
 PARIS = Call("weather", '{"city":"Paris"}')
 SOON = Timeouts(connect_seconds=1, first_token_seconds=0.08, idle_seconds=0.08, total_seconds=5)
@@ -154,9 +152,7 @@ async def test_a_stream_that_falls_silent_times_out_and_its_message_is_abandoned
     async with a_house(kind) as house:
         house.plays(Answer(hang_after=1))
         failure = await house.failure(plan=ModelPlan(house.config(timeouts=SOON)))
-        assert [(c["code"], "idle" in c["message"]) for c in failure.detail["causes"]] == [
-            ("PROVIDER_TIMEOUT", True)
-        ]
+        assert [(c["code"], "idle" in c["message"]) for c in failure.detail["causes"]] == [("PROVIDER_TIMEOUT", True)]
         [failed] = house.recorder.of("failed")
         assert failed.abandoned and house.recorder.deltas() == "Hello"
         assert house.slept == [], "never retried after the first delta"
@@ -299,9 +295,7 @@ async def test_a_giant_answer_is_cut_off(kind: str) -> None:
 @pytest.mark.requirement("G21")
 async def test_the_key_is_in_no_event_and_no_error(kind: str) -> None:
     async with a_house(kind) as house:
-        house.plays(
-            Status(500, message=f"upstream said {SECRET} is odd"), Status(401, message=f"bad {SECRET}")
-        )
+        house.plays(Status(500, message=f"upstream said {SECRET} is odd"), Status(401, message=f"bad {SECRET}"))
         failure = await house.failure()
         assert [c["code"] for c in failure.detail["causes"]] == ["PROVIDER_UNAVAILABLE", "PROVIDER_DENIED"]
         assert SECRET not in house.recorder.as_text() + str(failure)

@@ -61,20 +61,14 @@ class Recorder:
     @property
     def types(self) -> list[str]:
         """The facts in order, deltas left out."""
-        return [
-            event.type.removeprefix("runtime.model.")
-            for event in self.events
-            if event.type != AdapterEvent.type
-        ]
+        return [event.type.removeprefix("runtime.model.") for event in self.events if event.type != AdapterEvent.type]
 
     def of(self, kind: str) -> list[Any]:
         return [event for event in self.events if event.type == f"runtime.model.{kind}"]
 
     def deltas(self, phase: str = "agent.output.delta", message_id: str | None = None) -> str:
         signals = [event.event for event in self.events if isinstance(event, AdapterEvent)]
-        return "".join(
-            s.text or "" for s in signals if s.phase == phase and message_id in (None, s.message_id)
-        )
+        return "".join(s.text or "" for s in signals if s.phase == phase and message_id in (None, s.message_id))
 
     def as_text(self) -> str:
         return str([event.to_json() for event in self.events])
@@ -121,17 +115,13 @@ class House:
         answer = self.router.complete(plan, request, record=self.recorder, message_id="msg_1", **options)
         return await asyncio.wait_for(answer, 20)
 
-    async def answer(
-        self, request: CompletionRequest = ASK, plan: ModelPlan | None = None, **options: Any
-    ) -> Any:
+    async def answer(self, request: CompletionRequest = ASK, plan: ModelPlan | None = None, **options: Any) -> Any:
         outcome = await self.complete(request, plan, **options)
         assert isinstance(outcome, CompletionResponse), outcome
         assert self.recorder.breaks_a_schema() == []
         return outcome
 
-    async def failure(
-        self, request: CompletionRequest = ASK, plan: ModelPlan | None = None, **options: Any
-    ) -> Failure:
+    async def failure(self, request: CompletionRequest = ASK, plan: ModelPlan | None = None, **options: Any) -> Failure:
         outcome = await self.complete(request, plan, **options)
         assert isinstance(outcome, Failure), outcome
         assert self.recorder.breaks_a_schema() == []

@@ -78,9 +78,7 @@ async def test_a_scripted_model_calls_a_tool_and_speaks_of_its_result() -> None:
         result = Message("tool", "noon", tool_call_id="call_scripted_1", name="clock")
         second = await house.answer(CompletionRequest((ask, first.as_message(), result)), plan)
         assert second.text == "It is noon." and second.finish_reason == "stop"
-        rude = await house.answer(
-            CompletionRequest((Message("system", "Be rude."), Message("user", "Hi"))), plan
-        )
+        rude = await house.answer(CompletionRequest((Message("system", "Be rude."), Message("user", "Hi"))), plan)
         assert rude.text == "No."
         echo = await house.answer(CompletionRequest((Message("user", "{{ turn }} Hi"),)), plan)
         assert echo.text == "{{ turn }} Hi", "a blank in the user's own text stays as it is"

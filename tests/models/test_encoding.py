@@ -46,9 +46,7 @@ def body_of(kind: str, request: CompletionRequest, **config: Any) -> Any:
 
 
 def notes_of(kind: str, request: CompletionRequest) -> list[str]:
-    return DIALECTS[kind].notes(
-        ProviderCall(ModelConfig("m", kind, "test-model"), request, request.max_tokens)
-    )
+    return DIALECTS[kind].notes(ProviderCall(ModelConfig("m", kind, "test-model"), request, request.max_tokens))
 
 
 @pytest.mark.requirement("HK-9")

@@ -256,11 +256,7 @@ async def test_an_answer_that_breaks_the_requested_schema_is_a_failure(text: str
     async with a_house("openai") as house:
         house.plays(Answer(chunks=(text,)))
         failure = await house.failure(replace(ASK, response_schema=SCHEMA))
-        assert (
-            failure.code == "MODEL_OUTPUT_INVALID"
-            and failure.detail["issues"]
-            and failure.detail["text"] == text
-        )
+        assert failure.code == "MODEL_OUTPUT_INVALID" and failure.detail["issues"] and failure.detail["text"] == text
         assert house.recorder.types[-1] == "completed"
 
 
@@ -268,10 +264,7 @@ async def test_a_request_that_breaks_its_schema_reaches_nobody() -> None:
     async with a_house("openai") as house:
         wrong = CompletionRequest((Message("user", 5),))  # type: ignore[arg-type]  # on purpose
         failure = await house.failure(wrong)
-        assert (
-            failure.code == "MODEL_REQUEST_INVALID"
-            and failure.detail["issues"][0]["path"] == "/messages/0/content"
-        )
+        assert failure.code == "MODEL_REQUEST_INVALID" and failure.detail["issues"][0]["path"] == "/messages/0/content"
         assert house.server.seen == [] and house.recorder.events == []
 
 

@@ -40,9 +40,7 @@ TEXT = st.text(st.characters(exclude_characters="\r\n", codec="utf-8"), min_size
 
 
 @given(st.lists(TEXT), st.sampled_from(["\n", "\r\n", "\r"]), st.lists(st.integers(0, 500)))
-def test_any_cut_of_an_event_stream_gives_the_same_payloads(
-    texts: list[str], end: str, cuts: list[int]
-) -> None:
+def test_any_cut_of_an_event_stream_gives_the_same_payloads(texts: list[str], end: str, cuts: list[int]) -> None:
     wire = "".join(f"data: {text}{end}{end}" for text in texts).encode()
     assert fed(SseParser(), wire, cuts) == [text.encode() for text in texts]
 

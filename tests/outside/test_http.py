@@ -150,12 +150,8 @@ async def test_a_redirect_to_another_host_than_the_listed_ones_is_refused() -> N
         return web.Response(status=307, headers={"Location": "http://other.example/"})
 
     async with serving(redirect) as base, a_client() as client:
-        policy = AddressPolicy(
-            private=frozenset({"127.0.0.1"}), only=frozenset({"127.0.0.1", "*.example.org"})
-        )
-        assert (
-            await code_of(client, Outgoing("GET", base, policy=policy, max_redirects=1)) == "ADDRESS_REFUSED"
-        )
+        policy = AddressPolicy(private=frozenset({"127.0.0.1"}), only=frozenset({"127.0.0.1", "*.example.org"}))
+        assert await code_of(client, Outgoing("GET", base, policy=policy, max_redirects=1)) == "ADDRESS_REFUSED"
 
 
 async def test_a_redirect_is_an_error_unless_asked_for() -> None:
@@ -164,10 +160,7 @@ async def test_a_redirect_is_an_error_unless_asked_for() -> None:
 
     async with serving(redirect) as base, a_client() as client:
         assert await code_of(client, Outgoing("GET", base, policy=LOOPBACK)) == "REDIRECT_REFUSED"
-        assert (
-            await code_of(client, Outgoing("GET", base, policy=LOOPBACK, max_redirects=4))
-            == "REDIRECT_REFUSED"
-        )
+        assert await code_of(client, Outgoing("GET", base, policy=LOOPBACK, max_redirects=4)) == "REDIRECT_REFUSED"
 
 
 async def test_a_redirect_to_another_origin_carries_no_credentials() -> None:

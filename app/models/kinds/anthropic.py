@@ -115,9 +115,7 @@ class Anthropic:
         ]
         thinks = _thinking(call, call.max_tokens or _DEFAULT_MAX_TOKENS)
         if request.reasoning is not None and request.reasoning.effort != "none" and not thinks:
-            notes.append(
-                "reasoning was left out: too few tokens, or a tool call to go on from has no signed thought"
-            )
+            notes.append("reasoning was left out: too few tokens, or a tool call to go on from has no signed thought")
         if "thinking" in thinks and request.temperature is not None:
             notes.append("temperature was left out: anthropic has its own while reasoning")
         return notes

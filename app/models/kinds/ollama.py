@@ -136,15 +136,12 @@ def _options(request: CompletionRequest, max_tokens: int | None) -> dict[str, An
 
 def _message(message: Message, attachments: Attachments) -> dict[str, Any]:
     made: dict[str, Any] = {"role": message.role, "content": text_of(message.pieces)}
-    images = [
-        attachments.base64(part) for part in message.parts if isinstance(part, Media) and part.kind == "image"
-    ]
+    images = [attachments.base64(part) for part in message.parts if isinstance(part, Media) and part.kind == "image"]
     if images:
         made["images"] = images
     if message.tool_calls:
         made["tool_calls"] = [
-            {"id": call.id, "function": {"name": call.name, "arguments": call.args}}
-            for call in message.tool_calls
+            {"id": call.id, "function": {"name": call.name, "arguments": call.args}} for call in message.tool_calls
         ]
     if message.role == "tool":
         made["tool_name"] = message.name or ""

@@ -123,9 +123,7 @@ class _Scene:
 
     def events(self, reply: ScriptReply, stream: bool) -> list[StreamEvent]:
         size = reply.chunk_size if stream else None
-        made: list[StreamEvent] = [
-            ReasoningDelta(text) for text in _cut(self._fill(reply.reasoning or ""), size)
-        ]
+        made: list[StreamEvent] = [ReasoningDelta(text) for text in _cut(self._fill(reply.reasoning or ""), size)]
         chunks = [self._fill(chunk) for chunk in reply.chunks] or _cut(self._fill(reply.text), size)
         made += [TextDelta(text) for text in chunks]
         for index, call in enumerate(self.calls(reply)):

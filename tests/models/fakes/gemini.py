@@ -44,9 +44,7 @@ class GeminiSpeaker:
             parts.append({"functionCall": function, "thoughtSignature": "signed"})
         return parts
 
-    def _document(
-        self, answer: Answer, parts: list[dict[str, Any]], finish: str | None = None
-    ) -> dict[str, Any]:
+    def _document(self, answer: Answer, parts: list[dict[str, Any]], finish: str | None = None) -> dict[str, Any]:
         candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
         if finish is not None:
             candidate["finishReason"] = finish

@@ -53,16 +53,12 @@ class OpenAiSpeaker:
         for index, call in enumerate(answer.calls):
             events += self._call(index, call, answer.argument_size)
         events.append(self._chunk({}, _FINISH[answer.finish]))
-        events.append(
-            _sse(self._base("chat.completion.chunk") | {"choices": [], "usage": self._usage(answer)})
-        )
+        events.append(_sse(self._base("chat.completion.chunk") | {"choices": [], "usage": self._usage(answer)}))
         return [*events, b"data: [DONE]\n\n"]
 
     def _call(self, index: int, call: Call, size: int) -> list[bytes]:
         function = {"name": call.name, "arguments": ""}
-        events = [
-            self._chunk({"tool_calls": [_indexed(index, id=call.id, type="function", function=function)]})
-        ]
+        events = [self._chunk({"tool_calls": [_indexed(index, id=call.id, type="function", function=function)]})]
         for start in range(0, len(call.arguments), size):
             piece = {"arguments": call.arguments[start : start + size]}
             events.append(self._chunk({"tool_calls": [_indexed(index, function=piece)]}))

@@ -85,6 +85,8 @@ class Attempt:
         self._first_token_ms: int | None = None
 
     async def run(self) -> CompletionResponse | Broken:
+        if self._talk.cancelled is not None and self._talk.cancelled.is_set():
+            return Broken(Failure("MODEL_CANCELLED", "the run was cancelled"))
         breaker, policy = self._services.health.breaker(self._config), self._config.breaker
         if not breaker.allow(policy):
             message = f"model {self._config.name!r} failed too often and is left alone for a while"
@@ -137,19 +139,19 @@ class Attempt:
         return None
 
     async def _stream(self, deadline: Deadline) -> None:
-        record, got = self._talk.record, self._got
+        record, got, seen = self._talk.record, self._got, 0
         self._began = self._services.clock.monotonic()
         async with aclosing(self._provider.stream(self._prepared.call)) as batches:
             async for batch in batches:
                 deltas = got.take(batch)
-                if deltas:
-                    deadline.hold()  # our own log being slow is not the provider being idle
-                    if not self._published:
+                if got.seen != seen:
+                    if seen == 0:
                         self._first_token_ms = self._duration_ms()
-                        self._published = True
                         deadline.expect("idle", self._config.timeouts.idle_seconds)
-                        deadline.hold()
+                    seen = got.seen
+                    deadline.hold()  # our own log being slow is not the provider being idle
                     for delta in deltas:
+                        self._published = True
                         await record(delta)
                     deadline.beat()
                 if got.error is not None or got.completed is not None:

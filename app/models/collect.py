@@ -29,6 +29,8 @@ class Collector:
         self._phase = ""
         self._pieces: list[str] = []
         self._call: ToolCallDelta | None = None
+        self.seen = 0
+        """How many deltas came, published or not."""
         self.calls: list[ToolCall] = []
         self.usage: UsageReport | None = None
         self.completed: Completed | None = None
@@ -48,6 +50,7 @@ class Collector:
         if len(batch) == 1 and isinstance(batch[0], TextDelta) and len(batch[0].text) <= _MAX_DELTA:
             # The usual case by far, and the one that has to be fast.
             text = batch[0].text
+            self.seen += 1
             self._text.append(text)
             self._phase, self._call = OUTPUT_DELTA, None
             return [self._delta(text)]
@@ -65,6 +68,8 @@ class Collector:
                     self._add(REASONING_DELTA, None, event.text, made)
             else:
                 self._note(event)
+                continue
+            self.seen += 1
         self._flush(made)
         return made
 

@@ -17,6 +17,7 @@ from app.core.ids import new_id
 from app.core.principal import DEFAULT_TENANT
 from app.core.schemas import SchemaRegistry, Validator
 from app.events.catalog.model import ModelRetryScheduled
+from app.events.catalog.values import ErrorValue
 from app.models.attempt import Attempt, Broken, Conversation, Services
 from app.models.completion import CompletionRequest, CompletionResponse, request_hash
 from app.models.config import ModelConfig
@@ -178,6 +179,15 @@ class ModelRouter:
         if len(self._validators) > _MAX_VALIDATORS:
             self._validators.popitem(last=False)
         return found
+
+
+def error_value(failure: Failure) -> ErrorValue:
+    """A failure as it stands in events and on the wire, with its chain of causes."""
+    causes = [
+        ErrorValue(code=c["code"], message=f"{c['model']}: {c['message']}", retryable=c["retryable"])
+        for c in failure.detail.get("causes", ())
+    ]
+    return ErrorValue(code=failure.code, message=failure.message, retryable=failure.retryable, causes=causes or None)
 
 
 def _scheduled(

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from app.models.completion import CompletionRequest, Message, Reasoning, ToolCall
+from app.models.completion import CompletionRequest, Message, Reasoning
 from app.models.config import ScriptMatch, model_config
 from app.models.negotiate import ModelPlan
 from tests.models.house import a_house
@@ -74,8 +74,11 @@ async def test_a_scripted_model_calls_a_tool_and_speaks_of_its_result() -> None:
     async with a_house("scripted", in_turn=False) as house:
         ask = Message("user", "what time is it")
         first = await house.answer(CompletionRequest((ask,)), plan)
-        assert first.tool_calls == (ToolCall("call_scripted_1", "clock", {"for": "what time is it"}),)
-        result = Message("tool", "noon", tool_call_id="call_scripted_1", name="clock")
+        [call] = first.tool_calls
+        assert (call.name, call.args) == ("clock", {"for": "what time is it"})
+        again = await house.answer(CompletionRequest((ask,)), plan)
+        assert again.tool_calls[0].id != call.id
+        result = Message("tool", "noon", tool_call_id=call.id, name="clock")
         second = await house.answer(CompletionRequest((ask, first.as_message(), result)), plan)
         assert second.text == "It is noon." and second.finish_reason == "stop"
         rude = await house.answer(CompletionRequest((Message("system", "Be rude."), Message("user", "Hi"))), plan)

@@ -9,6 +9,7 @@ import pytest
 
 from app.core.clock import ManualClock
 from app.core.errors import Failure
+from app.events.catalog.base import Payload
 from app.models.budget import LocalBudget
 from app.models.completion import CompletionRequest, Media, Message, Reasoning, Text, ToolDef
 from app.models.config import (
@@ -20,10 +21,12 @@ from app.models.config import (
     ScriptFailure,
     ScriptReply,
     ScriptRule,
+    Timeouts,
 )
 from app.models.contract import ContentPolicy, Estimate, Reservation
 from app.models.limits import Limiter
 from app.models.negotiate import ModelPlan, ProtocolConstraints
+from app.models.router import error_value
 from tests.models.house import ASK, SECRET, Answer, Hang, Status, a_house, quick, until
 
 FAILING = Script((ScriptRule(fail=ScriptFailure(500)),))
@@ -333,3 +336,63 @@ async def test_a_cancel_while_waiting_leaves_the_queue() -> None:
         cancelled.set()
         await first
         assert limiter.running == 0
+
+
+@pytest.mark.requirement("G8")
+async def test_a_run_that_is_cancelled_already_asks_nobody() -> None:
+    async with a_house("openai") as house:
+        cancelled = asyncio.Event()
+        cancelled.set()
+        failure = await house.failure(cancelled=cancelled)
+        assert failure.code == "MODEL_CANCELLED" and house.server.seen == []
+        assert house.recorder.types == ["negotiated"]
+
+
+@pytest.mark.requirement("G8")
+async def test_a_cancel_between_two_attempts_starts_no_other() -> None:
+    async with a_house("openai") as house:
+        house.plays(Status(500))
+        cancelled = asyncio.Event()
+
+        async def record(payload: Payload) -> None:
+            await house.recorder(payload)
+            if payload.type == "runtime.model.retry.scheduled":
+                cancelled.set()
+
+        outcome = await house.router.complete(
+            ModelPlan(house.config()), ASK, record=record, message_id="msg_1", cancelled=cancelled
+        )
+        assert isinstance(outcome, Failure) and outcome.code == "MODEL_CANCELLED"
+        assert len(house.server.seen) == 1
+
+
+async def test_reasoning_that_is_not_logged_still_counts_as_a_sign_of_life() -> None:
+    async with a_house("scripted", in_turn=False) as house:
+        reply = ScriptReply("done", reasoning="x" * 8, chunk_size=1, chunk_delay_seconds=0.02)
+        soon = Timeouts(first_token_seconds=0.08, idle_seconds=0.08)
+        config = house.config(script=Script(default=reply), timeouts=soon)
+        house.router._providers._deps = replace(house.router._providers._deps, sleep=asyncio.sleep)
+        answer = await house.answer(plan=ModelPlan(config), contents=ContentPolicy(reasoning="none"))
+        assert answer.text == "done" and house.recorder.deltas("agent.reasoning.delta") == ""
+
+
+async def test_a_slow_log_is_not_mistaken_for_an_idle_provider() -> None:
+    async with a_house("openai") as house:
+        soon = Timeouts(first_token_seconds=5, idle_seconds=0.05)
+
+        async def record(payload: Payload) -> None:
+            if payload.type == "runtime.adapter.event":
+                await asyncio.sleep(0.12)
+            await house.recorder(payload)
+
+        plan = ModelPlan(house.config(timeouts=soon))
+        outcome = await house.router.complete(plan, ASK, record=record, message_id="msg_1")
+        assert not isinstance(outcome, Failure) and outcome.text == "Hello, world"
+
+
+async def test_a_failure_becomes_an_error_value_with_its_causes() -> None:
+    async with a_house("scripted") as house:
+        plan = ModelPlan(house.config("a", script=FAILING, retry=quick(attempts=1)))
+        error = error_value(await house.failure(plan=plan))
+        assert error.code == "PROVIDER_ERROR" and error.retryable
+        assert error.causes is not None and error.causes[0].message.startswith("a: the provider answered 500")

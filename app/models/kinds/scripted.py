@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure
+from app.core.ids import new_id
 from app.models.capabilities import KNOWN
 from app.models.completion import CompletionRequest, FinishReason, Message, ToolCall, estimate_tokens, text_of
 from app.models.config import Script, ScriptFailure, ScriptMatch, ScriptReply
@@ -56,12 +57,14 @@ class Scripted:
         fault = self._due((call.config.name, index), fault)
         if reply.delay_seconds:
             await self._sleep(reply.delay_seconds)
-        if fault is not None and fault.after_chunks == 0:
+        # "Mid stream" means that something was said before.
+        limit = 0 if fault is None else max(fault.after_chunks, int(fault.kind == "midStream"))
+        if fault is not None and limit == 0:
             yield [await _play(fault)]
             return
         yield [Started(f"scripted-{index}-{scene.turn}")]
         for sent, event in enumerate(scene.events(reply, call.stream)):
-            if fault is not None and sent == fault.after_chunks:
+            if fault is not None and sent == limit:
                 yield [await _play(fault)]
                 return
             if reply.chunk_delay_seconds:
@@ -102,6 +105,7 @@ class _Scene:
 
     def __init__(self, request: CompletionRequest) -> None:
         self._request = request
+        self._ids: list[str] = []
         messages = request.messages
         asked = max((i for i, m in enumerate(messages) if m.role == "user"), default=-1)
         self._input = _text(messages[asked]) if asked >= 0 else ""
@@ -132,9 +136,10 @@ class _Scene:
         return made
 
     def calls(self, reply: ScriptReply) -> list[ToolCall]:
-        # Numbered within the whole conversation: a later turn must not repeat an id.
-        first = sum(len(message.tool_calls) for message in self._request.messages) + 1
-        return [self._call(f"call_scripted_{first + i}", wanted) for i, wanted in enumerate(reply.tool_calls)]
+        # Everything is the same at each play but the ids: a call is found by its id alone, so none may repeat.
+        while len(self._ids) < len(reply.tool_calls):
+            self._ids.append(new_id("call"))
+        return [self._call(self._ids[i], wanted) for i, wanted in enumerate(reply.tool_calls)]
 
     def usage(self, reply: ScriptReply) -> UsageReport:
         given = reply.usage.get("inputTokens"), reply.usage.get("outputTokens")

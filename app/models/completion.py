@@ -6,7 +6,7 @@ them.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
@@ -256,6 +256,35 @@ class CompletionResponse:
         """What to append to the messages of the next request."""
         parts = (Text(self.text), *self.parts) if self.parts and self.text else self.parts
         return Message("assistant", self.text, parts, self.tool_calls, thoughts=self.thoughts)
+
+
+LoadBlob = Callable[[Mapping[str, Any]], bytes | memoryview]
+"""The bytes of a blob reference `{sha256, size, mime}`."""
+
+
+def message_from_json(document: Mapping[str, Any], load: LoadBlob) -> Message:
+    """A message as `to_json` wrote it, for conversations that are read back from the log."""
+    return Message(
+        role=document["role"],
+        content=document["content"],
+        parts=tuple(_part_from_json(part, load) for part in document.get("parts", ())),
+        tool_calls=tuple(
+            ToolCall(call["id"], call["name"], call["args"], call.get("raw_args"))
+            for call in document.get("tool_calls", ())
+        ),
+        tool_call_id=document.get("tool_call_id"),
+        name=document.get("name"),
+        thoughts=tuple(Thought(**thought) for thought in document.get("thoughts", ())),
+    )
+
+
+def _part_from_json(part: Mapping[str, Any], load: LoadBlob) -> Part:
+    if part["type"] == "text":
+        return Text(part["text"])
+    if part["type"] == "json":
+        return JsonPart(part["json"])
+    blob = part["blob"]
+    return Media(part["type"], part.get("mime", blob["mime"]), load(blob), part.get("name"), blob["sha256"])
 
 
 # A picture costs about this much with every provider; the exact count comes back as usage.

@@ -5,6 +5,7 @@ what to do about a fault. Keys are resolved here, at call time, and scrubbed fro
 in an error.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from app.outside.http import Deadlines, Outgoing, OutsideError, Reply, Segments
 # The longest answer of any model is far below this; what is above is a fault or an attack.
 MAX_ANSWER: Final = 32 * 1024 * 1024
 _MAX_ERROR: Final = 64 * 1024
+# Usage follows a finished answer at once; whoever is silent for longer has no more to say.
+_LINGER_SECONDS: Final = 2.0
 _TRANSIENT: Final = frozenset({408, 425, 429})
 _REQUEST_ID_HEADERS: Final = ("x-request-id", "request-id", "x-goog-request-id")
 
@@ -117,7 +120,7 @@ class HttpProvider:
             decoder = self._dialect.decoder()
             if call.stream and reply.content_type == self._dialect.stream_type:
                 answer = _Answer(decoder, LineParser() if "json" in reply.content_type else SseParser())
-                while data := await reply.some():
+                while data := (await _last(reply) if decoder.done else await reply.some()):
                     if batch := answer.feed(data):
                         yield batch
                     answer.raise_fault()
@@ -161,6 +164,15 @@ class HttpProvider:
 
     def _resolved(self, text: str | None) -> str | None:
         return self._deps.secrets(text) if text is not None and "${" in text else text
+
+
+async def _last(reply: Reply) -> bytes:
+    """What follows a complete answer. Some servers leave the connection open then; they are not waited for."""
+    try:
+        async with asyncio.timeout(_LINGER_SECONDS):
+            return await reply.some()
+    except TimeoutError:
+        return b""
 
 
 class _Answer:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from app.core import json
+from app.models import transport
 from app.models.completion import (
     CompletionRequest,
     JsonPart,
@@ -325,3 +326,21 @@ async def test_a_provider_cannot_redirect_a_call_elsewhere(kind: str) -> None:
         house.plays(Status(307, {"Location": "http://127.0.0.1:9/"}))
         failure = await house.failure()
         assert failure.detail["causes"][0]["code"] == "REDIRECT_REFUSED"
+
+
+@every_http_kind
+async def test_a_server_that_never_closes_a_finished_stream_is_not_waited_for(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "_LINGER_SECONDS", 0.05)
+    async with a_house(kind) as house:
+        house.plays(Answer(linger=True))
+        answer = await house.answer()
+        assert answer.text == "Hello, world" and answer.usage.output_tokens == 3
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ALL_KINDS if kind != "ollama"])  # which has no word for it
+async def test_an_answer_that_was_withheld_says_so(kind: str) -> None:
+    async with a_house(kind) as house:
+        house.plays(Answer(finish="safety"))
+        assert (await house.answer()).finish_reason == "safety"

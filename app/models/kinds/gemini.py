@@ -35,7 +35,17 @@ from app.models.contract import (
 from app.models.media import Attachments
 from app.models.transport import Encoded, HttpProvider, Upstream
 
-_FINISH: Final[dict[str, FinishReason]] = {"STOP": "stop", "MAX_TOKENS": "max_tokens"}
+_FINISH: Final[dict[str, FinishReason]] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "max_tokens",
+    "SAFETY": "safety",
+    "RECITATION": "safety",
+    "BLOCKLIST": "safety",
+    "PROHIBITED_CONTENT": "safety",
+    "SPII": "safety",
+    "IMAGE_SAFETY": "safety",
+}
+_BROKEN_CALLS: Final = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"})
 _NAME: Final = "gemini"
 _LEVELS: Final = {"none": "minimal", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high"}
 
@@ -128,7 +138,9 @@ class ContentDecoder:
         return events
 
     def finish(self) -> list[StreamEvent]:
-        finish = _FINISH.get(self._finish or "", "safety")
+        if self._finish in _BROKEN_CALLS:
+            raise Upstream(502, "the model wrote a function call that cannot be read")
+        finish = _FINISH.get(self._finish or "", "stop")
         if self._calls and finish == "stop":
             finish = "tool_use"
         return [Completed(finish, tuple(self._parts), tuple(self._thoughts))]

@@ -40,6 +40,8 @@ class Answer:
     error_after: int | None = None
     gate_after: int | None = None
     """Then the server waits for `Fake.gate`."""
+    linger: bool = False
+    """Leaves the connection open after the whole answer."""
     endless: bool = False
     content_type: str | None = None
 
@@ -168,6 +170,8 @@ class Fake:
                 await asyncio.sleep(0)
             while answer.endless and sent == 2:
                 await response.write(event * 200)
+        if answer.linger:
+            await self._hang()
 
     async def _hang(self) -> None:
         self.hanging.set()

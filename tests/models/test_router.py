@@ -368,8 +368,8 @@ async def test_a_cancel_between_two_attempts_starts_no_other() -> None:
 
 async def test_reasoning_that_is_not_logged_still_counts_as_a_sign_of_life() -> None:
     async with a_house("scripted", in_turn=False) as house:
-        reply = ScriptReply("done", reasoning="x" * 8, chunk_size=1, chunk_delay_seconds=0.02)
-        soon = Timeouts(first_token_seconds=0.08, idle_seconds=0.08)
+        reply = ScriptReply("done", reasoning="x" * 8, chunk_size=1, chunk_delay_seconds=0.1)
+        soon = Timeouts(first_token_seconds=0.6, idle_seconds=0.6)
         config = house.config(script=Script(default=reply), timeouts=soon)
         house.router._providers._deps = replace(house.router._providers._deps, sleep=asyncio.sleep)
         answer = await house.answer(plan=ModelPlan(config), contents=ContentPolicy(reasoning="none"))

@@ -16,7 +16,7 @@ from app.core.json import JsonObject
 from app.events.catalog import values
 from app.events.catalog.model import ModelCompleted, ModelFailed, ModelRequested
 from app.models.collect import Collector
-from app.models.completion import CompletionRequest, CompletionResponse, Usage
+from app.models.completion import CompletionRequest, CompletionResponse, ToolCall, Usage
 from app.models.config import ModelConfig
 from app.models.contract import Budget, ContentPolicy, Provider, Record, Reservation, Signal
 from app.models.deadline import Deadline, Ended
@@ -200,7 +200,7 @@ class Attempt:
             thoughts=got.completed.thoughts,
             reasoning=got.reasoning,
         )
-        await self._talk.record(
+        stored = await self._talk.record(
             ModelCompleted(
                 message_id=self._message_id,
                 model=config.name,
@@ -221,7 +221,7 @@ class Attempt:
                 attempt=self._number,
             )
         )
-        return response
+        return _as_stored(response, stored) if isinstance(stored, ModelCompleted) else response
 
     async def _failed(self, failure: Failure, usage: Usage) -> Broken:
         error = self._got.error
@@ -240,6 +240,12 @@ class Attempt:
                 )
             )
         return Broken(failure, self._published, None if error is None else error.retry_after)
+
+
+def _as_stored(response: CompletionResponse, stored: ModelCompleted) -> CompletionResponse:
+    calls = tuple(ToolCall(c.id, c.name, c.args, c.raw_args) for c in stored.tool_calls)
+    reasoning = response.reasoning if stored.reasoning is None else stored.reasoning
+    return replace(response, text=stored.text, tool_calls=calls, reasoning=reasoning)
 
 
 def _value(usage: Usage) -> values.Usage:

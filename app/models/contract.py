@@ -145,7 +145,8 @@ class ProviderDeps:
 ProviderFactory = Callable[[ProviderDeps], Provider]
 
 Record = Callable[[Payload], Awaitable[Any]]
-"""Returns after the event is durable."""
+"""Returns after the event is durable. A payload that comes back is the event as it was stored, redacted: the answer
+is then made of it, so that a resumed run sees what an uninterrupted one saw."""
 
 
 class Signal(Protocol):

@@ -4,6 +4,7 @@ A package offers a kind as an entry point of the group `holdfast.providers`: a c
 `ProviderDeps` and gives a `Provider`. Its name is what a Model document says in `provider`.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import Final
@@ -11,6 +12,7 @@ from typing import Final
 from app.models.config import ModelConfig
 from app.models.contract import Provider, ProviderDeps, ProviderFactory
 
+_log = logging.getLogger(__name__)
 ENTRY_POINT_GROUP: Final = "holdfast.providers"
 
 
@@ -37,10 +39,14 @@ class Providers:
         return sorted(self._kinds)
 
     def get(self, kind: str) -> Provider | None:
-        built = self._built.get(kind)
-        if built is None and kind in self._kinds:
-            built = self._built[kind] = self._kinds[kind](self._deps)
-        return built
+        """None when nobody offers the kind, or when the package that does cannot be imported."""
+        if kind not in self._built and kind in self._kinds:
+            try:
+                self._built[kind] = self._kinds[kind](self._deps)
+            except ImportError as error:
+                _log.warning("provider kind %s cannot be imported: %s", kind, error)
+                del self._kinds[kind]
+        return self._built.get(kind)
 
     def capabilities(self, config: ModelConfig) -> frozenset[str] | None:
         """What the model declares, else what its kind usually has; None for a kind that nobody offers."""

@@ -46,11 +46,15 @@ async def test_a_kind_of_an_installed_package_answers(monkeypatch: pytest.Monkey
         assert answer.text == "from a package" and answer.tool_calls[0].name == "t"
 
 
-async def test_a_kind_is_imported_only_when_used(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_kind_is_imported_only_when_used_and_one_that_cannot_be_disqualifies_its_models(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     points = [EntryPoint("broken", "no_such_module:factory", registry.ENTRY_POINT_GROUP)]
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
     deps: Any = None
     providers = Providers(installed_kinds(), deps)
     assert providers.names() == ["broken"]
-    with pytest.raises(ModuleNotFoundError):
-        providers.get("broken")
+    async with a_house("scripted") as house:
+        house.router._providers = providers
+        failure = await house.failure(plan=ModelPlan(ModelConfig("m", "broken", "x")))
+        assert failure.detail["candidates"] == [{"model": "m", "lacks": ["provider:broken"]}]

@@ -10,6 +10,7 @@ import pytest
 from app.core.clock import ManualClock
 from app.core.errors import Failure
 from app.events.catalog.base import Payload
+from app.events.catalog.model import ModelCompleted
 from app.models.budget import LocalBudget
 from app.models.completion import CompletionRequest, Media, Message, Reasoning, Text, ToolDef
 from app.models.config import (
@@ -396,3 +397,18 @@ async def test_a_failure_becomes_an_error_value_with_its_causes() -> None:
         error = error_value(await house.failure(plan=plan))
         assert error.code == "PROVIDER_ERROR" and error.retryable
         assert error.causes is not None and error.causes[0].message.startswith("a: the provider answered 500")
+
+
+@pytest.mark.requirement("OS-L2")
+async def test_the_answer_is_what_was_stored_when_the_recorder_redacted_it() -> None:
+    async with a_house("openai") as house:
+        house.plays(Answer(chunks=("the password is hunter2",)))
+
+        async def record(payload: Payload) -> Payload:
+            await house.recorder(payload)
+            if isinstance(payload, ModelCompleted):
+                return payload.model_copy(update={"text": "the password is [REDACTED:secret]"})
+            return payload
+
+        outcome = await house.router.complete(ModelPlan(house.config()), ASK, record=record, message_id="msg_1")
+        assert not isinstance(outcome, Failure) and outcome.text == "the password is [REDACTED:secret]"

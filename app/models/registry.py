@@ -4,15 +4,16 @@ A package offers a kind as an entry point of the group `holdfast.providers`: a c
 `ProviderDeps` and gives a `Provider`. Its name is what a Model document says in `provider`.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import Final
 
+import structlog
+
 from app.models.config import ModelConfig
 from app.models.contract import Provider, ProviderDeps, ProviderFactory
 
-_log = logging.getLogger(__name__)
+log = structlog.get_logger("holdfast.models")
 ENTRY_POINT_GROUP: Final = "holdfast.providers"
 
 
@@ -44,7 +45,7 @@ class Providers:
             try:
                 self._built[kind] = self._kinds[kind](self._deps)
             except ImportError as error:
-                _log.warning("provider kind %s cannot be imported: %s", kind, error)
+                log.warning("provider kind cannot be imported", kind=kind, reason=str(error))
                 del self._kinds[kind]
         return self._built.get(kind)
 

@@ -35,7 +35,7 @@ NO_NEXT_TOKEN = Timeouts(idle_seconds=0.08)
 
 @every_kind
 @both_ways
-@pytest.mark.requirement("OS-L2", "HK-1")
+@pytest.mark.requirement("OS-L2", "HK-1", "HK-13")
 async def test_text_comes_back_as_deltas_and_as_one_answer(kind: str, stream: bool) -> None:
     async with a_house(kind) as house:
         house.plays(Answer())

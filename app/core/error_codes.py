@@ -131,4 +131,69 @@ CODES: Final[dict[str, Code]] = {
     "TEMPLATE_VALUE_MISSING": Code(
         "A template refers to a value that is not there.", "Send the argument, or give it a default in the schema."
     ),
+    # -- outside ---------------------------------------------------------------------------------
+    "ADDRESS_REFUSED": Code(
+        "An outgoing request was aimed at an address that is not allowed.",
+        "Use a public http(s) address, or list the host among the workspace's allowed outgoing hosts.",
+    ),
+    "REDIRECT_REFUSED": Code(
+        "An outgoing request was redirected where it may not follow.", "Use the final address directly."
+    ),
+    "OUTSIDE_UNREACHABLE": Code(
+        "No connection to a remote host could be made.", "Check its address and that it runs; then try again."
+    ),
+    "OUTSIDE_TIMEOUT": Code("A remote host did not answer in time.", "Try again, or raise the timeout."),
+    "OUTSIDE_CUT_OFF": Code("A remote host broke the connection off.", "Try again; see the remote host's log."),
+    "OUTSIDE_TOO_LARGE": Code("A remote host answered with more than the limit.", "Ask for less, or raise the limit."),
+    # -- models ----------------------------------------------------------------------------------
+    "NEGOTIATION_FAILED": Code(
+        "No model of the plan has the required capabilities.",
+        "Read `candidates`: it names what each model lacks; declare it, require less, or add a fallback.",
+    ),
+    "PROVIDER_ERROR": Code(
+        "No model of the plan gave an answer.", "Read `causes`: it names what happened at each attempt."
+    ),
+    "PROVIDER_UNREACHABLE": Code(
+        "No connection to the model provider could be made.",
+        "Check `baseUrl`, the network and the provider's status.",
+    ),
+    "PROVIDER_TIMEOUT": Code(
+        "The provider did not answer in time.",
+        "Try again, or raise the model's `timeouts`; `timeout` names which.",
+    ),
+    "PROVIDER_CUT_OFF": Code(
+        "The provider broke its answer off.",
+        "Try again; set the model's `retry.midStream: restart` to do so by itself.",
+    ),
+    "PROVIDER_UNAVAILABLE": Code("The provider has a fault of its own.", "Try again later, or add a fallback model."),
+    "PROVIDER_RATE_LIMITED": Code(
+        "The provider's rate limit was reached.", "Lower the model's `limits`, or ask the provider for more."
+    ),
+    "PROVIDER_DENIED": Code("The provider refused the API key.", "Check the variable that `apiKey` refers to."),
+    "PROVIDER_KEY_MISSING": Code("A model's API key is not set.", "Set the variable that `apiKey` refers to."),
+    "PROVIDER_REJECTED": Code(
+        "The provider refused the request.",
+        "Read its message; check the model's name, parameters and capabilities.",
+    ),
+    "PROVIDER_MALFORMED": Code(
+        "The provider's answer is not in its own format.", "Check that `baseUrl` is the right interface."
+    ),
+    "PROVIDER_CIRCUIT_OPEN": Code(
+        "The provider failed so often that it is not asked for a while.",
+        "Wait; it is probed and used again by itself.",
+    ),
+    "MODEL_QUEUE_FULL": Code("Too many model calls are waiting.", "Try again shortly; raise the concurrency limits."),
+    "MODEL_CANCELLED": Code("The model call was cancelled with its run.", "Nothing to do."),
+    "MODEL_REQUEST_INVALID": Code(
+        "A completion request breaks its schema.",
+        "Compare it with schemas/contracts/completion_request_v1.json.",
+    ),
+    "MODEL_OUTPUT_INVALID": Code(
+        "The model's answer breaks the requested schema.", "Ask again with the issues, or loosen the schema."
+    ),
+    "INPUT_TOO_LONG": Code("The input does not fit the model.", "Shorten it, or use a model with a larger window."),
+    "BUDGET_EXCEEDED": Code(
+        "The call might use more than the budget has left.",
+        "Raise the budget, or lower the call's `max_tokens`.",
+    ),
 }

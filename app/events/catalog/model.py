@@ -13,7 +13,7 @@ class Candidate(Value):
     lacks: list[str]
 
 
-@event("runtime.model.negotiated", draft=True)
+@event("runtime.model.negotiated")
 class ModelNegotiated(Payload):
     """`model` is absent when nobody qualified."""
 
@@ -24,7 +24,7 @@ class ModelNegotiated(Payload):
     notes: list[str] | None = None
 
 
-@event("runtime.model.requested", draft=True)
+@event("runtime.model.requested")
 class ModelRequested(Payload):
     message_id: str
     model: str
@@ -39,7 +39,7 @@ class ModelRequested(Payload):
     notes: list[str] | None = None
 
 
-@event("runtime.model.completed", draft=True)
+@event("runtime.model.completed")
 class ModelCompleted(Payload):
     """A finished message. Its `text` replaces what the deltas said."""
 
@@ -52,13 +52,16 @@ class ModelCompleted(Payload):
     usage: Usage
     request_hash: str | None = None
     parts: list[dict[str, Any]] | None = None
+    thoughts: list[dict[str, Any]] | None = None
+    """Signed reasoning that the provider wants back in the next request; opaque to everybody else."""
     reasoning: str | None = None
     first_token_ms: int | None = None
     duration_ms: int | None = None
     provider_request_id: str | None = None
+    attempt: int | None = None
 
 
-@event("runtime.model.failed", draft=True)
+@event("runtime.model.failed")
 class ModelFailed(Payload):
     """`abandoned` closes a message that was cut off after its first delta; folds leave it out."""
 
@@ -68,9 +71,12 @@ class ModelFailed(Payload):
     error: ErrorValue
     abandoned: bool = False
     attempt: int | None = None
+    usage: Usage | None = None
+    duration_ms: int | None = None
+    provider_request_id: str | None = None
 
 
-@event("runtime.model.retry.scheduled", draft=True)
+@event("runtime.model.retry.scheduled")
 class ModelRetryScheduled(Payload):
     message_id: str
     model: str

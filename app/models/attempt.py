@@ -1,0 +1,258 @@
+"""One attempt at one model: admitted, reserved, requested, streamed, recorded, settled, in this order.
+
+Leaves to `router`: whether another attempt follows. Whatever happens, the slot and the reservation are
+given back, the connection is closed, and a request that was recorded gets its completed or failed event
+(unless the task itself is cancelled: then the process is going away and recovery speaks for it).
+"""
+
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from pydantic.alias_generators import to_camel
+
+from app.core.clock import Clock
+from app.core.errors import Failure
+from app.core.json import JsonObject
+from app.events.catalog import values
+from app.events.catalog.model import ModelCompleted, ModelFailed, ModelRequested
+from app.models.collect import Collector
+from app.models.completion import CompletionRequest, CompletionResponse, ToolCall, Usage
+from app.models.config import ModelConfig
+from app.models.contract import Budget, ContentPolicy, Provider, Record, Reservation, Signal
+from app.models.deadline import Deadline, Ended
+from app.models.limits import Limiter, Slot
+from app.models.prepare import Prepared, priced
+from app.models.reliability import Health
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What all calls share."""
+
+    clock: Clock
+    limiter: Limiter
+    health: Health
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What stays the same over the attempts of one call."""
+
+    request: CompletionRequest
+    document: JsonObject
+    request_hash: str
+    record: Record
+    budget: Budget | None
+    cancelled: Signal | None
+    tenant: str
+    adapter: str
+    contents: ContentPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """An attempt that gave no answer."""
+
+    failure: Failure
+    published: bool = False
+    """Whether a delta was published, so that the message had to be closed as abandoned."""
+    retry_after: float | None = None
+
+
+class Attempt:
+    def __init__(
+        self,
+        services: Services,
+        talk: Conversation,
+        prepared: Prepared,
+        provider: Provider,
+        message_id: str,
+        number: int,
+    ) -> None:
+        self._services = services
+        self._talk = talk
+        self._prepared = prepared
+        self._provider = provider
+        self._message_id = message_id
+        self._number = number
+        self._config: ModelConfig = prepared.call.config
+        publish_reasoning = talk.contents.reasoning == "full"
+        self._got = Collector(talk.adapter, message_id, publish_reasoning=publish_reasoning)
+        self._slot: Slot | None = None
+        self._reservation: Reservation | None = None
+        self._requested = self._published = False
+        self._began = 0.0
+        self._first_token_ms: int | None = None
+
+    async def run(self) -> CompletionResponse | Broken:
+        if self._talk.cancelled is not None and self._talk.cancelled.is_set():
+            return Broken(Failure("MODEL_CANCELLED", "the run was cancelled"))
+        breaker, policy = self._services.health.breaker(self._config), self._config.breaker
+        if not breaker.allow(policy):
+            message = f"model {self._config.name!r} failed too often and is left alone for a while"
+            return Broken(Failure("PROVIDER_CIRCUIT_OPEN", message, True))
+        failure: Failure | None = Failure("MODEL_CANCELLED", "the call was given up")
+        try:
+            failure = await self._within_deadline()
+        finally:
+            # First of all, without awaiting: others wait for the slot, and a probe must not stay out.
+            breaker.settle(failure, policy)
+            usage = self._usage()
+            if self._slot is not None:
+                self._slot.release(usage.input_tokens + usage.output_tokens)
+            if self._reservation is not None and self._talk.budget is not None:
+                await self._talk.budget.settle(self._reservation, usage)
+        return await self._failed(failure, usage) if failure is not None else await self._completed(usage)
+
+    async def _within_deadline(self) -> Failure | None:
+        timeouts = self._config.timeouts
+        try:
+            async with Deadline(self._talk.cancelled) as deadline:
+                deadline.bound(timeouts.total_seconds)
+                refused = await self._admit()
+                if refused is not None:
+                    return refused
+                await self._record_requested()
+                deadline.bound(timeouts.total_seconds)
+                deadline.expect("first token", timeouts.first_token_seconds)
+                await self._stream(deadline)
+        except Ended as ended:
+            return ended.failure
+        if self._got.error is not None:
+            return self._got.error.failure
+        if self._got.completed is None:
+            return Failure("PROVIDER_CUT_OFF", "the provider ended without completing its answer", True)
+        return None
+
+    async def _admit(self) -> Failure | None:
+        estimate = self._prepared.estimate
+        tokens = estimate.input_tokens + estimate.output_tokens
+        admitted = await self._services.limiter.acquire(self._config, self._talk.tenant, tokens)
+        if isinstance(admitted, Failure):
+            return admitted
+        self._slot = admitted
+        if self._talk.budget is not None:
+            reserved = await self._talk.budget.reserve(estimate)
+            if isinstance(reserved, Failure):
+                return reserved
+            self._reservation = reserved
+        return None
+
+    async def _stream(self, deadline: Deadline) -> None:
+        record, got, seen = self._talk.record, self._got, 0
+        self._began = self._services.clock.monotonic()
+        async with aclosing(self._provider.stream(self._prepared.call)) as batches:
+            async for batch in batches:
+                deltas = got.take(batch)
+                if got.seen != seen:
+                    if seen == 0:
+                        self._first_token_ms = self._duration_ms()
+                        deadline.expect("idle", self._config.timeouts.idle_seconds)
+                    seen = got.seen
+                    deadline.hold()  # our own log being slow is not the provider being idle
+                    for delta in deltas:
+                        self._published = True
+                        await record(delta)
+                    deadline.beat()
+                if got.error is not None or got.completed is not None:
+                    return
+
+    def _usage(self) -> Usage:
+        return priced(self._got.spent(self._prepared.estimate.input_tokens), self._config.prices)
+
+    def _duration_ms(self) -> int:
+        return round((self._services.clock.monotonic() - self._began) * 1000)
+
+    async def _record_requested(self) -> None:
+        talk, call = self._talk, self._prepared.call
+        parameters = replace(call.request, max_tokens=call.max_tokens).parameters()
+        full = talk.contents.messages == "full"
+        notes = [*self._prepared.notes, *self._provider.notes(call)]
+        self._requested = True
+        await talk.record(
+            ModelRequested(
+                message_id=self._message_id,
+                model=self._config.name,
+                provider=self._config.provider,
+                provider_model=self._config.model,
+                attempt=self._number,
+                request_hash=talk.request_hash,
+                parameters={to_camel(name): value for name, value in parameters.items()} | {"stream": call.stream},
+                messages=talk.document["messages"] if full else None,
+                message_count=len(talk.request.messages),
+                tools=[tool.name for tool in talk.request.tools] or None,
+                notes=notes or None,
+            )
+        )
+
+    async def _completed(self, usage: Usage) -> CompletionResponse:
+        got, config = self._got, self._config
+        assert got.completed is not None
+        reasoning = got.reasoning if self._talk.contents.reasoning == "full" else ""
+        response = CompletionResponse(
+            text=got.text,
+            tool_calls=tuple(got.calls),
+            finish_reason=got.completed.finish_reason,
+            usage=usage,
+            model=config.name,
+            message_id=self._message_id,
+            parts=got.completed.parts,
+            thoughts=got.completed.thoughts,
+            reasoning=got.reasoning,
+        )
+        stored = await self._talk.record(
+            ModelCompleted(
+                message_id=self._message_id,
+                model=config.name,
+                provider=config.provider,
+                text=response.text,
+                tool_calls=[
+                    values.ToolCallValue(id=c.id, name=c.name, args=c.args, raw_args=c.raw_args) for c in got.calls
+                ],
+                finish_reason=response.finish_reason,
+                usage=_value(usage),
+                request_hash=self._talk.request_hash,
+                parts=[part.to_json() for part in response.parts] or None,
+                thoughts=[thought.to_json() for thought in response.thoughts] or None,
+                reasoning=reasoning or None,
+                first_token_ms=self._first_token_ms,
+                duration_ms=self._duration_ms(),
+                provider_request_id=got.provider_request_id,
+                attempt=self._number,
+            )
+        )
+        return _as_stored(response, stored) if isinstance(stored, ModelCompleted) else response
+
+    async def _failed(self, failure: Failure, usage: Usage) -> Broken:
+        error = self._got.error
+        if self._requested:
+            await self._talk.record(
+                ModelFailed(
+                    message_id=self._message_id,
+                    model=self._config.name,
+                    provider=self._config.provider,
+                    error=values.ErrorValue(code=failure.code, message=failure.message, retryable=failure.retryable),
+                    abandoned=self._published,
+                    attempt=self._number,
+                    usage=_value(usage) if self._published else None,
+                    duration_ms=self._duration_ms(),
+                    provider_request_id=self._got.provider_request_id,
+                )
+            )
+        return Broken(failure, self._published, None if error is None else error.retry_after)
+
+
+def _as_stored(response: CompletionResponse, stored: ModelCompleted) -> CompletionResponse:
+    calls = tuple(ToolCall(c.id, c.name, c.args, c.raw_args) for c in stored.tool_calls)
+    reasoning = response.reasoning if stored.reasoning is None else stored.reasoning
+    return replace(response, text=stored.text, tool_calls=calls, reasoning=reasoning)
+
+
+def _value(usage: Usage) -> values.Usage:
+    return values.Usage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cached_tokens=usage.cached_tokens,
+        cost_usd=usage.cost_usd,
+    )

@@ -1,0 +1,48 @@
+"""A budget kept in the process: for embedding without a database and for a single run.
+
+A budget shared by replicas or surviving restarts is the store's; it implements the same two methods.
+"""
+
+from itertools import count
+
+from app.core.errors import Failure
+from app.models.completion import Usage
+from app.models.contract import Estimate, Reservation
+
+
+class LocalBudget:
+    """Never awaits between reading and writing, so one event loop needs no lock to keep it atomic."""
+
+    def __init__(self, *, tokens: int | None = None, cost_usd: float | None = None, calls: int | None = None) -> None:
+        self._tokens, self._cost, self._calls = tokens, cost_usd, calls
+        self._ids = count(1)
+        self._open: dict[str, Estimate] = {}
+        self.used_tokens = 0
+        self.used_cost_usd = 0.0
+        self.used_calls = 0
+
+    async def reserve(self, estimate: Estimate) -> Reservation | Failure:
+        held_tokens = sum(e.input_tokens + e.output_tokens for e in self._open.values())
+        held_cost = sum(e.cost_usd for e in self._open.values())
+        wanted = estimate.input_tokens + estimate.output_tokens
+        if self._tokens is not None and self.used_tokens + held_tokens + wanted > self._tokens:
+            return self._exceeded("tokens", self._tokens)
+        if self._cost is not None and self.used_cost_usd + held_cost + estimate.cost_usd > self._cost:
+            return self._exceeded("cost", self._cost)
+        if self._calls is not None and self.used_calls + len(self._open) + 1 > self._calls:
+            return self._exceeded("calls", self._calls)
+        reservation = Reservation(f"local-{next(self._ids)}", estimate)
+        self._open[reservation.id] = estimate
+        return reservation
+
+    async def settle(self, reservation: Reservation, usage: Usage) -> None:
+        if self._open.pop(reservation.id, None) is None:
+            return  # settled before: counting twice would be worse than ignoring
+        self.used_tokens += usage.input_tokens + usage.output_tokens
+        self.used_cost_usd += usage.cost_usd or 0.0
+        self.used_calls += 1
+
+    @staticmethod
+    def _exceeded(what: str, limit: float) -> Failure:
+        message = f"the call might use more {what} than the budget has left"
+        return Failure("BUDGET_EXCEEDED", message, detail={"budget": what, "limit": limit})

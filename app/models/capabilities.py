@@ -1,0 +1,27 @@
+"""The names of what a model can do, as workspaces declare and require them."""
+
+from typing import Final
+
+from app.models.completion import CompletionRequest, Media
+
+STREAMING: Final = "streaming"
+TOOLS: Final = "tools"
+PARALLEL_TOOLS: Final = "parallelTools"
+REASONING: Final = "reasoning"
+STRUCTURED_OUTPUT: Final = "structuredOutput"
+SYSTEM_MESSAGES: Final = "systemMessages"
+MEDIA: Final = ("text", "json", "image", "audio", "video", "file")
+
+ALWAYS: Final = frozenset({SYSTEM_MESSAGES, "input.text", "input.json", "output.text"})
+KNOWN: Final = frozenset(
+    {STREAMING, TOOLS, PARALLEL_TOOLS, REASONING, STRUCTURED_OUTPUT, SYSTEM_MESSAGES}
+    | {f"{way}.{medium}" for way in ("input", "output") for medium in MEDIA}
+)
+
+
+def needed(request: CompletionRequest) -> frozenset[str]:
+    """What the request cannot do without. Streaming, reasoning and schemas degrade instead, with a note."""
+    found = {f"input.{part.kind}" for message in request.messages for part in message.parts if isinstance(part, Media)}
+    if request.tools:
+        found.add(TOOLS)
+    return frozenset(found)

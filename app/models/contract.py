@@ -1,0 +1,187 @@
+"""What a provider gives and what the room is given: stream events, the provider protocol, the ports.
+
+One stream of typed events comes out of every provider, in batches: a batch is whatever had arrived. It
+begins with `Started`, ends with `Completed` or `StreamError`, and nothing follows. Non-streaming is the
+same stream awaited to its end. Leaves to `router`: retries, fallbacks, recording; to `completion`: the
+shapes asked and answered.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+from app.core.clock import Clock
+from app.core.errors import Failure
+from app.events.catalog.base import Payload
+from app.models.completion import (
+    CompletionRequest,
+    CompletionResponse,
+    FinishReason,
+    Part,
+    Thought,
+    ToolCall,
+    Usage,
+)
+from app.models.config import ModelConfig
+from app.outside.http import HttpClient
+
+__all__ = [
+    "Batch",
+    "Budget",
+    "Completed",
+    "CompletionRequest",
+    "CompletionResponse",
+    "ContentPolicy",
+    "Estimate",
+    "Provider",
+    "ProviderCall",
+    "ProviderDeps",
+    "ProviderFactory",
+    "ReasoningDelta",
+    "Record",
+    "Reservation",
+    "SecretResolver",
+    "Signal",
+    "Sleep",
+    "Started",
+    "StreamError",
+    "StreamEvent",
+    "TextDelta",
+    "ToolCall",
+    "ToolCallDelta",
+    "UsageReport",
+]
+
+
+# Tuples and not dataclasses: one is made per token, and a tuple costs a third.
+class Started(NamedTuple):
+    provider_request_id: str | None = None
+
+
+class TextDelta(NamedTuple):
+    text: str
+
+
+class ReasoningDelta(NamedTuple):
+    text: str
+
+
+class ToolCallDelta(NamedTuple):
+    """A piece of a call's arguments; never parsed until the `ToolCall` is complete."""
+
+    part: int
+    """Which call of the answer, from 0."""
+    id: str
+    name: str
+    text: str
+
+
+class UsageReport(NamedTuple):
+    """Running totals; the last one counts."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int | None = None
+    cached_tokens: int | None = None
+
+
+class Completed(NamedTuple):
+    finish_reason: FinishReason
+    parts: tuple[Part, ...] = ()
+    thoughts: tuple[Thought, ...] = ()
+
+
+class StreamError(NamedTuple):
+    """Why the stream ended early. `failure.retryable` says whether the same call may succeed later."""
+
+    failure: Failure
+    retry_after: float | None = None
+
+
+StreamEvent = Started | TextDelta | ReasoningDelta | ToolCallDelta | ToolCall | UsageReport | Completed | StreamError
+Batch = Sequence[StreamEvent]
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderCall:
+    config: ModelConfig
+    request: CompletionRequest
+    max_tokens: int | None
+    """The request's wish within the model's limit."""
+    stream: bool = True
+
+
+class Provider(Protocol):
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What models of this kind usually have, for a model that declares nothing."""
+        ...
+
+    def notes(self, call: ProviderCall) -> list[str]:
+        """What of the request this provider has no word for and will leave out."""
+        ...
+
+    def stream(self, call: ProviderCall) -> AsyncGenerator[Batch, None]:
+        """Closing the iterator closes the connection. Upstream faults are a `StreamError`, never raised."""
+        ...
+
+
+SecretResolver = Callable[[str], str | None]
+"""A text with its `${env:NAME}` references replaced, at the moment of the call; None when one is not set."""
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderDeps:
+    """What a provider kind may use."""
+
+    client: HttpClient
+    secrets: SecretResolver
+    clock: Clock
+    sleep: Sleep
+
+
+ProviderFactory = Callable[[ProviderDeps], Provider]
+
+Record = Callable[[Payload], Awaitable[Any]]
+"""Returns after the event is durable. A payload that comes back is the event as it was stored, redacted: the answer
+is then made of it, so that a resumed run sees what an uninterrupted one saw."""
+
+
+class Signal(Protocol):
+    """Set once, when the run is cancelled; an `asyncio.Event` is one."""
+
+    def is_set(self) -> bool: ...
+
+    async def wait(self) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ContentPolicy:
+    """How much of a call's content goes to the log; the recorder redacts whatever does."""
+
+    messages: Literal["full", "count"] = "full"
+    reasoning: Literal["none", "metadata", "full"] = "full"
+
+
+class Estimate(NamedTuple):
+    """The most that a call may use: what a budget must have left before it is made."""
+
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+
+
+class Reservation(NamedTuple):
+    id: str
+    estimate: Estimate
+
+
+class Budget(Protocol):
+    """Tokens and cost of a tenant or run. `reserve` is atomic; each reservation is settled exactly once."""
+
+    async def reserve(self, estimate: Estimate) -> Reservation | Failure: ...
+
+    async def settle(self, reservation: Reservation, usage: Usage) -> None: ...

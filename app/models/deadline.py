@@ -1,0 +1,102 @@
+"""One scope that ends a call from outside: by a deadline that moves along, or by the run's cancel signal.
+
+The deadline is only a number until it passes: moving it for each token costs nothing, and the timer looks
+at it when it fires. `asyncio.timeout` does the interrupting, so a cancellation of the task itself is never
+mistaken for ours.
+"""
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+from app.core.errors import Failure
+from app.models.contract import Signal
+
+
+class Ended(Exception):
+    """The scope was ended from outside; carries why."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Deadline:
+    def __init__(self, cancelled: Signal | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._scope = asyncio.timeout(None)
+        self._cancelled = cancelled
+        self._watcher: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._since: float | None = None
+        self._patience = self._total = float("inf")
+        self._what = "total"
+        self._failure: Failure | None = None
+
+    def bound(self, total: float) -> None:
+        """From now the scope has this many seconds, whatever happens in it."""
+        self._total = self._loop.time() + total
+        self.expect("total", total)
+
+    def expect(self, what: str, seconds: float) -> None:
+        """Something (named for the error) must happen within so many seconds, and again after each `beat`."""
+        self._what, self._patience = what, seconds
+        self.beat()
+        due = self._due()
+        if self._timer is None or due < self._timer.when():
+            self._arm(due)
+
+    def hold(self) -> None:
+        """Nothing is expected until the next `beat`: the time that passes is our own."""
+        self._since = None
+
+    def beat(self) -> None:
+        """What was expected has happened; the waiting begins anew."""
+        self._since = self._loop.time()
+
+    async def __aenter__(self) -> Self:
+        await self._scope.__aenter__()
+        if self._cancelled is not None:
+            self._watcher = asyncio.create_task(self._watch(self._cancelled))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+        try:
+            await self._scope.__aexit__(kind, error, trace)
+        except TimeoutError:
+            assert self._failure is not None
+            raise Ended(self._failure) from None
+
+    def _arm(self, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due, self._look)
+
+    def _due(self) -> float:
+        since = self._loop.time() if self._since is None else self._since
+        return min(since + self._patience, self._total)
+
+    def _look(self) -> None:
+        self._timer = None
+        now, due = self._loop.time(), self._due()
+        if now < due:
+            self._arm(due)
+            return
+        what = "total" if now >= self._total else self._what
+        failure = Failure("PROVIDER_TIMEOUT", f"the provider exceeded the {what} timeout", True, {"timeout": what})
+        self._end(failure)
+
+    async def _watch(self, cancelled: Signal) -> None:
+        await cancelled.wait()
+        self._end(Failure("MODEL_CANCELLED", "the run was cancelled"))
+
+    def _end(self, failure: Failure) -> None:
+        if self._failure is None:
+            self._failure = failure
+            self._scope.reschedule(self._loop.time())

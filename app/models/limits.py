@@ -1,0 +1,210 @@
+"""How many calls run at once and per minute: globally, per model, fairly between tenants.
+
+One queue of waiting calls, bounded. Whenever a slot or a minute's allowance frees up, tenants take turns,
+whatever the number of calls each of them waits with. Rates hold for any 60 seconds and for this process; a
+provider's own limit across replicas shows as 429 and is handled by retry. Our own and not aiolimiter, which
+knows no tenants and no clock.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from app.core.clock import Clock
+from app.core.errors import Failure
+from app.models.config import Limits, ModelConfig
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+Later = Callable[[float, Callable[[], None]], Timer]
+
+
+class Window:
+    """What was spent in the last 60 seconds."""
+
+    def __init__(self) -> None:
+        self._spent: deque[list[float]] = deque()
+        self._sum = 0.0
+
+    def wait(self, now: float, amount: float, limit: float) -> float:
+        """Seconds until so much fits, 0 when it does. What exceeds the limit alone fits an empty window."""
+        while self._spent and self._spent[0][0] <= now - 60:
+            self._sum -= self._spent.popleft()[1]
+        excess = self._sum + min(amount, limit) - limit
+        if excess <= 0:
+            return 0.0
+        for at, spent in self._spent:
+            excess -= spent
+            if excess <= 0:
+                return at + 60 - now
+        return 60.0
+
+    def spend(self, now: float, amount: float) -> list[float]:
+        entry = [now, amount]
+        self._spent.append(entry)
+        self._sum += amount
+        return entry
+
+    def correct(self, entry: list[float], amount: float) -> None:
+        """The real amount of something spent as an estimate."""
+        if self._spent and entry[0] >= self._spent[0][0]:
+            self._sum += amount - entry[1]
+        entry[1] = amount
+
+
+@dataclass(slots=True)
+class _Model:
+    running: int = 0
+    requests: Window = field(default_factory=Window)
+    tokens: Window = field(default_factory=Window)
+
+
+@dataclass(slots=True)
+class _Waiter:
+    name: str
+    limits: Limits
+    tokens: int
+    granted: "asyncio.Future[Slot]"
+
+
+class Slot:
+    """Permission for one call; given back once."""
+
+    def __init__(self, limiter: "Limiter", model: _Model, entry: list[float]) -> None:
+        self._limiter, self._model, self._entry = limiter, model, entry
+        self._held = True
+
+    def release(self, used_tokens: int | None = None) -> None:
+        if self._held:
+            self._held = False
+            if used_tokens is not None:
+                self._model.tokens.correct(self._entry, used_tokens)
+            self._limiter._released(self._model)
+
+
+class Limiter:
+    def __init__(
+        self, clock: Clock, *, concurrency: int = 256, max_waiting: int = 10_000, later: Later | None = None
+    ) -> None:
+        self._clock = clock
+        self._concurrency = concurrency
+        self._max_waiting = max_waiting
+        self._later = later
+        self._running = 0
+        self._waiting = 0
+        self._models: dict[str, _Model] = {}
+        self._queues: OrderedDict[str, OrderedDict[str, deque[_Waiter]]] = OrderedDict()
+        self._timer: Timer | None = None
+
+    @property
+    def running(self) -> int:
+        return self._running
+
+    @property
+    def waiting(self) -> int:
+        return self._waiting
+
+    async def acquire(self, config: ModelConfig, tenant: str, tokens: int) -> Slot | Failure:
+        if self._waiting >= self._max_waiting:
+            return Failure("MODEL_QUEUE_FULL", "too many model calls are waiting", True)
+        future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
+        queue = self._queues.setdefault(tenant, OrderedDict()).setdefault(config.name, deque())
+        waiter = _Waiter(config.name, config.limits, tokens, future)
+        queue.append(waiter)
+        self._waiting += 1
+        self._dispatch()
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                future.result().release()
+            else:
+                self._forget(tenant, waiter)
+            raise
+
+    def _released(self, model: _Model) -> None:
+        model.running -= 1
+        self._running -= 1
+        self._dispatch()
+
+    def _dispatch(self) -> None:
+        """Grant what can be granted, one call a tenant and round; then sleep until the next allowance."""
+        soonest: float | None = None
+        progress = True
+        while progress and self._waiting and self._running < self._concurrency:
+            progress, soonest = False, None
+            for tenant in list(self._queues):
+                if self._running >= self._concurrency:
+                    break
+                wait = self._grant_one(tenant)
+                if wait == 0.0:
+                    progress = True
+                elif wait is not None:
+                    soonest = wait if soonest is None else min(soonest, wait)
+        if soonest is not None:
+            self._wake_in(soonest)
+
+    def _grant_one(self, tenant: str) -> float | None:
+        """0 when a call of the tenant was granted, else seconds until time alone may help, None for never."""
+        soonest: float | None = None
+        queues = self._queues[tenant]
+        for name, queue in list(queues.items()):
+            wait = self._admissible(queue[0])
+            if wait == 0.0:
+                self._grant(queue.popleft())
+                queues.move_to_end(name)
+                self._queues.move_to_end(tenant)
+                self._drop_empty(tenant, name)
+                return 0.0
+            if wait is not None:
+                soonest = wait if soonest is None else min(soonest, wait)
+        return soonest
+
+    def _admissible(self, waiter: _Waiter) -> float | None:
+        model = self._models.setdefault(waiter.name, _Model())
+        limits = waiter.limits
+        if limits.concurrency is not None and model.running >= limits.concurrency:
+            return None
+        now = self._clock.monotonic()
+        wait = 0.0
+        if limits.requests_per_minute is not None:
+            wait = model.requests.wait(now, 1, limits.requests_per_minute)
+        if limits.tokens_per_minute is not None:
+            wait = max(wait, model.tokens.wait(now, waiter.tokens, limits.tokens_per_minute))
+        return wait
+
+    def _grant(self, waiter: _Waiter) -> None:
+        model = self._models[waiter.name]
+        now = self._clock.monotonic()
+        model.running += 1
+        self._running += 1
+        self._waiting -= 1
+        if waiter.limits.requests_per_minute is not None:
+            model.requests.spend(now, 1)
+        entry = [now, 0.0]
+        if waiter.limits.tokens_per_minute is not None:
+            entry = model.tokens.spend(now, waiter.tokens)
+        waiter.granted.set_result(Slot(self, model, entry))
+
+    def _forget(self, tenant: str, waiter: _Waiter) -> None:
+        self._queues[tenant][waiter.name].remove(waiter)
+        self._waiting -= 1
+        self._drop_empty(tenant, waiter.name)
+
+    def _drop_empty(self, tenant: str, name: str) -> None:
+        queues = self._queues[tenant]
+        if not queues[name]:
+            del queues[name]
+        if not queues:
+            del self._queues[tenant]
+
+    def _wake_in(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        later: Any = self._later or asyncio.get_running_loop().call_later
+        self._timer = later(seconds, self._dispatch)

@@ -1,0 +1,80 @@
+"""Which models of a plan can do what is asked: required capabilities against declared ones, in the plan's
+order.
+
+Pure; `router` records the outcome and calls whoever qualified.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.core.errors import Failure
+from app.events.catalog.model import Candidate, ModelNegotiated
+from app.models.capabilities import needed
+from app.models.completion import CompletionRequest
+from app.models.config import ModelConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolConstraints:
+    min_api_version: str | None = None
+    """Of the provider's interface, e.g. `2023-06-01`; a model that declares none does not qualify."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPlan:
+    """Who is asked first, who stands in, and what all of them must be able to do."""
+
+    primary: ModelConfig
+    fallbacks: tuple[ModelConfig, ...] = ()
+    required: frozenset[str] = frozenset()
+    constraints: ProtocolConstraints = ProtocolConstraints()
+
+
+@dataclass(frozen=True, slots=True)
+class Negotiation:
+    required: tuple[str, ...]
+    candidates: tuple[tuple[str, tuple[str, ...]], ...]
+    """Each model that was considered, with what it lacks."""
+    qualified: tuple[ModelConfig, ...]
+
+    def payload(self) -> ModelNegotiated:
+        chosen = self.qualified[0] if self.qualified else None
+        return ModelNegotiated(
+            required=list(self.required),
+            candidates=[Candidate(model=name, lacks=list(lacks)) for name, lacks in self.candidates],
+            model=chosen and chosen.name,
+            provider=chosen and chosen.provider,
+        )
+
+    def failure(self) -> Failure:
+        lacking = [{"model": name, "lacks": list(lacks)} for name, lacks in self.candidates]
+        detail = {"required": list(self.required), "candidates": lacking}
+        return Failure("NEGOTIATION_FAILED", "no model of the plan can do what is required", detail=detail)
+
+
+CapabilitiesOf = Callable[[ModelConfig], frozenset[str] | None]
+"""What a model has; None when nobody knows its provider kind."""
+
+
+def negotiate(plan: ModelPlan, request: CompletionRequest, capabilities_of: CapabilitiesOf) -> Negotiation:
+    required = plan.required | needed(request)
+    models = (plan.primary, *plan.fallbacks)
+    candidates = tuple((model.name, _lacks(model, required, plan.constraints, capabilities_of)) for model in models)
+    qualified = tuple(model for model, (_, lacks) in zip(models, candidates, strict=True) if not lacks)
+    return Negotiation(tuple(sorted(required)), candidates, qualified)
+
+
+def _lacks(
+    model: ModelConfig,
+    required: frozenset[str],
+    constraints: ProtocolConstraints,
+    capabilities_of: CapabilitiesOf,
+) -> tuple[str, ...]:
+    has = capabilities_of(model)
+    if has is None:
+        return (f"provider:{model.provider}",)
+    lacks = sorted(required - has)
+    version = constraints.min_api_version
+    if version is not None and (model.api_version is None or model.api_version < version):
+        lacks.append(f"apiVersion>={version}")
+    return tuple(lacks)

@@ -1,0 +1,40 @@
+"""From the names in a compiled workspace to a plan of models: primary, its stand-ins, what all must be able to do.
+
+One per compiled workspace; what it made is kept. Leaves to `negotiate`: who of them qualifies.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from app.models.config import ModelConfig, model_config
+from app.models.negotiate import ModelPlan
+from app.workspace.compiled import Named
+from app.workspace.specs import agent
+from app.workspace.specs.model import ModelSpec
+
+
+class ModelPlans:
+    def __init__(self, models: Mapping[str, Named[ModelSpec]]) -> None:
+        self._models = models
+        self._configs: dict[str, ModelConfig] = {}
+
+    def plan(self, wanted: agent.ModelPlan) -> ModelPlan:
+        """The plan's own order first; after it come the stand-ins that its models name themselves."""
+        primary, *others = self._in_order((wanted.primary, *wanted.fallbacks))
+        return ModelPlan(primary, tuple(others), frozenset(wanted.required_capabilities))
+
+    def config(self, name: str) -> ModelConfig:
+        made = self._configs.get(name)
+        if made is None:
+            spec = self._models[name].spec.model_dump(by_alias=True, exclude_none=True)
+            made = self._configs[name] = model_config(name, spec)
+        return made
+
+    def _in_order(self, names: tuple[str, ...]) -> Iterator[ModelConfig]:
+        waiting = list(dict.fromkeys(names))
+        known = set(waiting)
+        while waiting:
+            config = self.config(waiting.pop(0))
+            yield config
+            more = [name for name in config.fallbacks if name not in known]
+            known.update(more)
+            waiting += more

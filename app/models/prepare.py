@@ -1,0 +1,81 @@
+"""A request made fit for one model: defaults of the model filled in, what it cannot do left out and noted."""
+
+from dataclasses import dataclass, replace
+
+from app.core.errors import Failure
+from app.models.capabilities import REASONING, STREAMING, STRUCTURED_OUTPUT
+from app.models.completion import CompletionRequest, Usage, estimate_tokens
+from app.models.config import ModelConfig, Prices
+from app.models.contract import Estimate, ProviderCall
+
+# What is reserved for an answer when neither the request nor the model bounds it.
+_ASSUMED_OUTPUT = 4_096
+_KNOBS = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    call: ProviderCall
+    estimate: Estimate
+    notes: tuple[str, ...]
+
+
+def prepare(
+    request: CompletionRequest, config: ModelConfig, capabilities: frozenset[str], *, stream: bool = True
+) -> Prepared | Failure:
+    """Ready to send, or a refusal because the input cannot fit."""
+    notes: list[str] = []
+    request = _with_defaults(request, config)
+    if request.reasoning is not None and REASONING not in capabilities:
+        notes.append(f"reasoning is not supported by {config.name} and was left out")
+        request = replace(request, reasoning=None)
+    if request.response_schema is not None and STRUCTURED_OUTPUT not in capabilities:
+        notes.append(f"{config.name} has no structured output: the schema is only checked afterwards")
+        request = replace(request, response_schema=None)
+    max_tokens = _bounded(request.max_tokens, config.limits.max_output_tokens)
+    estimate = _estimate(request, config, max_tokens)
+    if refusal := _too_long(estimate, config, max_tokens):
+        return refusal
+    call = ProviderCall(config, request, max_tokens, stream and STREAMING in capabilities)
+    return Prepared(call, estimate, tuple(notes))
+
+
+def priced(usage: Usage, prices: Prices) -> Usage:
+    cached = usage.cached_tokens or 0
+    rate = prices.input if prices.cached_input is None else prices.cached_input
+    cost = (usage.input_tokens - cached) * prices.input + cached * rate + usage.output_tokens * prices.output
+    return replace(usage, cost_usd=round(cost / 1_000_000, 9))
+
+
+def _with_defaults(request: CompletionRequest, config: ModelConfig) -> CompletionRequest:
+    defaults = config.parameters
+    filled = {name: getattr(defaults, name) for name in _KNOBS if getattr(request, name) is None}
+    return replace(
+        request,
+        **filled,
+        max_tokens=defaults.max_tokens if request.max_tokens is None else request.max_tokens,
+        stop=request.stop or defaults.stop,
+        reasoning=config.reasoning if request.reasoning is None else request.reasoning,
+    )
+
+
+def _bounded(wanted: int | None, limit: int | None) -> int | None:
+    return min((value for value in (wanted, limit) if value is not None), default=None)
+
+
+def _estimate(request: CompletionRequest, config: ModelConfig, max_tokens: int | None) -> Estimate:
+    tokens, output = estimate_tokens(request), max_tokens or _ASSUMED_OUTPUT
+    cost = priced(Usage(tokens, output), config.prices).cost_usd or 0.0
+    return Estimate(config.name, tokens, output, cost)
+
+
+def _too_long(estimate: Estimate, config: ModelConfig, max_tokens: int | None) -> Failure | None:
+    limits = config.limits
+    room = limits.max_input_tokens
+    if limits.context_tokens is not None:
+        left = max(0, limits.context_tokens - (max_tokens or 0))
+        room = left if room is None else min(room, left)
+    if room is None or estimate.input_tokens <= room:
+        return None
+    detail = {"model": config.name, "estimatedTokens": estimate.input_tokens, "limit": room}
+    return Failure("INPUT_TOO_LONG", f"the input is too long for model {config.name!r}", detail=detail)

@@ -1,0 +1,285 @@
+"""A provider over HTTP: sends what a dialect encoded, feeds it what arrives, turns faults into stream errors.
+
+A dialect is pure: it never sees a socket. Leaves to the kinds: each provider's wire format; to `router`:
+what to do about a fault. Keys are resolved here, at call time, and scrubbed from whatever the provider says
+in an error.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from app.core import json
+from app.core.clock import Clock
+from app.core.errors import Failure
+from app.models.contract import Batch, ProviderCall, ProviderDeps, Started, StreamError, StreamEvent
+from app.models.sse import LineParser, PayloadTooLarge, SseParser
+from app.outside.addresses import AddressPolicy, normal_host
+from app.outside.http import Deadlines, Outgoing, OutsideError, Reply, Segments
+
+# The longest answer of any model is far below this; what is above is a fault or an attack.
+MAX_ANSWER: Final = 32 * 1024 * 1024
+_MAX_ERROR: Final = 64 * 1024
+# Usage follows a finished answer at once; whoever is silent for longer has no more to say.
+_LINGER_SECONDS: Final = 2.0
+_TRANSIENT: Final = frozenset({408, 425, 429})
+_REQUEST_ID_HEADERS: Final = ("x-request-id", "request-id", "x-goog-request-id")
+
+
+class WireFault(Exception):
+    """The provider sent something that is not its wire format. The message never repeats it."""
+
+
+class Upstream(Exception):
+    """The provider reported an error inside a stream."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+
+
+# Whatever shape a provider sends instead of its own must end this call and nothing else.
+_WRONG_SHAPE: Final = (json.JsonError, KeyError, TypeError, IndexError, AttributeError, ValueError)
+_FAULTS: Final = (*_WRONG_SHAPE, WireFault, Upstream)
+
+
+class Decoder(Protocol):
+    """Turns the payloads of one answer into events. Raises `WireFault` or `Upstream`."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the answer is complete: a stream that ends before was cut off."""
+        ...
+
+    def payload(self, document: Any) -> list[StreamEvent]: ...
+
+    def whole(self, document: Any) -> list[StreamEvent]:
+        """A non-streaming answer."""
+        ...
+
+    def finish(self) -> list[StreamEvent]:
+        """What can only be said at the end: completed calls, usage, `Completed`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    path: str
+    headers: Mapping[str, str]
+    body: bytes | Segments
+
+
+class Dialect(Protocol):
+    @property
+    def default_url(self) -> str: ...
+
+    @property
+    def stream_type(self) -> str:
+        """The content type of a stream."""
+        ...
+
+    @property
+    def capabilities(self) -> frozenset[str]: ...
+
+    def encode(self, call: ProviderCall, key: str | None) -> Encoded: ...
+
+    def decoder(self) -> Decoder: ...
+
+    def notes(self, call: ProviderCall) -> list[str]: ...
+
+
+class HttpProvider:
+    def __init__(self, dialect: Dialect, deps: ProviderDeps) -> None:
+        self._dialect = dialect
+        self._deps = deps
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return self._dialect.capabilities
+
+    def notes(self, call: ProviderCall) -> list[str]:
+        return self._dialect.notes(call)
+
+    async def stream(self, call: ProviderCall) -> AsyncGenerator[Batch, None]:
+        reference = call.config.api_key
+        key = None if reference is None else self._deps.secrets(reference)
+        if reference is not None and not key:
+            yield [StreamError(Failure("PROVIDER_KEY_MISSING", f"the key of model {call.config.name!r} is not set"))]
+            return
+        reply: Reply | None = None
+        try:
+            reply = await self._deps.client.send(self._outgoing(call, key))
+            if reply.status != 200:
+                yield [await _refusal(reply, key, self._deps.clock)]
+                return
+            yield [Started(_request_id(reply))]
+            decoder = self._dialect.decoder()
+            if call.stream and reply.content_type == self._dialect.stream_type:
+                answer = _Answer(decoder, LineParser() if "json" in reply.content_type else SseParser())
+                while data := (await _last(reply) if decoder.done else await reply.some()):
+                    if batch := answer.feed(data):
+                        yield batch
+                    answer.raise_fault()
+                yield answer.end()
+            elif reply.content_type == "application/json":
+                # Also the answer of a compatible server that knows no streaming.
+                yield decoder.whole(json.loads(await reply.read())) + decoder.finish()
+            else:
+                raise WireFault("the answer has the wrong content type")
+        except OutsideError as error:
+            yield [StreamError(_outside(error))]
+        except Upstream as error:
+            yield [StreamError(status_failure(error.status, _scrubbed(error.message, key)))]
+        except PayloadTooLarge:
+            yield [StreamError(_malformed("a part of the answer is over the limit"))]
+        except WireFault as error:
+            yield [StreamError(_malformed(str(error)))]
+        except _WRONG_SHAPE:
+            yield [StreamError(_malformed("the answer is not in the provider's format"))]
+        finally:
+            if reply is not None:
+                reply.close()
+
+    def _outgoing(self, call: ProviderCall, key: str | None) -> Outgoing:
+        base = (self._resolved(call.config.base_url) or self._dialect.default_url).rstrip("/")
+        headers = {name: self._resolved(value) or "" for name, value in call.config.headers.items()}
+        encoded = self._dialect.encode(call, key)
+        parts = urlsplit(base)
+        place = normal_host(parts.hostname or "")
+        timeouts = call.config.timeouts
+        return Outgoing(
+            "POST",
+            base + encoded.path,
+            {"Content-Type": "application/json", **encoded.headers, **headers},
+            encoded.body,
+            # The workspace wrote this address, so its host is allowed by name, and no other one is.
+            policy=AddressPolicy(private=frozenset({place}), only=frozenset({place})),
+            deadlines=Deadlines(connect=timeouts.connect_seconds, idle=None, total=None),
+            max_bytes=MAX_ANSWER,
+        )
+
+    def _resolved(self, text: str | None) -> str | None:
+        return self._deps.secrets(text) if text is not None and "${" in text else text
+
+
+async def _last(reply: Reply) -> bytes:
+    """What follows a complete answer. Some servers leave the connection open then; they are not waited for."""
+    try:
+        async with asyncio.timeout(_LINGER_SECONDS):
+            return await reply.some()
+    except TimeoutError:
+        return b""
+
+
+class _Answer:
+    """A streamed answer on its way from bytes to events."""
+
+    def __init__(self, decoder: Decoder, parser: SseParser | LineParser) -> None:
+        self._decoder = decoder
+        self._parser = parser
+        self._fault: Exception | None = None
+
+    def feed(self, data: bytes) -> list[StreamEvent]:
+        return self._events(self._parser.feed(data))
+
+    def raise_fault(self) -> None:
+        """Apart from `feed`, so that what came before a fault in the same read is not lost."""
+        if self._fault is not None:
+            raise self._fault
+
+    def end(self) -> list[StreamEvent]:
+        events = self._events(self._parser.finish())
+        self.raise_fault()
+        if not self._decoder.done:
+            message = "the stream ended before the answer was complete"
+            raise OutsideError("OUTSIDE_CUT_OFF", message, retryable=True)
+        return events + self._decoder.finish()
+
+    def _events(self, payloads: list[bytes]) -> list[StreamEvent]:
+        events: list[StreamEvent] = []
+        try:
+            for payload in payloads:
+                if payload != b"[DONE]":
+                    events += self._decoder.payload(json.loads(payload))
+        except _FAULTS as fault:
+            self._fault = fault
+        return events
+
+
+def status_failure(status: int, message: str = "") -> Failure:
+    """The failure for an HTTP status, wherever it was reported."""
+    said = f": {message}" if message else ""
+    detail = {"status": status}
+    if status in (401, 403):
+        # Providers repeat parts of a wrong key in this message, so it is left out.
+        return Failure("PROVIDER_DENIED", f"the provider refused the key ({status})", detail=detail)
+    if status == 429:
+        return Failure("PROVIDER_RATE_LIMITED", f"the provider asks to slow down{said}", True, detail)
+    if status >= 500 or status in _TRANSIENT:
+        return Failure("PROVIDER_UNAVAILABLE", f"the provider answered {status}{said}", True, detail)
+    return Failure("PROVIDER_REJECTED", f"the provider refused the request ({status}){said}", detail=detail)
+
+
+def _outside(error: OutsideError) -> Failure:
+    code = {
+        "OUTSIDE_UNREACHABLE": "PROVIDER_UNREACHABLE",
+        "OUTSIDE_TIMEOUT": "PROVIDER_TIMEOUT",
+        "OUTSIDE_CUT_OFF": "PROVIDER_CUT_OFF",
+        "OUTSIDE_TOO_LARGE": "PROVIDER_MALFORMED",
+    }.get(error.code, error.code)
+    return Failure(code, error.failure.message, error.failure.retryable)
+
+
+def _malformed(message: str) -> Failure:
+    return Failure("PROVIDER_MALFORMED", message)
+
+
+async def _refusal(reply: Reply, key: str | None, clock: Clock) -> StreamError:
+    message = ""
+    body = b""
+    async for piece in reply.chunks():
+        body += piece
+        if len(body) > _MAX_ERROR:
+            break
+    with suppress(json.JsonError):  # a proxy's HTML page says nothing that the status does not
+        message = _error_message(json.loads(body))
+    return StreamError(status_failure(reply.status, _scrubbed(message, key)), _retry_after(reply, clock))
+
+
+def _error_message(document: Any) -> str:
+    error = document.get("error") if isinstance(document, dict) else None
+    said = error.get("message") if isinstance(error, dict) else error
+    return said if isinstance(said, str) else ""
+
+
+def _scrubbed(message: str, key: str | None) -> str:
+    if key:
+        message = message.replace(key, "[REDACTED:key]")
+    return message if len(message) <= 300 else message[:297] + "..."
+
+
+def _retry_after(reply: Reply, clock: Clock) -> float | None:
+    """Seconds, from either spelling of the header."""
+    millis = reply.headers.get("retry-after-ms", "")
+    if millis.replace(".", "", 1).isdigit():
+        return float(millis) / 1000
+    text = reply.headers.get("Retry-After", "").strip()
+    if not text:
+        return None
+    if text.replace(".", "", 1).isdigit():
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - clock.now_ms() / 1000)
+    except ValueError:
+        return None
+
+
+def _request_id(reply: Reply) -> str | None:
+    for name in _REQUEST_ID_HEADERS:
+        if name in reply.headers:
+            return reply.headers[name][:200]
+    return None

@@ -1,0 +1,95 @@
+"""Model definitions as the workspace hands them over, and the scripted model that they can describe."""
+
+import asyncio
+from typing import Any
+
+from app.models.completion import CompletionRequest, Message, Reasoning
+from app.models.config import ScriptMatch, model_config
+from app.models.negotiate import ModelPlan
+from tests.models.house import a_house
+
+SPEC: dict[str, Any] = {
+    "provider": "openai",
+    "model": "gpt-test",
+    "baseUrl": "https://example.org/v1",
+    "apiKey": "${env:KEY}",
+    "capabilities": {"tools": True, "input": ["text", "image"], "output": ["text"]},
+    "limits": {"maxInputTokens": 1000, "requestsPerMinute": 60},
+    "prices": {"input": 1.5, "cachedInput": 0.5},
+    "timeouts": {"firstTokenSeconds": 5},
+    "retry": {"attempts": 2, "midStream": "restart", "budgetPerMinute": 9},
+    "breaker": {"openSeconds": 7},
+    "parameters": {"temperature": 0.3, "stop": ["END"]},
+    "reasoning": {"effort": "low", "budgetTokens": 512},
+    "fallbacks": ["other"],
+    "config": {"apiVersion": "2024-10-01"},
+}
+
+
+def test_a_model_document_becomes_a_frozen_value() -> None:
+    config = model_config("m", SPEC)
+    assert config.capabilities is not None
+    assert set(config.capabilities) == {
+        "streaming",
+        "systemMessages",
+        "tools",
+        "input.text",
+        "input.image",
+        "output.text",
+    }
+    assert (config.limits.max_input_tokens, config.prices.cached_input) == (1000, 0.5)
+    assert (config.timeouts.first_token_seconds, config.timeouts.idle_seconds) == (5, 60)
+    assert (config.retry.mid_stream, config.retry.budget_per_minute, config.breaker.open_seconds) == (
+        "restart",
+        9,
+        7,
+    )
+    assert config.parameters.stop == ("END",) and config.reasoning == Reasoning("low", 512)
+    assert config.api_version == "2024-10-01" and config.fallbacks == ("other",)
+
+
+def test_a_script_keeps_its_rules_in_order() -> None:
+    rules = [
+        {"match": {"afterTool": "clock"}, "reply": {"text": "It is {{ toolResult }}."}},
+        {"match": {"contains": "time"}, "reply": {"toolCalls": [{"name": "clock", "args": {"zone": "UTC"}}]}},
+    ]
+    config = model_config("m", {"provider": "scripted", "model": "demo", "script": {"rules": rules}})
+    assert [rule.match for rule in config.script.rules] == [
+        ScriptMatch(after_tool="clock"),
+        ScriptMatch(contains="time"),
+    ]
+
+
+async def test_a_scripted_model_calls_a_tool_and_speaks_of_its_result() -> None:
+    rules = [
+        {"match": {"afterTool": "clock"}, "reply": {"text": "It is {{ toolResult }}.", "chunkSize": 4}},
+        {
+            "match": {"contains": "TIME"},
+            "reply": {"toolCalls": [{"name": "clock", "args": {"for": "{{ input }}"}}]},
+        },
+        {"match": {"system": "rude"}, "reply": {"text": "No."}},
+    ]
+    config = model_config("m", {"provider": "scripted", "model": "demo", "script": {"rules": rules}})
+    plan = ModelPlan(config)
+    async with a_house("scripted", in_turn=False) as house:
+        ask = Message("user", "what time is it")
+        first = await house.answer(CompletionRequest((ask,)), plan)
+        [call] = first.tool_calls
+        assert (call.name, call.args) == ("clock", {"for": "what time is it"})
+        again = await house.answer(CompletionRequest((ask,)), plan)
+        assert again.tool_calls[0].id != call.id
+        result = Message("tool", "noon", tool_call_id=call.id, name="clock")
+        second = await house.answer(CompletionRequest((ask, first.as_message(), result)), plan)
+        assert second.text == "It is noon." and second.finish_reason == "stop"
+        rude = await house.answer(CompletionRequest((Message("system", "Be rude."), Message("user", "Hi"))), plan)
+        assert rude.text == "No."
+        echo = await house.answer(CompletionRequest((Message("user", "{{ turn }} Hi"),)), plan)
+        assert echo.text == "{{ turn }} Hi", "a blank in the user's own text stays as it is"
+
+
+async def test_the_same_conversation_always_gets_the_same_scripted_answer() -> None:
+    config = model_config("m", {"provider": "scripted", "model": "demo"})
+    async with a_house("scripted") as house:
+        plan, request = ModelPlan(config), CompletionRequest((Message("user", "Hello"),))
+        answers = await asyncio.gather(*(house.answer(request, plan) for _ in range(20)))
+        assert len({(a.text, a.usage) for a in answers}) == 1

@@ -1,0 +1,189 @@
+"""What each kind sends: the one request shape in each provider's words."""
+
+import base64
+import tracemalloc
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.core import json
+from app.models.completion import (
+    CompletionRequest,
+    JsonPart,
+    Media,
+    Message,
+    Reasoning,
+    Text,
+    Thought,
+    ToolCall,
+    ToolDef,
+)
+from app.models.config import ModelConfig
+from app.models.contract import ProviderCall
+from app.models.kinds.anthropic import Anthropic
+from app.models.kinds.gemini import Gemini
+from app.models.kinds.ollama import Ollama
+from app.models.kinds.openai import OpenAi
+from app.models.media import Attachments
+from app.models.transport import Dialect
+from app.outside.http import Segments
+
+ASK = CompletionRequest((Message("system", "Be brief."), Message("user", "Hi")))
+SCHEMA = {"type": "object"}
+DIALECTS: dict[str, Dialect] = {
+    "openai": OpenAi(),
+    "anthropic": Anthropic(),
+    "gemini": Gemini(),
+    "ollama": Ollama(),
+}
+
+
+def body_of(kind: str, request: CompletionRequest, **config: Any) -> Any:
+    model = ModelConfig("m", kind, "test-model", **config)
+    encoded = DIALECTS[kind].encode(ProviderCall(model, request, request.max_tokens), "key").body
+    return json.loads(encoded if isinstance(encoded, bytes) else b"".join(encoded.pieces()))
+
+
+def notes_of(kind: str, request: CompletionRequest) -> list[str]:
+    return DIALECTS[kind].notes(ProviderCall(ModelConfig("m", kind, "test-model"), request, request.max_tokens))
+
+
+@pytest.mark.requirement("HK-9")
+@pytest.mark.parametrize(
+    ("kind", "path", "expected"),
+    [
+        ("openai", "reasoning_effort", "medium"),
+        ("anthropic", "output_config", {"effort": "medium"}),
+        (
+            "gemini",
+            "generationConfig",
+            {"thinkingConfig": {"thinkingLevel": "medium", "includeThoughts": True}},
+        ),
+        ("ollama", "think", "medium"),
+    ],
+)
+def test_an_effort_is_said_in_the_providers_words(kind: str, path: str, expected: Any) -> None:
+    assert body_of(kind, replace(ASK, reasoning=Reasoning("medium")))[path] == expected
+
+
+def test_a_thinking_budget_goes_where_there_is_one_and_is_noted_where_not() -> None:
+    request = replace(ASK, reasoning=Reasoning(budget=2000), max_tokens=8000)
+    assert body_of("anthropic", request)["thinking"] == {"type": "enabled", "budget_tokens": 2000}
+    assert body_of("gemini", request)["generationConfig"]["thinkingConfig"]["thinkingBudget"] == 2000
+    assert "budget" in notes_of("openai", request)[0] and "budget" in notes_of("ollama", request)[0]
+    assert notes_of("anthropic", request) == notes_of("gemini", request) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        ("openai", lambda body: body["response_format"]["json_schema"]["schema"]),
+        ("anthropic", lambda body: body["output_config"]["format"]["schema"]),
+        ("gemini", lambda body: body["generationConfig"]["responseJsonSchema"]),
+        ("ollama", lambda body: body["format"]),
+    ],
+)
+def test_a_response_schema_is_said_in_the_providers_words(kind: str, found: Any) -> None:
+    assert found(body_of(kind, replace(ASK, response_schema=SCHEMA))) == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("kind", "choice", "expected"),
+    [
+        ("openai", "required", "required"),
+        ("openai", "t", {"type": "function", "function": {"name": "t"}}),
+        ("anthropic", "required", {"type": "any"}),
+        ("anthropic", "t", {"type": "tool", "name": "t"}),
+        ("anthropic", "none", {"type": "none"}),
+    ],
+)
+def test_a_tool_choice_is_said_in_the_providers_words(kind: str, choice: str, expected: Any) -> None:
+    assert body_of(kind, replace(ASK, tools=(ToolDef("t"),), tool_choice=choice))["tool_choice"] == expected
+
+
+@pytest.mark.parametrize(("choice", "mode"), [("auto", "AUTO"), ("none", "NONE"), ("required", "ANY")])
+def test_geminis_tool_choice_is_a_mode(choice: str, mode: str) -> None:
+    body = body_of("gemini", replace(ASK, tools=(ToolDef("t"),), tool_choice=choice))
+    assert body["toolConfig"] == {"functionCallingConfig": {"mode": mode}}
+
+
+def test_what_a_provider_has_no_word_for_is_noted() -> None:
+    request = replace(ASK, seed=1, tools=(ToolDef("t"),), tool_choice="t", parallel_tool_calls=False)
+    assert [note.split()[0] for note in notes_of("anthropic", request)] == ["seed"]
+    assert [note.split()[0] for note in notes_of("ollama", request)] == ["tool_choice", "parallel_tool_calls"]
+    assert [note.split()[0] for note in notes_of("gemini", request)] == ["parallel_tool_calls"]
+
+
+def test_two_tool_results_become_one_message_where_roles_alternate() -> None:
+    calls = (ToolCall("c1", "t", {"n": 1}), ToolCall("c2", "t", {"n": 2}))
+    request = CompletionRequest(
+        (
+            Message("user", "Go"),
+            Message("assistant", "", tool_calls=calls),
+            Message("tool", "one", tool_call_id="c1", name="t"),
+            Message("tool", "", (JsonPart({"two": 2}),), tool_call_id="c2", name="t"),
+        )
+    )
+    results = body_of("anthropic", request)["messages"][2]
+    assert results["role"] == "user" and [block["tool_use_id"] for block in results["content"]] == [
+        "c1",
+        "c2",
+    ]
+    answers = body_of("gemini", request)["contents"][2]["parts"]
+    assert [part["functionResponse"]["response"]["result"] for part in answers] == ["one", {"two": 2}]
+
+
+def test_signed_thoughts_go_back_to_their_own_provider_only() -> None:
+    def conversation(thought: Thought) -> CompletionRequest:
+        call = ToolCall("c1", "t", {})
+        said = Message("assistant", "", tool_calls=(call,), thoughts=(thought,))
+        answered = Message("tool", "one", tool_call_id="c1", name="t")
+        return CompletionRequest((Message("user", "Go"), said, answered), reasoning=Reasoning("high"))
+
+    theirs = conversation(Thought("anthropic", "hm", "signed"))
+    block = {"type": "thinking", "thinking": "hm", "signature": "signed"}
+    assert body_of("anthropic", theirs)["messages"][1]["content"][0] == block
+    assert "thinking" in body_of("anthropic", theirs)
+    other = conversation(Thought("gemini", "", "signed", "c1"))
+    assert body_of("gemini", other)["contents"][1]["parts"][0]["thoughtSignature"] == "signed"
+    body = body_of("anthropic", other)
+    assert body["messages"][1]["content"][0]["type"] == "tool_use"
+    assert "thinking" not in body, "thinking cannot go on from a call without its thought"
+    assert "signed" not in str(body_of("openai", theirs))
+
+
+def test_the_models_own_body_is_merged_into_the_request() -> None:
+    assert body_of("ollama", ASK, config={"body": {"keep_alive": "5m"}})["keep_alive"] == "5m"
+
+
+@pytest.mark.requirement("HK-30")
+def test_an_attachment_is_encoded_in_slices_from_where_it_is() -> None:
+    data = memoryview(bytearray(range(256)) * 1000)
+    attachments = Attachments()
+    document = {
+        "before": "x",
+        "data": f"data:a/b;base64,{attachments.base64(Media('file', 'a/b', data))}",
+        "z": 1,
+    }
+    body = attachments.body(document)
+    assert isinstance(body, Segments)
+    pieces = list(body.pieces())
+    assert max(map(len, pieces)) <= 64 * 1024 and sum(map(len, pieces)) == body.length
+    sent = json.loads(b"".join(pieces))
+    assert base64.b64decode(sent["data"].partition(",")[2]) == bytes(data) and sent["z"] == 1
+
+
+@pytest.mark.requirement("HK-30")
+def test_encoding_a_large_attachment_allocates_no_copy_of_it() -> None:
+    data = bytes(16 * 1024 * 1024)
+    request = CompletionRequest((Message("user", "", (Text("look"), Media("image", "image/png", data))),))
+    call = ProviderCall(ModelConfig("m", "openai", "test"), request, None)
+    tracemalloc.start()
+    try:
+        body = OpenAi().encode(call, None).body
+        assert isinstance(body, Segments)
+        assert sum(len(piece) for piece in body.pieces()) == body.length
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()

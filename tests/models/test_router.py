@@ -1,0 +1,414 @@
+"""Negotiation, fallback, breaker, budgets, limits, structured output: what the router adds to a provider."""
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.core.clock import ManualClock
+from app.core.errors import Failure
+from app.events.catalog.base import Payload
+from app.events.catalog.model import ModelCompleted
+from app.models.budget import LocalBudget
+from app.models.completion import CompletionRequest, Media, Message, Reasoning, Text, ToolDef
+from app.models.config import (
+    BreakerPolicy,
+    Limits,
+    Parameters,
+    Prices,
+    Script,
+    ScriptFailure,
+    ScriptReply,
+    ScriptRule,
+    Timeouts,
+)
+from app.models.contract import ContentPolicy, Estimate, Reservation
+from app.models.limits import Limiter
+from app.models.negotiate import ModelPlan, ProtocolConstraints
+from app.models.router import error_value
+from tests.models.house import ASK, SECRET, Answer, Hang, Status, a_house, quick, until
+
+FAILING = Script((ScriptRule(fail=ScriptFailure(500)),))
+SAYING_B = Script(default=ScriptReply("from b"))
+
+
+@pytest.mark.requirement("HK-34", "HK-5")
+async def test_the_fallback_answers_when_the_primary_is_exhausted() -> None:
+    async with a_house("scripted") as house:
+        plan = ModelPlan(house.config("a", script=FAILING), (house.config("b", script=SAYING_B),))
+        answer = await house.answer(plan=plan)
+        assert (answer.text, answer.model) == ("from b", "b")
+        facts = ["requested", "failed", "retry.scheduled"]
+        assert house.recorder.types == ["negotiated", *facts * 3, "requested", "completed"]
+        assert house.recorder.of("retry.scheduled")[-1].next_model == "b"
+        assert house.recorder.deltas() == "from b"
+
+
+async def test_without_any_answer_the_failure_names_every_cause() -> None:
+    async with a_house("scripted") as house:
+        refusing = Script((ScriptRule(fail=ScriptFailure(400)),))
+        plan = ModelPlan(
+            house.config("a", script=FAILING, retry=quick(attempts=2)), (house.config("b", script=refusing),)
+        )
+        failure = await house.failure(plan=plan)
+        assert failure.code == "PROVIDER_ERROR" and failure.retryable
+        causes = [(cause["model"], cause["code"]) for cause in failure.detail["causes"]]
+        assert causes == [("a", "PROVIDER_UNAVAILABLE")] * 2 + [("b", "PROVIDER_REJECTED")]
+
+
+@pytest.mark.requirement("HK-28", "HK-15")
+async def test_when_nobody_qualifies_each_candidate_says_what_it_lacks() -> None:
+    async with a_house("scripted") as house:
+        plan = ModelPlan(
+            house.config("a", capabilities=frozenset({"streaming", "tools"})),
+            (
+                house.config("b", capabilities=frozenset({"input.image"})),
+                house.config("c", provider="nobody"),
+            ),
+            required=frozenset({"input.image", "tools"}),
+            constraints=ProtocolConstraints(min_api_version="2024-01-01"),
+        )
+        failure = await house.failure(plan=plan)
+        assert failure.code == "NEGOTIATION_FAILED"
+        assert failure.detail["candidates"] == [
+            {"model": "a", "lacks": ["input.image", "apiVersion>=2024-01-01"]},
+            {"model": "b", "lacks": ["tools", "apiVersion>=2024-01-01"]},
+            {"model": "c", "lacks": ["provider:nobody"]},
+        ]
+        assert house.recorder.types == ["negotiated"] and house.recorder.of("negotiated")[0].model is None
+
+
+async def test_a_request_with_a_picture_skips_models_that_cannot_see() -> None:
+    async with a_house("scripted") as house:
+        blind = house.config("blind", capabilities=frozenset({"streaming"}))
+        plan = ModelPlan(blind, (house.config("seeing", script=SAYING_B),))
+        picture = Media("image", "image/png", b"png")
+        answer = await house.answer(CompletionRequest((Message("user", "", (Text("look"), picture)),)), plan)
+        assert answer.model == "seeing"
+        [negotiated] = house.recorder.of("negotiated")
+        assert (negotiated.required, negotiated.model) == (["input.image"], "seeing")
+
+
+async def test_an_outcome_that_is_known_is_not_recorded_again() -> None:
+    async with a_house("scripted") as house:
+        plan = ModelPlan(house.config())
+        await house.answer(plan=plan, negotiated=house.router.negotiate(plan, ASK))
+        assert house.recorder.types == ["requested", "completed"]
+
+
+@pytest.mark.requirement("HK-14")
+async def test_the_breaker_opens_probes_and_closes_again() -> None:
+    async with a_house("openai") as house:
+        policy = BreakerPolicy(failures=2, window_seconds=60, open_seconds=30)
+        plan = ModelPlan(house.config(breaker=policy, retry=quick(attempts=1)))
+        house.plays(Status(500))
+        await house.failure(plan=plan)
+        await house.failure(plan=plan)
+        failure = await house.failure(plan=plan)
+        assert failure.detail["causes"][0]["code"] == "PROVIDER_CIRCUIT_OPEN"
+        assert len(house.server.seen) == 2, "an open breaker asks nobody"
+        house.clock.advance(31)
+        await house.failure(plan=plan)
+        assert len(house.server.seen) == 3, "one probe"
+        assert (await house.failure(plan=plan)).detail["causes"][0]["code"] == "PROVIDER_CIRCUIT_OPEN"
+        house.clock.advance(31)
+        house.plays(Answer())
+        await house.answer(plan=plan)
+        await house.answer(plan=plan)
+
+
+async def test_only_one_probe_goes_out_at_a_time() -> None:
+    async with a_house("openai") as house:
+        policy = BreakerPolicy(failures=1, open_seconds=30)
+        plan = ModelPlan(house.config(breaker=policy, retry=quick(attempts=1)))
+        house.plays(Status(500), Hang())
+        await house.failure(plan=plan)
+        house.clock.advance(31)
+        cancelled = asyncio.Event()
+        probe = asyncio.create_task(house.complete(plan=plan, cancelled=cancelled))
+        await asyncio.wait_for(house.server.hanging.wait(), 5)
+        assert (await house.failure(plan=plan)).detail["causes"][0]["code"] == "PROVIDER_CIRCUIT_OPEN"
+        cancelled.set()
+        await probe
+        house.plays(Answer())
+        assert (await house.answer(plan=plan)).text == "Hello, world", "a cancelled probe frees its place"
+
+
+async def test_the_retry_budget_of_a_minute_ends_a_storm() -> None:
+    async with a_house("openai") as house:
+        house.plays(Status(503))
+        retry = quick(attempts=3, budget_per_minute=3, initial_delay_seconds=0.01)
+        plan = ModelPlan(house.config(retry=retry, breaker=BreakerPolicy(failures=1000)))
+        for _ in range(3):
+            await house.failure(plan=plan)
+        assert len(house.recorder.of("retry.scheduled")) == 3
+        house.clock.advance(61)
+        await house.failure(plan=plan)
+        assert len(house.recorder.of("retry.scheduled")) == 5
+
+
+async def test_a_wait_longer_than_the_model_allows_goes_to_the_fallback_at_once() -> None:
+    async with a_house("openai") as house:
+        house.plays(Status(429, {"Retry-After": "600"}))
+        plan = ModelPlan(house.config("a"), (house.config("b", provider="scripted", script=SAYING_B),))
+        assert (await house.answer(plan=plan)).model == "b"
+        assert house.slept == []
+
+
+@pytest.mark.requirement("PX-8")
+async def test_a_budget_that_is_too_small_refuses_before_the_call() -> None:
+    async with a_house("openai") as house:
+        failure = await house.failure(budget=LocalBudget(tokens=100))
+        assert failure.code == "BUDGET_EXCEEDED" and house.server.seen == []
+        assert house.recorder.types == ["negotiated"]
+
+
+@pytest.mark.requirement("PX-8")
+async def test_a_budget_is_settled_with_what_was_really_used() -> None:
+    async with a_house("openai") as house:
+        budget = LocalBudget(tokens=10_000, cost_usd=1.0)
+        plan = ModelPlan(house.config(prices=Prices(input=1000, output=2000)))
+        answer = await house.answer(replace(ASK, max_tokens=50), plan, budget=budget)
+        assert answer.usage.cost_usd == pytest.approx(0.013)
+        assert (budget.used_tokens, budget.used_calls) == (10, 1)
+        assert budget.used_cost_usd == pytest.approx(0.013)
+
+
+async def test_concurrent_calls_cannot_reserve_the_same_tokens() -> None:
+    budget = LocalBudget(tokens=100)
+    estimate = Estimate("m", 30, 30, 0.0)
+    first, second = await budget.reserve(estimate), await budget.reserve(estimate)
+    assert isinstance(first, Reservation) and isinstance(second, Failure)
+
+
+async def test_every_reservation_is_settled_whatever_happens() -> None:
+    for behaviour in (Answer(), Status(500), Answer(close_after=1)):
+        async with a_house("openai") as house:
+            house.plays(behaviour)
+            budget = LocalBudget(tokens=1_000_000)
+            await house.complete(budget=budget)
+            assert not budget._open
+
+
+async def test_a_task_that_is_cancelled_settles_and_closes_too() -> None:
+    async with a_house("openai") as house:
+        house.plays(Hang())
+        budget = LocalBudget(tokens=1_000_000)
+        task = asyncio.create_task(house.complete(budget=budget))
+        await asyncio.wait_for(house.server.hanging.wait(), 5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(house.server.disconnected.wait(), 1)
+        assert not budget._open and house.recorder.types == ["negotiated", "requested"]
+
+
+@pytest.mark.requirement("HK-6")
+async def test_an_input_that_is_too_long_is_refused_before_the_call_and_tried_elsewhere() -> None:
+    async with a_house("openai") as house:
+        small = house.config("small", limits=Limits(max_input_tokens=10))
+        long = CompletionRequest((Message("user", "word " * 100),))
+        failure = await house.failure(long, ModelPlan(small))
+        assert failure.detail["causes"][0]["code"] == "INPUT_TOO_LONG" and house.server.seen == []
+        large = house.config("large", limits=Limits(context_tokens=1000))
+        assert (await house.answer(long, ModelPlan(small, (large,)))).model == "large"
+
+
+async def test_output_tokens_are_bounded_by_the_model() -> None:
+    async with a_house("openai") as house:
+        plan = ModelPlan(house.config(limits=Limits(max_output_tokens=64)))
+        await house.answer(replace(ASK, max_tokens=1000), plan)
+        assert house.server.seen[0].body["max_tokens"] == 64
+        assert house.recorder.of("requested")[0].parameters["maxTokens"] == 64
+
+
+@pytest.mark.requirement("HK-8")
+async def test_the_models_parameters_fill_in_what_the_request_leaves_open() -> None:
+    async with a_house("openai") as house:
+        plan = ModelPlan(house.config(parameters=Parameters(temperature=0.2, top_p=0.9, seed=7)))
+        await house.answer(replace(ASK, temperature=0.9), plan)
+        body = house.server.seen[0].body
+        assert (body["temperature"], body["top_p"], body["seed"]) == (0.9, 0.9, 7)
+
+
+@pytest.mark.requirement("HK-9")
+async def test_reasoning_that_a_model_does_not_have_is_left_out_with_a_note() -> None:
+    async with a_house("openai") as house:
+        plan = ModelPlan(house.config(capabilities=frozenset({"streaming"})))
+        await house.answer(replace(ASK, reasoning=Reasoning("high")), plan)
+        assert "reasoning_effort" not in house.server.seen[0].body
+        assert "reasoning is not supported" in house.recorder.of("requested")[0].notes[0]
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.mark.parametrize("capabilities", [None, frozenset({"streaming"})])
+async def test_structured_output_is_parsed_and_checked_by_us_in_any_case(capabilities: Any) -> None:
+    async with a_house("openai") as house:
+        house.plays(Answer(chunks=('{"n"', ": 3}")))
+        plan = ModelPlan(house.config(capabilities=capabilities))
+        answer = await house.answer(replace(ASK, response_schema=SCHEMA), plan)
+        assert answer.value == {"n": 3}
+        assert ("response_format" in house.server.seen[0].body) == (capabilities is None)
+
+
+@pytest.mark.parametrize("text", ['{"n": "three"}', "three", '{"n": 3'])
+async def test_an_answer_that_breaks_the_requested_schema_is_a_failure(text: str) -> None:
+    async with a_house("openai") as house:
+        house.plays(Answer(chunks=(text,)))
+        failure = await house.failure(replace(ASK, response_schema=SCHEMA))
+        assert failure.code == "MODEL_OUTPUT_INVALID" and failure.detail["issues"] and failure.detail["text"] == text
+        assert house.recorder.types[-1] == "completed"
+
+
+async def test_a_request_that_breaks_its_schema_reaches_nobody() -> None:
+    async with a_house("openai") as house:
+        wrong = CompletionRequest((Message("user", 5),))  # type: ignore[arg-type]  # on purpose
+        failure = await house.failure(wrong)
+        assert failure.code == "MODEL_REQUEST_INVALID" and failure.detail["issues"][0]["path"] == "/messages/0/content"
+        assert house.server.seen == [] and house.recorder.events == []
+
+
+async def test_the_log_has_parameters_usage_latency_and_the_providers_id() -> None:
+    async with a_house("openai") as house:
+        await house.answer(replace(ASK, temperature=0.5, tools=(ToolDef("t"),)))
+        [requested], [completed] = house.recorder.of("requested"), house.recorder.of("completed")
+        assert requested.parameters == {"temperature": 0.5, "stream": True} and requested.tools == ["t"]
+        assert requested.messages[1] == {"role": "user", "content": "Hi"} and requested.message_count == 2
+        assert requested.request_hash == completed.request_hash and len(requested.request_hash) == 64
+        assert completed.provider_request_id == "req_fake" and completed.first_token_ms is not None
+        assert completed.usage.input_tokens == 7
+
+
+async def test_contents_stay_out_of_the_log_when_the_workspace_says_so() -> None:
+    async with a_house("openai") as house:
+        house.plays(Answer(reasoning=("secretly",)))
+        policy = ContentPolicy(messages="count", reasoning="none")
+        answer = await house.answer(contents=policy)
+        assert answer.reasoning == "secretly" and "secretly" not in house.recorder.as_text()
+        assert house.recorder.of("requested")[0].messages is None
+
+
+@pytest.mark.requirement("G21")
+async def test_the_key_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with a_house("openai") as house:
+        house.plays(Status(401, message=SECRET), Answer())
+        await house.failure()
+        house.plays(Hang())
+        house.server.arrived.clear()
+        task = asyncio.create_task(house.complete())
+        await asyncio.wait_for(house.server.arrived.wait(), 5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert SECRET not in caplog.text
+
+
+async def test_calls_beyond_the_models_concurrency_wait_for_their_turn() -> None:
+    limiter = Limiter(ManualClock())
+    async with a_house("openai", limiter=limiter) as house:
+        house.plays(Answer(gate_after=1))
+        plan = ModelPlan(house.config(limits=Limits(concurrency=2)))
+        calls = [asyncio.create_task(house.complete(plan=plan)) for _ in range(5)]
+        await asyncio.wait_for(house.server.hanging.wait(), 5)
+        await until(lambda: limiter.waiting == 3 and len(house.server.seen) == 2)
+        house.server.gate.set()
+        outcomes = await asyncio.gather(*calls)
+        assert len(house.server.seen) == 5 and not any(isinstance(o, Failure) for o in outcomes)
+
+
+async def test_a_cancel_while_waiting_leaves_the_queue() -> None:
+    limiter = Limiter(ManualClock(), concurrency=1)
+    async with a_house("openai", limiter=limiter) as house:
+        house.plays(Hang())
+        cancelled = asyncio.Event()
+        first = asyncio.create_task(house.complete(cancelled=cancelled))
+        await asyncio.wait_for(house.server.hanging.wait(), 5)
+        other = asyncio.Event()
+        second = asyncio.create_task(house.complete(cancelled=other))
+        await until(lambda: limiter.waiting == 1)
+        other.set()
+        outcome = await asyncio.wait_for(second, 1)
+        assert isinstance(outcome, Failure) and outcome.code == "MODEL_CANCELLED" and limiter.waiting == 0
+        cancelled.set()
+        await first
+        assert limiter.running == 0
+
+
+@pytest.mark.requirement("G8")
+async def test_a_run_that_is_cancelled_already_asks_nobody() -> None:
+    async with a_house("openai") as house:
+        cancelled = asyncio.Event()
+        cancelled.set()
+        failure = await house.failure(cancelled=cancelled)
+        assert failure.code == "MODEL_CANCELLED" and house.server.seen == []
+        assert house.recorder.types == ["negotiated"]
+
+
+@pytest.mark.requirement("G8")
+async def test_a_cancel_between_two_attempts_starts_no_other() -> None:
+    async with a_house("openai") as house:
+        house.plays(Status(500))
+        cancelled = asyncio.Event()
+
+        async def record(payload: Payload) -> None:
+            await house.recorder(payload)
+            if payload.type == "runtime.model.retry.scheduled":
+                cancelled.set()
+
+        outcome = await house.router.complete(
+            ModelPlan(house.config()), ASK, record=record, message_id="msg_1", cancelled=cancelled
+        )
+        assert isinstance(outcome, Failure) and outcome.code == "MODEL_CANCELLED"
+        assert len(house.server.seen) == 1
+
+
+async def test_reasoning_that_is_not_logged_still_counts_as_a_sign_of_life() -> None:
+    async with a_house("scripted", in_turn=False) as house:
+        reply = ScriptReply("done", reasoning="x" * 8, chunk_size=1, chunk_delay_seconds=0.1)
+        soon = Timeouts(first_token_seconds=0.6, idle_seconds=0.6)
+        config = house.config(script=Script(default=reply), timeouts=soon)
+        house.router._providers._deps = replace(house.router._providers._deps, sleep=asyncio.sleep)
+        answer = await house.answer(plan=ModelPlan(config), contents=ContentPolicy(reasoning="none"))
+        assert answer.text == "done" and house.recorder.deltas("agent.reasoning.delta") == ""
+
+
+async def test_a_slow_log_is_not_mistaken_for_an_idle_provider() -> None:
+    async with a_house("openai") as house:
+        soon = Timeouts(first_token_seconds=5, idle_seconds=0.05)
+
+        async def record(payload: Payload) -> None:
+            if payload.type == "runtime.adapter.event":
+                await asyncio.sleep(0.12)
+            await house.recorder(payload)
+
+        plan = ModelPlan(house.config(timeouts=soon))
+        outcome = await house.router.complete(plan, ASK, record=record, message_id="msg_1")
+        assert not isinstance(outcome, Failure) and outcome.text == "Hello, world"
+
+
+async def test_a_failure_becomes_an_error_value_with_its_causes() -> None:
+    async with a_house("scripted") as house:
+        plan = ModelPlan(house.config("a", script=FAILING, retry=quick(attempts=1)))
+        error = error_value(await house.failure(plan=plan))
+        assert error.code == "PROVIDER_ERROR" and error.retryable
+        assert error.causes is not None and error.causes[0].message.startswith("a: the provider answered 500")
+
+
+@pytest.mark.requirement("OS-L2")
+async def test_the_answer_is_what_was_stored_when_the_recorder_redacted_it() -> None:
+    async with a_house("openai") as house:
+        house.plays(Answer(chunks=("the password is hunter2",)))
+
+        async def record(payload: Payload) -> Payload:
+            await house.recorder(payload)
+            if isinstance(payload, ModelCompleted):
+                return payload.model_copy(update={"text": "the password is [REDACTED:secret]"})
+            return payload
+
+        outcome = await house.router.complete(ModelPlan(house.config()), ASK, record=record, message_id="msg_1")
+        assert not isinstance(outcome, Failure) and outcome.text == "the password is [REDACTED:secret]"

@@ -3,6 +3,7 @@
 Every mistake is collected and reported at once. What agents do is the workspace's business, not ours.
 """
 
+import ipaddress
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -69,9 +70,19 @@ class Settings(BaseModel):
             loaded = cls.model_validate(values)
         except ValidationError as error:
             problems += [f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors()]
+        else:
+            if not is_loopback(loaded.host):
+                problems.append(f"{PREFIX}HOST: there is no authentication yet, so only loopback is allowed")
         if problems:
             raise SettingsError(problems)
         return loaded
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 # Read by others: the configuration file's own name, and the command line's server and key.

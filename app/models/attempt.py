@@ -16,7 +16,7 @@ from app.core.json import JsonObject
 from app.events.catalog import values
 from app.events.catalog.model import ModelCompleted, ModelFailed, ModelRequested
 from app.models.collect import Collector
-from app.models.completion import CompletionRequest, CompletionResponse, ToolCall, Usage
+from app.models.completion import CompletionRequest, CompletionResponse, Thought, ToolCall, Usage
 from app.models.config import ModelConfig
 from app.models.contract import Budget, ContentPolicy, Provider, Record, Reservation, Signal
 from app.models.deadline import Deadline, Ended
@@ -178,12 +178,24 @@ class Attempt:
                 attempt=self._number,
                 request_hash=talk.request_hash,
                 parameters={to_camel(name): value for name, value in parameters.items()} | {"stream": call.stream},
-                messages=talk.document["messages"] if full else None,
+                messages=self._loggable(talk.document["messages"]) if full else None,
                 message_count=len(talk.request.messages),
                 tools=[tool.name for tool in talk.request.tools] or None,
                 notes=notes or None,
             )
         )
+
+    def _may_log(self, thought: Thought) -> bool:
+        """A bare signature tells nothing; the words behind it are reasoning like any other.
+
+        What may not be logged lives only as long as the run does: a resumed run goes on without it.
+        """
+        return self._talk.contents.reasoning == "full" or not thought.text
+
+    def _loggable(self, messages: list[JsonObject]) -> list[JsonObject]:
+        if self._talk.contents.reasoning == "full" or not any("thoughts" in message for message in messages):
+            return messages
+        return [{key: value for key, value in message.items() if key != "thoughts"} for message in messages]
 
     async def _completed(self, usage: Usage) -> CompletionResponse:
         got, config = self._got, self._config
@@ -213,7 +225,7 @@ class Attempt:
                 usage=_value(usage),
                 request_hash=self._talk.request_hash,
                 parts=[part.to_json() for part in response.parts] or None,
-                thoughts=[thought.to_json() for thought in response.thoughts] or None,
+                thoughts=[thought.to_json() for thought in response.thoughts if self._may_log(thought)] or None,
                 reasoning=reasoning or None,
                 first_token_ms=self._first_token_ms,
                 duration_ms=self._duration_ms(),

@@ -77,3 +77,16 @@ def test_bad_configuration_file_is_a_settings_error(tmp_path: Path, content: byt
 def test_configuration_file_that_is_a_folder_is_a_settings_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="HOLDFAST_CONFIG"):
         Settings.load({"HOLDFAST_CONFIG": str(tmp_path)})
+
+
+@pytest.mark.requirement("S1")
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "example.org"])
+def test_without_authentication_only_loopback_is_served(host: str) -> None:
+    with pytest.raises(SettingsError, match="HOLDFAST_HOST"):
+        Settings.load({"HOLDFAST_HOST": host})
+
+
+@pytest.mark.requirement("S1")
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_every_spelling_of_loopback_is_served(host: str) -> None:
+    assert Settings.load({"HOLDFAST_HOST": host}).host == host

@@ -292,6 +292,19 @@ async def test_contents_stay_out_of_the_log_when_the_workspace_says_so() -> None
         assert house.recorder.of("requested")[0].messages is None
 
 
+@pytest.mark.requirement("HK-9", "HK-32")
+async def test_signed_reasoning_goes_back_to_its_provider_but_not_into_a_log_that_may_not_have_it() -> None:
+    async with a_house("anthropic") as house:
+        house.plays(Answer(reasoning=("secretly",)), Answer())
+        policy = ContentPolicy(reasoning="none")
+        first = await house.answer(contents=policy)
+        assert first.thoughts[0].text == "secretly"
+        following = replace(ASK, messages=(*ASK.messages, first.as_message(), Message("user", "go on")))
+        await house.answer(following, contents=policy)
+        assert "secretly" in str(house.server.seen[1].body)
+        assert "secretly" not in house.recorder.as_text()
+
+
 @pytest.mark.requirement("G21")
 async def test_the_key_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)

@@ -131,4 +131,22 @@ CODES: Final[dict[str, Code]] = {
     "TEMPLATE_VALUE_MISSING": Code(
         "A template refers to a value that is not there.", "Send the argument, or give it a default in the schema."
     ),
+    # -- outside ---------------------------------------------------------------------------------
+    "ADDRESS_REFUSED": Code(
+        "An outgoing request was aimed at an address that is not allowed.",
+        "Use a public http(s) address, or list the host among the workspace's allowed outgoing hosts.",
+    ),
+    "REDIRECT_REFUSED": Code(
+        "An outgoing request was redirected where it may not follow.", "Use the final address directly."
+    ),
+    "OUTSIDE_UNREACHABLE": Code(
+        "No connection to a remote host could be made.", "Check its address and that it runs; then try again."
+    ),
+    "OUTSIDE_TIMEOUT": Code("A remote host did not answer in time.", "Try again, or raise the timeout."),
+    "OUTSIDE_CUT_OFF": Code(
+        "A remote host broke the connection off.", "Try again; see the remote host's log."
+    ),
+    "OUTSIDE_TOO_LARGE": Code(
+        "A remote host answered with more than the limit.", "Ask for less, or raise the limit."
+    ),
 }

@@ -1,0 +1,280 @@
+"""HTTP to the outside: the one module that knows aiohttp.
+
+A request goes to an address that was resolved once, checked and pinned; private ranges are refused unless
+the host is allowed by name; each redirect is checked like a first request; bodies are bounded both ways in.
+Leaves to others: retries, meaning of a status, which hosts a workspace allows (`AddressPolicy`).
+
+    client = HttpClient()
+    async with await client.send(Outgoing("GET", "https://example.org/")) as reply:
+        body = await reply.read()
+
+Failures are `OutsideError`s with a stable code; no message repeats a path, a query, a header or a body.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, Final, Self
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from app.core.errors import HoldfastError
+from app.outside.addresses import PUBLIC_ONLY, AddressPolicy, is_literal, is_public, normal_host
+
+DEFAULT_MAX_BYTES: Final = 16 * 1024 * 1024
+# Long enough to spare a burst of calls the lookup, short enough to follow a provider that moves.
+_DNS_CACHE_SECONDS: Final = 10
+_KEEPALIVE_SECONDS: Final = 30.0
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+# What may follow a redirect to another origin; everything else might carry a credential.
+_SAFE_HEADERS: Final = frozenset({"accept", "accept-language", "content-type", "user-agent"})
+_BODY_HEADERS: Final = frozenset({"content-type", "content-length", "content-encoding"})
+
+
+class OutsideError(HoldfastError):
+    """The outside world did not answer, or must not be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Seconds; None means no limit. `idle` is the longest silence between two reads."""
+
+    connect: float | None = 10.0
+    idle: float | None = 60.0
+    total: float | None = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """A body sent piece by piece, so that a large attachment is never joined into one buffer."""
+
+    length: int
+    pieces: Callable[[], Iterator[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | Segments | None = None
+    policy: AddressPolicy = PUBLIC_ONLY
+    deadlines: Deadlines = Deadlines()
+    max_bytes: int = DEFAULT_MAX_BYTES
+    """Bound of the answer's body, after decompression."""
+    max_redirects: int = 0
+
+
+class Reply:
+    """An answer whose body may still be on its way. Closing it before the end closes the connection."""
+
+    def __init__(self, response: aiohttp.ClientResponse, max_bytes: int) -> None:
+        self._response = response
+        self._content = response.content
+        self._left = max_bytes
+        self.status: Final = response.status
+        self.headers: Final[Mapping[str, str]] = response.headers
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+    @property
+    def origin(self) -> str:
+        return str(self._response.url.origin())
+
+    async def some(self) -> bytes:
+        """Whatever has arrived, at least one byte; empty at the end of the body."""
+        try:
+            data = await self._content.readany()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _translated(error, self._response.url) from error
+        self._left -= len(data)
+        if self._left < 0:
+            self.close()
+            raise OutsideError(
+                "OUTSIDE_TOO_LARGE", f"the answer of {_place(self._response.url)} is over the limit"
+            )
+        return data
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        while data := await self.some():
+            yield data
+
+    async def read(self) -> bytes:
+        pieces = [piece async for piece in self.chunks()]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def close(self) -> None:
+        """Drop the connection at once unless the body was read to its end; then it is kept for reuse."""
+        self._response.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+Lookup = Callable[[str, int, socket.AddressFamily], Awaitable[list[ResolveResult]]]
+
+
+class HttpClient:
+    """Connections to the outside, pooled. Two pools, so that a connection to a private address that one
+    request was allowed by name is never reused by a request that was not."""
+
+    def __init__(self, *, user_agent: str = "holdfast", lookup: Lookup | None = None) -> None:
+        self._user_agent = user_agent
+        self._lookup = lookup
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
+
+    async def send(self, request: Outgoing) -> Reply:
+        url = _url(request.url)
+        for _ in range(request.max_redirects + 1):
+            response = await self._send_once(request, url)
+            if response.status not in _REDIRECTS or "Location" not in response.headers:
+                return Reply(response, request.max_bytes)
+            response.close()
+            if request.max_redirects == 0:
+                raise OutsideError("REDIRECT_REFUSED", f"{_place(url)} redirects, which is not allowed here")
+            url, request = _redirected(request, url, response)
+        raise OutsideError("REDIRECT_REFUSED", f"{_place(url)} redirects too often")
+
+    async def close(self) -> None:
+        sessions, self._sessions = list(self._sessions.values()), {}
+        for session in sessions:
+            await session.close()
+
+    async def _send_once(self, request: Outgoing, url: URL) -> aiohttp.ClientResponse:
+        private = _check(request.policy, url)
+        deadlines = request.deadlines
+        try:
+            return await self._session(private).request(
+                request.method,
+                url,
+                headers=_headers(request),
+                data=_data(request.body),
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(
+                    total=deadlines.total, sock_connect=deadlines.connect, sock_read=deadlines.idle
+                ),
+            )
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _translated(error, url) from error
+
+    def _session(self, private: bool) -> aiohttp.ClientSession:
+        session = self._sessions.get(private)
+        if session is None:
+            connector = aiohttp.TCPConnector(
+                resolver=_Resolver(self._lookup, refuse_private=not private),
+                limit=0,  # callers bound their own concurrency, fairly between tenants
+                ttl_dns_cache=_DNS_CACHE_SECONDS,
+                keepalive_timeout=_KEEPALIVE_SECONDS,
+            )
+            session = self._sessions[private] = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),  # nothing one tenant received is sent for another
+                headers={"User-Agent": self._user_agent},
+                trust_env=False,  # a proxy from the environment would connect for us, unpinned
+                raise_for_status=False,
+            )
+        return session
+
+
+class _Resolver(AbstractResolver):
+    """Resolves, checks, and hands the connector exactly the addresses that were checked."""
+
+    def __init__(self, lookup: Lookup | None, *, refuse_private: bool) -> None:
+        self._lookup = lookup or aiohttp.ThreadedResolver().resolve
+        self._refuse_private = refuse_private
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        found = await self._lookup(host, port, family)
+        if self._refuse_private and not all(is_public(result["host"]) for result in found):
+            # One private address among public ones is already an attempt to reach it by retrying.
+            raise OutsideError("ADDRESS_REFUSED", f"{normal_host(host)} is not a public address")
+        return found
+
+    async def close(self) -> None:
+        return None
+
+
+def _url(text: str, base: URL | None = None) -> URL:
+    try:
+        url = URL(text) if base is None else base.join(URL(text))
+    except ValueError:
+        raise OutsideError("ADDRESS_REFUSED", "the address is not a valid URL") from None
+    if url.scheme not in ("http", "https") or not url.host:
+        raise OutsideError("ADDRESS_REFUSED", "the address is not an http or https URL")
+    if url.user is not None or url.password is not None:
+        raise OutsideError("ADDRESS_REFUSED", "the address contains credentials")
+    return url
+
+
+def _check(policy: AddressPolicy, url: URL) -> bool:
+    """Refuses what the host alone gives away; answers whether a private address is allowed."""
+    host, port = normal_host(url.host or ""), url.port or 0
+    if not policy.permits(host, port):
+        raise OutsideError("ADDRESS_REFUSED", f"{_place(url)} is not an allowed host")
+    private = policy.permits_private(host, port)
+    # The connector does not ask a resolver about literal addresses.
+    if not private and is_literal(host) and not is_public(host):
+        raise OutsideError("ADDRESS_REFUSED", f"{_place(url)} is not a public address")
+    return private
+
+
+def _redirected(request: Outgoing, url: URL, response: aiohttp.ClientResponse) -> tuple[URL, Outgoing]:
+    target = _url(response.headers["Location"], url)
+    if url.scheme == "https" and target.scheme == "http":
+        raise OutsideError("REDIRECT_REFUSED", f"{_place(url)} redirects to an unencrypted address")
+    headers = dict(request.headers)
+    if target.origin() != url.origin():
+        headers = {name: value for name, value in headers.items() if name.lower() in _SAFE_HEADERS}
+    becomes_get = response.status == 303 or (response.status in (301, 302) and request.method == "POST")
+    if becomes_get and request.method != "HEAD":
+        headers = {name: value for name, value in headers.items() if name.lower() not in _BODY_HEADERS}
+        return target, replace(request, method="GET", headers=headers, body=None)
+    return target, replace(request, headers=headers)
+
+
+def _headers(request: Outgoing) -> dict[str, str]:
+    headers = dict(request.headers)
+    if isinstance(request.body, Segments):
+        headers["Content-Length"] = str(request.body.length)
+    return headers
+
+
+def _data(body: bytes | Segments | None) -> Any:
+    return _each(body.pieces()) if isinstance(body, Segments) else body
+
+
+async def _each(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+def _translated(error: Exception, url: URL) -> OutsideError:
+    place = _place(url)
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return OutsideError(
+            "OUTSIDE_UNREACHABLE", f"{place} did not accept a connection in time", retryable=True
+        )
+    if isinstance(error, asyncio.TimeoutError):
+        return OutsideError("OUTSIDE_TIMEOUT", f"{place} did not answer in time", retryable=True)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return OutsideError("OUTSIDE_UNREACHABLE", f"{place} cannot be reached", retryable=True)
+    if isinstance(error, aiohttp.InvalidURL):
+        return OutsideError("ADDRESS_REFUSED", "the address is not a valid URL")
+    return OutsideError("OUTSIDE_CUT_OFF", f"{place} broke the connection off", retryable=True)
+
+
+def _place(url: URL) -> str:
+    return f"{url.host}:{url.port}"

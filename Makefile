@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: serve test install install-dev check format lint types imports generated generate bench bench-log \
+.PHONY: serve test install install-dev check format lint types imports generated generate bench bench-log bench-guard \
         faults smoke requirements lock clean
 
 serve: install
@@ -54,10 +54,13 @@ requirements: install-dev
 faults: install-dev
 	@$(BIN)/python -m pytest -m faults --timeout 3600 -n 0 tests/faults
 
-bench: bench-log
+bench: bench-log bench-guard
 
 bench-log: install-dev
 	@$(BIN)/python -m bench.log
+
+bench-guard: install-dev
+	@$(BIN)/python -m bench.guard
 
 smoke:
 	@bash tests/tools/smoke.sh

@@ -17,17 +17,10 @@ _FENCE: Final = re.compile(r"\A\s*```[A-Za-z0-9_-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*`
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _WORD: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 _WORDS: Final = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+# Without \' on purpose: it is not JSON, and what stood there before somebody replaced the quotes is open.
 _ESCAPES: Final = {
-    '"': '"',
-    "'": "'",
-    "\\": "\\",
-    "/": "/",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-}
+    '"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t",
+}  # fmt: skip
 _HEX4: Final = re.compile(r"[0-9a-fA-F]{4}")
 
 

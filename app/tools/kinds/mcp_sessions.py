@@ -211,7 +211,7 @@ class Session:
 
 def _quiet() -> TextIO:
     """Where a server's own log goes: it may contain whatever it was sent."""
-    return open(os.devnull, "w")  # noqa: SIM115  # the exit stack closes it
+    return open(os.devnull, "w")  # the exit stack closes it
 
 
 async def _connect(stack: AsyncExitStack, server: Server, http: HttpClient, secret: Secret) -> Any:

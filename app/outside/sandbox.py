@@ -52,7 +52,6 @@ def main() -> None:
     status = watch(child, control, wake_read)
     sweep(child)
     if os.WIFSIGNALED(status):
-        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
         os._exit(128 + os.WTERMSIG(status))
     os._exit(os.WEXITSTATUS(status))
 

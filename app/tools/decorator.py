@@ -15,12 +15,15 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, ParamSpec, TypeVar, get_type_hints
+from pathlib import Path
+from types import UnionType
+from typing import Any, Final, Generic, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, create_model
 from pydantic.errors import PydanticSchemaGenerationError
 from pydantic.fields import FieldInfo
 
+from app.core.errors import Failure
 from app.events.catalog.values import Effect
 from app.tools.contract import (
     DEFAULT_MAX_OUTPUT,
@@ -38,16 +41,8 @@ R = TypeVar("R")
 
 CONTEXT: Final = "ctx"
 _PARAMETER_LINE: Final = re.compile(r"^\s*(?::param\s+)?(\w+)\s*(?:\([^)]*\))?\s*:\s+(\S.*)$")
-_NOT_JSON: Final = (
-    JsonResult,
-    TextResult,
-    BytesResult,
-    FileResult,
-    bytes,
-    inspect.Signature.empty,
-    Any,
-    None,
-)
+# What a function may return that is not a JSON value of its own type.
+_NOT_JSON: Final = (JsonResult, TextResult, BytesResult, FileResult, Failure, bytes, Path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +105,9 @@ def input_schema(function: Callable[..., Any], descriptions: dict[str, str], nam
 def _output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
     """What the function promises to return, where that is JSON with a schema."""
     returned = get_type_hints(function).get("return", inspect.Signature.empty)
-    if returned in _NOT_JSON or returned is type(None):
+    parts = get_args(returned) if get_origin(returned) in (Union, UnionType) else (returned,)
+    # "or nothing" is fine beside a JSON type; nothing alone, or anything at all, promises nothing.
+    if returned is inspect.Signature.empty or returned in (Any, type(None)) or any(p in _NOT_JSON for p in parts):
         return None
     try:
         schema: dict[str, Any] = _untitled(TypeAdapter(returned).json_schema(mode="serialization"))

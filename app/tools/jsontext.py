@@ -5,6 +5,7 @@ breaks in strings, JSON inside a JSON string, and missing closing brackets at th
 inside a value, names a key twice or goes on after the document is not read at all.
 """
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -225,7 +226,11 @@ class _Parser:
         if self.at == len(self.text) and not self.complete:
             raise _Unreadable  # 12 may have been the beginning of 123
         text = found[0]
-        return float(text) if any(c in text for c in ".eE") else int(text)
+        if not any(c in text for c in ".eE"):
+            return int(text)
+        if not math.isfinite(float(text)):
+            raise _Unreadable
+        return float(text)
 
     def word(self) -> Any:
         found = _WORD.match(self.text, self.at)

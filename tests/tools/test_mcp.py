@@ -91,47 +91,38 @@ async def test_tools_are_listed_called_guarded_and_blocked_once_their_schema_cha
         assert blocked.error.code == "TOOL_SCHEMA_CHANGED"
 
 
-@pytest.mark.requirement("HK-19")
-async def test_a_hanging_tool_times_out_and_the_next_call_gets_a_new_session() -> None:
-    async with connected("stdio") as sessions:
-        tools = await tools_of(McpServer(sessions), effect="readonly", timeout_seconds=4)
-        slow = {name: tool for name, tool in tools.items() if name != "hang"}
-        fields = {"effect": "readonly", "timeout_seconds": 0.3}
-        hanging = await tools_of(McpServer(sessions, allow=frozenset({"hang"})), **fields)
-        outcome = await call(hanging, "hang", {})
-        assert outcome.error is not None
-        assert outcome.error.code == "TOOL_TIMEOUT"
-        assert (await call(slow, "add", {"a": 2, "b": 2})).output == {"result": 4}
-
-
 @pytest.mark.requirement("HK-19", "G4")
-async def test_a_crash_is_repeated_for_readonly_and_reported_for_unsafe_and_the_server_restarts(tmp_path: Path) -> None:
+async def test_after_a_crash_the_server_restarts_and_only_what_may_be_repeated_is_repeated(tmp_path: Path) -> None:
     async with connected("stdio") as sessions:
         server = McpServer(sessions)
+        repeatable = await tools_of(server, effect="readonly", timeout_seconds=15)
+        assert (await call(repeatable, "crash", {"once": str(tmp_path / "first")})).output == {"result": "survived"}
         careful = await tools_of(server, effect="unsafe", timeout_seconds=15)
-        outcome = await call(careful, "crash", {"once": str(tmp_path / "first")})
+        outcome = await call(careful, "crash", {"once": str(tmp_path / "second")})
         assert outcome.error is not None
         assert outcome.error.code == "TOOL_FAILED"
         assert "not known" in outcome.error.message
-        assert (await call(careful, "add", {"a": 1, "b": 1})).output == {"result": 2}
-        repeatable = await tools_of(server, effect="readonly", timeout_seconds=15)
-        assert (await call(repeatable, "crash", {"once": str(tmp_path / "second")})).output == {"result": "survived"}
 
 
-@pytest.mark.requirement("S12", "G21")
-async def test_a_pin_that_does_not_fit_blocks_and_only_allowed_tools_are_taken_up(
+@pytest.mark.requirement("HK-19", "S12", "G21")
+async def test_pins_and_scope_hold_the_environment_is_scrubbed_and_a_hang_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("API_TOKEN", "secret")
     async with connected("stdio") as sessions:
-        server = McpServer(sessions, allow=frozenset({"add", "environment"}), pins={"add": "0" * 64})
-        tools = await tools_of(server, effect="readonly", timeout_seconds=15)
-        assert set(tools) == {"add", "environment"}
+        allowed = frozenset({"add", "environment", "hang"})
+        server = McpServer(sessions, allow=allowed, pins={"add": "0" * 64})
+        tools = await tools_of(server, effect="readonly", timeout_seconds=0.5)
+        assert set(tools) == allowed
         outcome = await call(tools, "add", {"a": 1, "b": 2})
         assert outcome.error is not None
         assert outcome.error.code == "TOOL_SCHEMA_CHANGED"
         given = await call(tools, "environment", {})
+        assert given.ok
         assert "API_TOKEN" not in str(given.output)
+        outcome = await call(tools, "hang", {})
+        assert outcome.error is not None
+        assert outcome.error.code == "TOOL_TIMEOUT"
 
 
 @pytest.mark.requirement("HK-19")

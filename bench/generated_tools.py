@@ -76,7 +76,9 @@ def _names(rng: Random, count: int) -> list[str]:
     while len(names) < count:
         separator = rng.choice("_-_.")
         base = separator.join(rng.sample(_WORDS, rng.choice([1, 2, 2, 3])))
-        names[base if rng.random() < 0.3 else f"{base}{separator}{rng.choice(string.ascii_lowercase)}{len(names)}"] = None
+        names[base if rng.random() < 0.3 else f"{base}{separator}{rng.choice(string.ascii_lowercase)}{len(names)}"] = (
+            None
+        )
     return list(names)[:count]
 
 
@@ -98,7 +100,9 @@ def _tool(rng: Random, name: str, number: int) -> Generated:
         rules=(Rule(TickerRule(), "symbol must be 1 to 5 capital letters", "/symbol"),) if with_rule else (),
     )
     checker = jsonschema.FormatChecker()
-    return Generated(definition, root.strict, jsonschema.Draft202012Validator(root.strict, format_checker=checker), root)
+    return Generated(
+        definition, root.strict, jsonschema.Draft202012Validator(root.strict, format_checker=checker), root
+    )
 
 
 def _add(root: Node, name: str, node: Node, *, required: bool) -> None:
@@ -178,13 +182,17 @@ def _nullable(rng: Random, _depth: int) -> Node:
 def _array(rng: Random, depth: int) -> Node:
     item = _node(rng, 0)
     schema = {"type": "array", "items": item.schema, "maxItems": 4}
-    return Node("array", schema, {**schema, "items": item.strict}, lambda r: [item.make(r) for _ in range(r.randint(0, 4))])
+    return Node(
+        "array", schema, {**schema, "items": item.strict}, lambda r: [item.make(r) for _ in range(r.randint(0, 4))]
+    )
 
 
 def _array_of_objects(rng: Random, depth: int) -> Node:
     item = _object(rng, depth - 1)
     schema = {"type": "array", "items": item.schema, "minItems": 1}
-    return Node("array", schema, {**schema, "items": item.strict}, lambda r: [item.make(r) for _ in range(r.randint(1, 3))])
+    return Node(
+        "array", schema, {**schema, "items": item.strict}, lambda r: [item.make(r) for _ in range(r.randint(1, 3))]
+    )
 
 
 def _map(rng: Random, depth: int) -> Node:

@@ -20,9 +20,7 @@ _MAX_BYTES: Final = 64 * 1024 * 1024  # of one answer; an event stream that reac
 class PinnedTransport(httpx2.AsyncBaseTransport):
     """Does not own the client: closing the transport leaves it open for others."""
 
-    def __init__(
-        self, client: HttpClient, policy: AddressPolicy = PUBLIC_ONLY, *, max_bytes: int = _MAX_BYTES
-    ) -> None:
+    def __init__(self, client: HttpClient, policy: AddressPolicy = PUBLIC_ONLY, *, max_bytes: int = _MAX_BYTES) -> None:
         self._client, self._policy, self._max_bytes = client, policy, max_bytes
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

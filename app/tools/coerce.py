@@ -68,9 +68,7 @@ class Coercion:
         """Every schema that may apply at a place of the instance, unions and references opened."""
         level = list(self._opened(self._document))
         for step in where:
-            level = [
-                inner for schema in level for below in _below(schema, step) for inner in self._opened(below)
-            ]
+            level = [inner for schema in level for below in _below(schema, step) for inner in self._opened(below)]
         return level
 
     def _opened(self, schema: Any, depth: int = 8) -> Iterator[Mapping[str, Any]]:
@@ -91,9 +89,7 @@ def _below(schema: Mapping[str, Any], step: str | int) -> list[Any]:
     properties = schema.get("properties") or {}
     if step in properties:
         return [properties[step]]
-    matching = [
-        sub for pattern, sub in (schema.get("patternProperties") or {}).items() if re.search(pattern, step)
-    ]
+    matching = [sub for pattern, sub in (schema.get("patternProperties") or {}).items() if re.search(pattern, step)]
     return matching or [schema.get("additionalProperties")]
 
 

@@ -132,8 +132,6 @@ def _untitled(schema: Any) -> Any:
     """Without the titles that pydantic derives from names: they only cost tokens."""
     if isinstance(schema, dict):
         return {
-            key: _untitled(value)
-            for key, value in schema.items()
-            if not (key == "title" and isinstance(value, str))
+            key: _untitled(value) for key, value in schema.items() if not (key == "title" and isinstance(value, str))
         }
     return [_untitled(item) for item in schema] if isinstance(schema, list) else schema

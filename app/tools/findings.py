@@ -18,9 +18,7 @@ MAX_FINDINGS: Final = 20
 _SHOWN_OPTIONS: Final = 20
 _SHOWN_EXAMPLE: Final = 200  # characters; a larger one hides what the message says
 
-Kind: TypeAlias = Literal[
-    "missing_required", "wrong_type", "bad_enum", "extra_argument", "bad_path", "constraint"
-]
+Kind: TypeAlias = Literal["missing_required", "wrong_type", "bad_enum", "extra_argument", "bad_path", "constraint"]
 _KINDS: Final[dict[str, Kind]] = {
     "type": "wrong_type",
     "required": "missing_required",
@@ -34,9 +32,7 @@ _KINDS: Final[dict[str, Kind]] = {
 _UNIONS: Final = ("anyOf", "oneOf")
 
 
-def findings_of(
-    errors: Iterable[jsonschema_rs.ValidationError], document: Mapping[str, Any]
-) -> tuple[Finding, ...]:
+def findings_of(errors: Iterable[jsonschema_rs.ValidationError], document: Mapping[str, Any]) -> tuple[Finding, ...]:
     found: dict[tuple[str, str, str], Finding] = {}
     # An argument that is declared, but in a branch that failed, counts as unevaluated. It is only worth
     # telling when nothing else is wrong, that is, when it belongs to another branch than the one chosen.
@@ -44,9 +40,7 @@ def findings_of(
     for error in _flattened(errors):
         declared = _properties(_at(document, error.schema_path[:-1]), document)
         for finding in _findings(error, document):
-            follows = (
-                error.kind.name == "unevaluatedProperties" and finding.path.rpartition("/")[2] in declared
-            )
+            follows = error.kind.name == "unevaluatedProperties" and finding.path.rpartition("/")[2] in declared
             kept = consequences if follows else found
             kept.setdefault((finding.kind, finding.path, finding.message), finding)
         if len(found) >= MAX_FINDINGS:
@@ -66,9 +60,7 @@ def _flattened(errors: Iterable[jsonschema_rs.ValidationError]) -> Iterable[json
         yield error
 
 
-def _distance(
-    branch: list[jsonschema_rs.ValidationError], union: jsonschema_rs.ValidationError
-) -> tuple[int, int]:
+def _distance(branch: list[jsonschema_rs.ValidationError], union: jsonschema_rs.ValidationError) -> tuple[int, int]:
     return (1 if _is_only_type(branch, union) else 0, len(branch))
 
 

@@ -69,8 +69,7 @@ class Gateway:
             return [await self.call(call, scope, ports) for call in calls]
         turns = Turn.line(len(calls))
         tasks = [
-            asyncio.create_task(self._call(call, scope, ports, turn))
-            for call, turn in zip(calls, turns, strict=True)
+            asyncio.create_task(self._call(call, scope, ports, turn)) for call, turn in zip(calls, turns, strict=True)
         ]
         try:
             await asyncio.wait(tasks)
@@ -80,9 +79,7 @@ class Gateway:
             await asyncio.wait(tasks)
             raise
         errors = [task.exception() for task in tasks if task.exception() is not None]
-        for error in sorted(
-            errors, key=lambda e: isinstance(e, Suspended)
-        ):  # a failure tells more than a pause
+        for error in sorted(errors, key=lambda e: isinstance(e, Suspended)):  # a failure tells more than a pause
             assert error is not None
             raise error
         return [task.result() for task in tasks]

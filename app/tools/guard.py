@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
+from app.core import json
 from app.core.errors import Failure, HoldfastError
 from app.core.schemas import json_pointer
 from app.events.catalog.tool import Finding
@@ -60,7 +61,12 @@ class Guard:
 
     def accepts(self, arguments: Any) -> bool:
         """The quick answer, for the call that is right."""
-        if not (self._accepts(arguments) and self._accepts_written(arguments)):
+        try:
+            if not (self._accepts(arguments) and self._accepts_written(arguments)):
+                return False
+        except (ValueError, TypeError, RecursionError):
+            return False  # no JSON at all: nested without end, or a type that JSON does not have
+        if not is_json(arguments):
             return False
         return self._plain or not (self._bad_paths(arguments) or self._broken_rules(arguments))
 
@@ -69,6 +75,9 @@ class Guard:
         if not isinstance(arguments, dict):
             message = "the arguments must be one JSON object"
             return (Finding(kind="wrong_type", path="", message=message),)
+        if not is_json(arguments):
+            message = "the arguments must be JSON: numbers of 64 bits, no NaN, text that can be encoded"
+            return (Finding(kind="unparsable_arguments", path="", message=message),)
         if not self._accepts(arguments):
             return self._explained(findings_of(self._compiled.iter_errors(arguments), self.schema), arguments)
         if not self._accepts_written(arguments):
@@ -108,8 +117,7 @@ class Guard:
 
     def _explained(self, findings: tuple[Finding, ...], arguments: Any) -> tuple[Finding, ...]:
         return tuple(
-            self._bad_path(f.path, _value_at(arguments, f.path)) if f.kind == "bad_path" else f
-            for f in findings
+            self._bad_path(f.path, _value_at(arguments, f.path)) if f.kind == "bad_path" else f for f in findings
         )
 
     def _bad_path(self, where: str, value: Any) -> Finding:
@@ -137,6 +145,14 @@ class Guard:
             where = f"`{rule.path}`: " if rule.path else ""
             findings.append(Finding(kind="semantic", path=rule.path, message=f"{where}{rule.message}{why}"))
         return tuple(findings)
+
+
+def is_json(value: Any) -> bool:
+    try:
+        json.canonical(value)
+    except (json.JsonError, RecursionError):
+        return False
+    return True
 
 
 def _problems(errors: Iterable[jsonschema_rs.ValidationError], in_union: bool) -> Iterator[Problem]:

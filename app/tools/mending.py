@@ -10,6 +10,7 @@ from typing import Literal
 from app.events.catalog.tool import Repair, ToolGuarded
 from app.tools.attempt import Attempt, Gate, Next, Returned
 from app.tools.contract import RepairSwitches
+from app.tools.guard import is_json
 from app.tools.repair import repair_arguments, repair_name, repair_text
 
 
@@ -60,6 +61,8 @@ def _mend(gate: Gate, attempt: Attempt) -> Attempt | None:
             return None
         repairs.append(Repair(kind="tool_name", path="", before=call.name, after=name))
         call = replace(call, name=name)
+    if call.arguments is not None and not is_json(call.arguments):
+        return None
     if call.arguments is None or not tool.guard.accepts(call.arguments):
         text = call.arguments is None
         mended = repair_text(tool.guard, call) if text else repair_arguments(tool.guard, call.arguments or {})
@@ -79,9 +82,7 @@ async def _propose(gate: Gate, attempt: Attempt, first: Returned) -> Attempt | N
     answer = await attempt.ports.ask_model(call, first.outcome.error.message)
     if answer is None:
         return None
-    new = replace(
-        call, name=answer.name, arguments=answer.arguments, raw=answer.raw, complete=answer.complete
-    )
+    new = replace(call, name=answer.name, arguments=answer.arguments, raw=answer.raw, complete=answer.complete)
     change = Repair(
         kind="model",
         path="",

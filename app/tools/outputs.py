@@ -38,8 +38,8 @@ async def bounded(result: Result, definition: ToolDefinition, put_blob: PutBlob)
     match result:
         case JsonResult(value):
             try:
-                encoded = json.dumps(value)
-            except json.JsonError:
+                encoded = json.canonical(value)
+            except (json.JsonError, RecursionError):
                 return Failure("OUTPUT_INVALID", "the tool's output cannot be written as JSON")
             return await _text(value, encoded, "application/json", limit, put_blob)
         case TextResult(text):

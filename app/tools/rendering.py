@@ -75,9 +75,7 @@ class Rendering:
     def _resolved(self, found: re.Match[str]) -> str:
         value = self.secret(found[1])
         if value is None:
-            raise RenderingError(
-                Failure("TOOL_UNAVAILABLE", f"the environment variable {found[1]} is not set")
-            )
+            raise RenderingError(Failure("TOOL_UNAVAILABLE", f"the environment variable {found[1]} is not set"))
         self.used.append(value)
         return value
 

@@ -49,9 +49,7 @@ def repair_text(guard: Guard, call: ToolCall) -> Repaired | None:
     reading = read(call.raw or "", complete=call.complete is True)
     if reading is None or not _nothing_lost(guard, reading, call.complete):
         return None
-    repairs = tuple(
-        Repair(kind=kind, path="", before=call.raw, after=reading.value) for kind in reading.kinds
-    )
+    repairs = tuple(Repair(kind=kind, path="", before=call.raw, after=reading.value) for kind in reading.kinds)
     if guard.accepts(reading.value):
         return Repaired(reading.value, repairs)
     further = repair_arguments(guard, reading.value)
@@ -66,9 +64,7 @@ def repair_arguments(guard: Guard, arguments: dict[str, Any]) -> Repaired | None
     coercion = Coercion(guard.schema, types=switches.types, enums=switches.enums)
     repairs: list[Repair] = []
     for _ in range(_MAX_ROUNDS):
-        done = [
-            _apply(coercion, guard, work, problem) for problem in guard.problems(work) if not problem.in_union
-        ]
+        done = [_apply(coercion, guard, work, problem) for problem in guard.problems(work) if not problem.in_union]
         repairs += [repair for repair in done if repair is not None]
         if not any(done):
             break
@@ -77,9 +73,7 @@ def repair_arguments(guard: Guard, arguments: dict[str, Any]) -> Repaired | None
     return _repair_in_unions(coercion, guard, work, repairs)
 
 
-def _repair_in_unions(
-    coercion: Coercion, guard: Guard, work: dict[str, Any], before: list[Repair]
-) -> Repaired | None:
+def _repair_in_unions(coercion: Coercion, guard: Guard, work: dict[str, Any], before: list[Repair]) -> Repaired | None:
     """Which branch of a union was meant is open, so the fewest changes that make the call valid are sought;
     two different ways with equally few changes are a guess, and refused."""
     problems = {(p.keyword, tuple(p.where), str(p.detail)): p for p in guard.problems(work) if p.in_union}

@@ -4,7 +4,7 @@ and answers what came back. Order and meaning are told in `gateway`; the stage t
 import asyncio
 import hashlib
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from app.core import json
 from app.core.decisions import Allow, Approved, Decision, Deny, Transform
@@ -15,6 +15,7 @@ from app.events.catalog.tool import Finding, ToolDirectCompleted, ToolDirectStar
 from app.events.catalog.values import ErrorValue, IssueValue
 from app.tools.attempt import Attempt, Gate, Next, Returned
 from app.tools.contract import Ports, Scope, ToolCall, ToolContext
+from app.tools.guard import is_json
 from app.tools.invocation import Invoked, invoke
 from app.tools.names import one_edit_away, same_but_spelling
 from app.tools.outputs import Output, bounded
@@ -67,9 +68,7 @@ async def validate(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
             "The arguments are not valid JSON. Send one JSON object with double quotes, without comments or "
             "trailing commas, and close every bracket."
         )
-        return _refusal(
-            attempt, "INVALID_ARGUMENTS", [Finding(kind="unparsable_arguments", path="", message=message)]
-        )
+        return _refusal(attempt, "INVALID_ARGUMENTS", [Finding(kind="unparsable_arguments", path="", message=message)])
     if guard.accepts(call.arguments):
         return await proceed(attempt)
     return _refusal(attempt, "INVALID_ARGUMENTS", guard.check(call.arguments))
@@ -84,12 +83,8 @@ async def pre_hook(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
         changed = decision.changes.get("arguments", attempt.arguments)
         findings = attempt.found.guard.check(changed)
         if findings or set(decision.changes) - {"arguments"}:
-            await _violated(
-                attempt, "hook.PreToolUse", "GATE_DENIED", [(f.path, f.message) for f in findings]
-            )
-            return Returned(
-                attempt.ended(Failure("GATE_DENIED", "a hook changed the arguments to invalid ones"))
-            )
+            await _violated(attempt, "hook.PreToolUse", "GATE_DENIED", [(f.path, f.message) for f in findings])
+            return Returned(attempt.ended(Failure("GATE_DENIED", "a hook changed the arguments to invalid ones")))
         attempt = replace(attempt, call=replace(attempt.call, arguments=changed))
     return await proceed(attempt)
 
@@ -103,9 +98,7 @@ async def approve(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
         return await proceed(attempt)
     if attempt.ports.approve is None:
         return Returned(attempt.ended(Failure("APPROVAL_DENIED", "nobody can approve this call here")))
-    answer = await attempt.ports.approve(
-        attempt.call, attempt.found.definition, argument_hash(attempt.arguments)
-    )
+    answer = await attempt.ports.approve(attempt.call, attempt.found.definition, argument_hash(attempt.arguments))
     if isinstance(answer, Approved):
         return await proceed(attempt)
     return Returned(attempt.ended(Failure("APPROVAL_DENIED", answer.reason or "the call was not approved")))
@@ -116,9 +109,7 @@ async def approve(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
 
 async def perform(gate: Gate, attempt: Attempt) -> Returned:
     if attempt.ports.cancelled is not None and attempt.ports.cancelled.is_set():
-        return Returned(
-            attempt.ended(Failure("TOOL_CANCELLED", "the run was cancelled before the tool started"))
-        )
+        return Returned(attempt.ended(Failure("TOOL_CANCELLED", "the run was cancelled before the tool started")))
     call, definition, record = attempt.call, attempt.found.definition, attempt.ports.record
     key = idempotency_key(attempt.scope, call) if definition.effect == "keyed" else None
     await record(
@@ -130,9 +121,7 @@ async def perform(gate: Gate, attempt: Attempt) -> Returned:
     )  # fmt: skip
     started = gate.clock.monotonic()
     context = _context(attempt, key)
-    invoked = await invoke(
-        attempt.found.tool, attempt.arguments, context, attempt.ports.cancelled, gate.cancel_grace
-    )
+    invoked = await invoke(attempt.found.tool, attempt.arguments, context, attempt.ports.cancelled, gate.cancel_grace)
     took = round((gate.clock.monotonic() - started) * 1000)
     task = asyncio.current_task()
     if task is not None and task.cancelling():
@@ -185,7 +174,7 @@ async def post_hook(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
     if isinstance(decision, Deny):
         return Returned(replace(outcome, output=None, error=Failure("GATE_DENIED", decision.reason)))
     if isinstance(decision, Transform) and outcome.ok:
-        if set(decision.changes) - {"output"} or not _is_json(decision.changes.get("output")):
+        if set(decision.changes) - {"output"} or not is_json(decision.changes.get("output")):
             await _violated(attempt, "hook.PostToolUse", "GATE_DENIED", [])
             failed = Failure("GATE_DENIED", "a hook changed the output to something invalid")
             return Returned(replace(outcome, output=None, error=failed))
@@ -265,11 +254,3 @@ def _error(failure: Failure | None) -> ErrorValue | None:
     if failure is None:
         return None
     return ErrorValue(code=failure.code, message=failure.message, retryable=failure.retryable)
-
-
-def _is_json(value: Any) -> bool:
-    try:
-        json.dumps(value)
-    except json.JsonError:
-        return False
-    return True

@@ -22,9 +22,7 @@ def rooted(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.requirement("S16")
-@pytest.mark.parametrize(
-    "path", ["../secret", "a/../../secret", "/etc/passwd", "link", "linked/secret", "fifo"]
-)
+@pytest.mark.parametrize("path", ["../secret", "a/../../secret", "/etc/passwd", "link", "linked/secret", "fifo"])
 def test_a_path_that_leaves_the_root_is_refused(rooted: Rooted, path: str) -> None:
     (rooted.root / "a").mkdir()
     (rooted.root / "link").symlink_to("../secret")

@@ -140,7 +140,7 @@ async def test_a_cancelled_run_kills_its_program_after_the_grace(tmp_path: Path)
     )
     work = asyncio.create_task(python(tmp_path, code, grace=0.2))
     async with asyncio.timeout(10):
-        while not ready.exists():
+        while not ready.exists():  # noqa: ASYNC110  # the event is a file of another process
             await asyncio.sleep(0.01)
     assert alive(marker)
     work.cancel()

@@ -9,6 +9,8 @@ from app.tools.closing import close
 
 A = {"type": "object", "properties": {"a": {"type": "integer"}}}
 B = {"type": "object", "properties": {"b": {"type": "integer"}}}
+MAP = {"type": "object"}
+NULL = {"type": "null"}
 
 
 def accepts(schema: dict[str, Any], value: Any) -> bool:
@@ -32,7 +34,7 @@ def accepts(schema: dict[str, Any], value: Any) -> bool:
         ({**A, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"a": 1}),
         ({**A, "if": {"required": ["a"]}, "then": {"properties": {"c": {}}}}, {"a": 1, "c": 2}),
         ({"$defs": {"A": A}, "allOf": [{"$ref": "#/$defs/A"}], "properties": {"c": {}}}, {"a": 1, "c": 2}),
-        ({"$defs": {"M": {"anyOf": [A, {"type": "object"}]}}, "properties": {"m": {"$ref": "#/$defs/M"}}}, {"m": {"q": 1}}),
+        ({"$defs": {"M": {"anyOf": [A, MAP]}}, "properties": {"m": {"$ref": "#/$defs/M"}}}, {"m": {"q": 1}}),
         ({"properties": {"p": {"not": A}}}, {"p": "text"}),
         ({"$defs": {"N": {"properties": {"n": {"$ref": "#/$defs/N"}}}}, "$ref": "#/$defs/N"}, {"n": {"n": {}}}),
     ],
@@ -52,7 +54,7 @@ def test_what_the_schema_says_stays_accepted(schema: dict[str, Any], value: Any)
         ({"allOf": [A, B]}, {"x": 1}),
         ({"anyOf": [A, B]}, {"x": 1}),
         ({"$defs": {"A": A}, "properties": {"o": {"$ref": "#/$defs/A"}}}, {"o": {"x": 1}}),
-        ({"$defs": {"U": {"oneOf": [A, {"type": "null"}]}}, "properties": {"o": {"$ref": "#/$defs/U"}}}, {"o": {"x": 1}}),
+        ({"$defs": {"U": {"oneOf": [A, NULL]}}, "properties": {"o": {"$ref": "#/$defs/U"}}}, {"o": {"x": 1}}),
         ({"$defs": {"N": {"properties": {"n": {"$ref": "#/$defs/N"}}}}, "$ref": "#/$defs/N"}, {"n": {"n": {"x": 1}}}),
         ({"properties": {"t": {"prefixItems": [A]}}}, {"t": [{"x": 1}]}),
     ],

@@ -367,9 +367,7 @@ async def test_a_result_that_arrives_within_the_grace_is_recorded_and_not_applie
             raise AssertionError
 
     log = Recording()
-    work = asyncio.create_task(
-        gate(Finishing(WEATHER)).call(GOOD, scope("weather"), log.ports(cancelled=cancelled))
-    )
+    work = asyncio.create_task(gate(Finishing(WEATHER)).call(GOOD, scope("weather"), log.ports(cancelled=cancelled)))
     await asyncio.wait_for(started.wait(), 5)
     if how == "command":
         cancelled.set()
@@ -473,6 +471,20 @@ async def test_a_recorded_result_is_finished_without_acting_again() -> None:
 def test_a_tool_whose_schema_cannot_be_used_is_not_registered(schema: dict[str, Any]) -> None:
     with pytest.raises(ToolInvalid):
         Registry([Spy(replace(WEATHER, input=schema))])
+
+
+@pytest.mark.requirement("OS-I3")
+@pytest.mark.parametrize("value", [float("nan"), 2**70, "\ud800", {1: 2}, b"bytes", "deep"])
+async def test_arguments_that_are_no_json_are_refused_and_not_raised(value: Any) -> None:
+    if value == "deep":
+        value = []
+        for _ in range(3000):
+            value = [value]
+    log, tool = Recording(), Spy(replace(WEATHER, input={"type": "object", "properties": {"v": {}}}))
+    outcome = await gate(tool).call(ToolCall("c", "weather", {"v": value}), scope("weather"), log.ports())
+    assert outcome.error is not None
+    assert outcome.error.code == "INVALID_ARGUMENTS"
+    assert not tool.calls
 
 
 @pytest.mark.requirement("OS-I3")

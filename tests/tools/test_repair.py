@@ -118,7 +118,7 @@ def test_a_value_with_one_reading_gets_it(schema: dict[str, Any], given: Any, me
     repaired = repair_arguments(guard({"v": schema}), {"v": given})
     assert repaired is not None
     assert repaired.arguments == {"v": meant}
-    assert [(r.before) for r in repaired.repairs][0] == given
+    assert repaired.repairs[0].before == given
 
 
 @pytest.mark.requirement("SH-12")

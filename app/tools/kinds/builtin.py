@@ -99,9 +99,7 @@ _NOTES_TOOL = ToolDefinition(
 _READ = ToolDefinition(
     "file_read", "Read a text file of the data folder.", _object(["path"], path=_PATH), None, "readonly"
 )
-_LIST = ToolDefinition(
-    "file_list", "List a folder of the data folder.", _object([], path=_PATH), None, "readonly"
-)
+_LIST = ToolDefinition("file_list", "List a folder of the data folder.", _object([], path=_PATH), None, "readonly")
 _WRITE = ToolDefinition(
     "file_write", "Replace a file of the data folder if it still has the expected hash.",
     _object(["path", "content", "claim"], path=_PATH, content=_CONTENT, claim=_CLAIM),
@@ -179,18 +177,14 @@ class _Files:
         if self._claim is not None and not self._claim.accepts(claim):
             return Failure("INVALID_ARGUMENTS", "the claim does not satisfy write_claim_v1")
         content = arguments["content"].encode()
-        written = await asyncio.to_thread(
-            self._root(ctx).replace, arguments["path"], content, claim["expected_hash"]
-        )
+        written = await asyncio.to_thread(self._root(ctx).replace, arguments["path"], content, claim["expected_hash"])
         if not isinstance(written, Failure):
             return JsonResult({"path": written.path, "hash": written.hash, "size": written.size})
         if written.code != "WRITE_CONFLICT":
             return written
         current = written.detail["currentHash"]
         # The message, not only the detail, names the hash: it is what a model gets to see.
-        message = (
-            f"{claim['who']}: {claim['why']}: the file changed; its hash is now {current or 'none (no file)'}"
-        )
+        message = f"{claim['who']}: {claim['why']}: the file changed; its hash is now {current or 'none (no file)'}"
         return Failure("WRITE_CONFLICT", message, detail={"currentHash": current})
 
     async def notes(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:

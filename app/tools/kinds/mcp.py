@@ -165,6 +165,4 @@ def _result(answer: "mcp_types.CallToolResult") -> Result | Failure:
         return TextResult("\n".join(texts))
     if len(answer.content) == 1 and (block := answer.content[0]).type in ("image", "audio"):
         return BytesResult(base64.b64decode(block.data), block.mime_type)
-    return JsonResult(
-        [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in answer.content]
-    )
+    return JsonResult([block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in answer.content])

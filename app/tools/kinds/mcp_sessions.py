@@ -83,9 +83,7 @@ class Sessions:
             idle = min(self._open, key=lambda s: s.users, default=None)
             if idle is not None and (idle.users == 0 or len(self._open) >= self.server.sessions):
                 return idle
-            session = Session(
-                self.server, lambda stack: _connect(stack, self.server, self._client, self._secret)
-            )
+            session = Session(self.server, lambda stack: _connect(stack, self.server, self._client, self._secret))
             await session.start()
             self._open.append(session)
             return session
@@ -151,9 +149,7 @@ class Session:
                 if error.code == REQUEST_TIMEOUT:
                     return self._timeout()
                 raise SessionLost(self._failure("broke off"), during_call=during_call) from error
-            return Failure(
-                "TOOL_FAILED", f"the MCP server {self._server.name} answered: {error.message[:500]}"
-            )
+            return Failure("TOOL_FAILED", f"the MCP server {self._server.name} answered: {error.message[:500]}")
         except SessionLost:
             raise
         except Exception as error:
@@ -238,6 +234,4 @@ async def _connect(stack: AsyncExitStack, server: Server, http: HttpClient, secr
         )
         await stack.enter_async_context(client)
         transport = streamable_http_client(url, http_client=client)
-    return await stack.enter_async_context(
-        Client(transport, read_timeout_seconds=server.call_seconds, cache=None)
-    )
+    return await stack.enter_async_context(Client(transport, read_timeout_seconds=server.call_seconds, cache=None))

@@ -62,9 +62,7 @@ class SubprocessTool:
             await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
         return self._result(finished, rendering, ctx)
 
-    def _program(
-        self, rendering: Rendering, arguments: JsonObject, ctx: ToolContext, folder: Path
-    ) -> Program:
+    def _program(self, rendering: Rendering, arguments: JsonObject, ctx: ToolContext, folder: Path) -> Program:
         command = self._command
         argv = [self._argument(rendering, template) for template in command.argv]
         env = {name: rendering.text(template) for name, template in command.env.items()}

@@ -61,6 +61,8 @@ class Program:
     """Added to PATH, HOME, LANG and TMPDIR; nothing else of the server's environment is passed."""
     read: Sequence[Path] = ()
     """Further files and folders it may read, beyond the system's and the interpreter's."""
+    write: Sequence[Path] = ()
+    """Further folders it may write to."""
     network: bool = False
     limits: Limits = Limits()
     require_landlock: bool = False
@@ -193,7 +195,8 @@ def _policy(program: Program, path: str, uid: int | None) -> dict[str, object]:
         "network": program.network,
         "require_landlock": program.require_landlock,
         "read": read + (["/etc/resolv.conf", "/etc/hosts"] if program.network else []),
-        "write": [home],
+        "write": [home, *map(str, program.write)],
+        "may_write": bool(program.write),
         "cpu_seconds": limits.cpu_seconds,
         "memory_bytes": limits.memory_bytes,
         "processes": limits.processes,

@@ -22,7 +22,7 @@ from typing import Any
 CANNOT = 125
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER, _PR_SET_KEEPCAPS, _PR_CAP_AMBIENT = 38, 36, 8, 47
-_CAPABILITY_VERSION, _CAP_DAC_READ_SEARCH = 0x20080522, 2
+_CAPABILITY_VERSION, _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 0x20080522, 1, 2
 _SYS_CREATE_RULESET, _SYS_ADD_RULE, _SYS_RESTRICT_SELF = 444, 445, 446
 _CLONE_NEWNET = 0x40000000
 
@@ -121,7 +121,7 @@ def become(policy: dict[str, Any], report: int) -> None:
         limit(policy)
         libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         enclosed = enclose(policy, isolated_network)
-        drop(policy.get("uid"), may_read=enclosed)
+        drop(policy.get("uid"), may_read=enclosed, may_write=enclosed and policy["may_write"])
         os.set_inheritable(report, False)  # closed by a successful exec: silence means it began
         os.execve(policy["program"], policy["argv"], policy["env"])  # noqa: S606  # no shell is the point
     except BaseException as error:
@@ -156,9 +156,10 @@ def running_of(uid: int | None) -> int:
     return count
 
 
-def drop(uid: int | None, *, may_read: bool) -> None:
+def drop(uid: int | None, *, may_read: bool, may_write: bool) -> None:
     """Root gives the program a user of its own. Inside Landlock it keeps the right to read past permission
-    bits, since interpreters live below private folders; which places it can read at all, Landlock decided."""
+    bits, since interpreters live below private folders, and to write where it was given a folder of the server's;
+    which places those are, Landlock decided."""
     if uid is None:
         return
     os.setgroups([])
@@ -167,9 +168,11 @@ def drop(uid: int | None, *, may_read: bool) -> None:
     os.setresuid(uid, uid, uid)
     if may_read:
         header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
-        only = 1 << _CAP_DAC_READ_SEARCH
+        kept = [_CAP_DAC_READ_SEARCH, *([_CAP_DAC_OVERRIDE] if may_write else [])]
+        only = sum(1 << capability for capability in kept)
         check(libc.capset(header, struct.pack("=6I", only, only, only, 0, 0, 0)))
-        check(libc.prctl(_PR_CAP_AMBIENT, 2, _CAP_DAC_READ_SEARCH, 0, 0))
+        for capability in kept:
+            check(libc.prctl(_PR_CAP_AMBIENT, 2, capability, 0, 0))
 
 
 def without_network() -> bool:

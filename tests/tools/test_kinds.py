@@ -324,7 +324,7 @@ async def test_a_secret_in_a_programs_environment_is_scrubbed_from_what_it_says(
 
 async def test_echo_clock_and_calculator(tmp_path: Path) -> None:
     tools = builtins(tmp_path, ManualClock())
-    assert (await call(tools["echo"], {"text": "hi"})).output == "hi"
+    assert (await call(tools["echo"], {"text": "hi"})).output == {"text": "hi"}
     assert (await call(tools["clock"], {})).output == {"utc": "2026-01-01T00:00:00.000Z", "epochMs": 1767225600000}
     for expression, value in (("2 * (3 + 4) ** 2", 98), ("-7 // 2", -4), ("1 / 4", 0.25), ("10 % 4", 2)):
         assert (await call(tools["calculator"], {"expression": expression})).output == {"value": value}
@@ -345,6 +345,7 @@ async def test_a_note_is_added_once_however_often_the_call_is_repeated(tmp_path:
     for _ in range(2):
         assert (await call(notes, {"action": "add", "text": "milk"})).output == {"notes": ["milk"]}
     assert (await call(notes, {"action": "list"})).output == {"notes": ["milk"]}
+    assert (await call(notes, {"action": "remove", "text": "milk"})).output == {"notes": []}
     assert code(await call(notes, {"action": "add"})) == "INVALID_ARGUMENTS"
 
 
@@ -355,24 +356,24 @@ def claim(expected: str) -> dict[str, str]:
 @pytest.mark.requirement("OS-W", "OS-F")
 async def test_a_protected_write_with_a_stale_hash_conflicts_and_names_the_current_one(tmp_path: Path) -> None:
     tools = builtins(tmp_path, ManualClock())
-    first = await call(tools["file_write"], {"path": "plan.md", "content": "one", "claim": claim("")})
+    first = await call(tools["write_file"], {"path": "plan.md", "content": "one", "claim": claim("")})
     assert first.ok
-    stale = await call(tools["file_write"], {"path": "plan.md", "content": "two", "claim": claim(hash_of(b"zero"))})
+    stale = await call(tools["write_file"], {"path": "plan.md", "content": "two", "claim": claim(hash_of(b"zero"))})
     assert code(stale) == "WRITE_CONFLICT"
     assert stale.error is not None
     assert hash_of(b"one") in stale.error.message
-    read = await call(tools["file_read"], {"path": "plan.md"})
+    read = await call(tools["read_file"], {"path": "plan.md"})
     assert read.output == {"content": "one", "hash": hash_of(b"one")}
-    good = await call(tools["file_write"], {"path": "plan.md", "content": "two", "claim": claim(hash_of(b"one"))})
+    good = await call(tools["write_file"], {"path": "plan.md", "content": "two", "claim": claim(hash_of(b"one"))})
     assert good.output == {"path": "plan.md", "hash": hash_of(b"two"), "size": 3}
-    assert (await call(tools["file_list"], {})).output == {"names": ["plan.md"]}
+    assert (await call(tools["list_files"], {})).output == {"names": ["plan.md"]}
 
 
 @pytest.mark.requirement("OS-W")
 async def test_a_write_without_a_whole_claim_is_refused_by_the_guard(tmp_path: Path) -> None:
     tools = builtins(tmp_path, ManualClock())
     for bad in ({}, claim("") | {"schema_version": "v2"}, claim("not a hash"), claim("") | {"more": 1}):
-        assert code(await call(tools["file_write"], {"path": "a", "content": "", "claim": bad})) == "INVALID_ARGUMENTS"
+        assert code(await call(tools["write_file"], {"path": "a", "content": "", "claim": bad})) == "INVALID_ARGUMENTS"
 
 
 @pytest.mark.requirement("S16")
@@ -380,14 +381,14 @@ async def test_file_tools_do_not_leave_their_folder_nor_cross_tenants(tmp_path: 
     (tmp_path / "secret").write_text("outside")
     tools = builtins(tmp_path, ManualClock())
     for path in ("../secret", "/etc/passwd", "%2e%2e/secret"):
-        assert code(await call(tools["file_read"], {"path": path})) == "INVALID_ARGUMENTS"
-    await call(tools["file_write"], {"path": "mine", "content": "x", "claim": claim("")})
+        assert code(await call(tools["read_file"], {"path": path})) == "INVALID_ARGUMENTS"
+    await call(tools["write_file"], {"path": "mine", "content": "x", "claim": claim("")})
     folder = tmp_path / f"tenant-{hash_of(b'default')[:16]}"
     (folder / "link").symlink_to("../secret")
-    assert code(await call(tools["file_read"], {"path": "link"})) == "PATH_REFUSED"
-    gateway = Gateway(Registry([tools["file_read"]]))
-    other = scope("file_read", tenant="other")
-    outcome = await gateway.call(ToolCall("c", "file_read", {"path": "mine"}), other, Recording().ports())
+    assert code(await call(tools["read_file"], {"path": "link"})) == "PATH_REFUSED"
+    gateway = Gateway(Registry([tools["read_file"]]))
+    other = scope("read_file", tenant="other")
+    outcome = await gateway.call(ToolCall("c", "read_file", {"path": "mine"}), other, Recording().ports())
     assert code(outcome) == "FILE_NOT_FOUND"
 
 

@@ -4,7 +4,7 @@ Each tenant has its own folder. `http_fetch` exists only when the operator lists
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,8 @@ from app.outside.files import Rooted, hash_of
 from app.outside.http import Deadlines, HttpClient, Outgoing, OutsideError
 from app.tools.arithmetic import evaluate
 from app.tools.contract import BytesResult, JsonResult, Result, TextResult, Tool, ToolContext, ToolDefinition
+from app.tools.declared import define
+from app.workspace.compiled import CompiledTool, CompiledWorkspace
 
 Action = Callable[[JsonObject, ToolContext], Awaitable[Result | Failure]]
 
@@ -78,7 +80,11 @@ def _object(required: list[str], **properties: Any) -> dict[str, Any]:
 
 
 _ECHO = ToolDefinition(
-    "echo", "Give back the text.", _object(["text"], text={"type": "string"}), {"type": "string"}, "readonly"
+    "echo",
+    "Give back the text.",
+    _object(["text"], text={"type": "string"}),
+    _object(["text"], text={"type": "string"}),
+    "readonly",
 )
 _CLOCK = ToolDefinition(
     "clock", "The current time in UTC.", _object([]),
@@ -91,17 +97,17 @@ _CALCULATOR = ToolDefinition(
     _object(["value"], value={"type": "number"}), "readonly",
 )  # fmt: skip
 _NOTES_TOOL = ToolDefinition(
-    "notes", "Keep short notes: add one, or list them.",
-    _object(["action"], action={"enum": ["add", "list"]}, text=_NOTE)
-    | {"if": {"properties": {"action": {"const": "add"}}}, "then": {"required": ["text"]}},
+    "notes", "Keep short notes: add one, list them, or remove one by its text.",
+    _object(["action"], action={"enum": ["add", "list", "remove"]}, text=_NOTE)
+    | {"if": {"properties": {"action": {"enum": ["add", "remove"]}}}, "then": {"required": ["text"]}},
     None, "keyed",
 )  # fmt: skip
 _READ = ToolDefinition(
-    "file_read", "Read a text file of the data folder.", _object(["path"], path=_PATH), None, "readonly"
+    "read_file", "Read a text file of the data folder.", _object(["path"], path=_PATH), None, "readonly"
 )
-_LIST = ToolDefinition("file_list", "List a folder of the data folder.", _object([], path=_PATH), None, "readonly")
+_LIST = ToolDefinition("list_files", "List a folder of the data folder.", _object([], path=_PATH), None, "readonly")
 _WRITE = ToolDefinition(
-    "file_write", "Replace a file of the data folder if it still has the expected hash.",
+    "write_file", "Replace a file of the data folder if it still has the expected hash.",
     _object(["path", "content", "claim"], path=_PATH, content=_CONTENT, claim=_CLAIM),
     _object(["path", "hash"], path={"type": "string"}, hash={"type": "string"}, size={"type": "integer"}),
     # Repeating a write that succeeded is a conflict, never a second effect; but who asks could not tell.
@@ -114,7 +120,7 @@ _FETCH = ToolDefinition(
 
 
 async def _echo(arguments: JsonObject, _ctx: ToolContext) -> Result:
-    return TextResult(arguments["text"])
+    return JsonResult({"text": arguments["text"]})
 
 
 async def _calculate(arguments: JsonObject, _ctx: ToolContext) -> Result | Failure:
@@ -198,13 +204,10 @@ class _Files:
                 return stored
             before = b"" if isinstance(stored, Failure) else stored
             notes = [json.loads(line) for line in before.splitlines()]
-            known = any(note["key"] == ctx.idempotency_key for note in notes)
-            if arguments["action"] == "list" or known:
-                return JsonResult({"notes": [note["text"] for note in notes]})
-            line = json.dumps({"key": ctx.idempotency_key, "text": arguments["text"]}) + b"\n"
-            written = root.replace(_NOTES, before + line, hash_of(before))
-            if not isinstance(written, Failure):
-                return JsonResult({"notes": [*(note["text"] for note in notes), arguments["text"]]})
+            changed = _changed(notes, arguments, ctx.idempotency_key)
+            content = b"".join(json.dumps(note) + b"\n" for note in changed)
+            if changed == notes or not isinstance(root.replace(_NOTES, content, hash_of(before)), Failure):
+                return JsonResult({"notes": [note["text"] for note in changed]})
         return Failure("WRITE_CONFLICT", "the notes keep changing", retryable=True)
 
     def _root(self, ctx: ToolContext) -> Rooted:
@@ -212,3 +215,23 @@ class _Files:
         folder = self._data / f"tenant-{hash_of(ctx.tenant.encode())[:16]}"
         folder.mkdir(parents=True, exist_ok=True)
         return Rooted(folder)
+
+
+def _changed(notes: list[JsonObject], arguments: JsonObject, key: str | None) -> list[JsonObject]:
+    """The notes after the call; the key of each says which call added it, so that it is added once."""
+    match arguments["action"]:
+        case "add" if key is None or all(note["key"] != key for note in notes):
+            return [*notes, {"key": key, "text": arguments["text"]}]
+        case "remove":
+            return [note for note in notes if note["text"] != arguments["text"]]
+    return notes
+
+
+def make_builtin(
+    declared: CompiledTool, _workspace: CompiledWorkspace, shipped: Mapping[str, Tool]
+) -> BuiltinTool | Failure:
+    """A shipped tool by its name, or by `config.builtin` under another one; the document may narrow its schema."""
+    tool = shipped.get(str(declared.spec.config.get("builtin", declared.name)))
+    if not isinstance(tool, BuiltinTool):
+        return Failure("TOOL_INVALID", f"{declared.name}: no built-in tool has this name, or it is switched off")
+    return BuiltinTool(define(declared, tool.definition), tool.action)

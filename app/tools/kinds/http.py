@@ -16,8 +16,10 @@ from app.core.json import JsonObject
 from app.outside.addresses import AddressPolicy, normal_host
 from app.outside.http import Deadlines, HttpClient, Outgoing, OutsideError, Reply
 from app.tools.contract import BytesResult, JsonResult, Result, TextResult, ToolContext, ToolDefinition
+from app.tools.declared import define, plain
 from app.tools.guard import ToolInvalid
 from app.tools.rendering import Rendering, RenderingError, Secret, Template
+from app.workspace.compiled import CompiledTool, CompiledWorkspace
 
 _MAX_REDIRECTS: Final = 3
 _TEXTUAL: Final = ("text/", "application/json", "application/xml", "application/problem+json")
@@ -37,6 +39,8 @@ class HttpRequest:
     text: Template | None = None
     send_arguments: bool = False
     hosts: frozenset[str] = frozenset()
+    within: frozenset[str] = frozenset()
+    """When set, the hosts that any tool of the workspace may reach; the tool's own only narrow them."""
     private: frozenset[str] = frozenset()
     result: Literal["json", "text", "response"] = "json"
     ok_status: frozenset[int] = frozenset()
@@ -84,6 +88,8 @@ class HttpTool:
         if ctx.idempotency_key is not None:
             headers["Idempotency-Key"] = ctx.idempotency_key
         hosts = request.hosts or frozenset({_host(url)})
+        if request.within and not _listed(_host(url), request.within):
+            raise RenderingError(Failure("ADDRESS_REFUSED", "the workspace does not allow calls to this host"))
         left = max(0.05, ctx.deadline - asyncio.get_running_loop().time())
         return Outgoing(
             request.method, url, headers, body, AddressPolicy(request.private, hosts),
@@ -141,9 +147,46 @@ def _host(url: str) -> str:
         raise RenderingError(Failure("TOOL_UNAVAILABLE", "the tool's URL is not valid")) from None
 
 
+def _listed(host: str, within: frozenset[str]) -> bool:
+    name, _, port = host.partition(":")
+    return AddressPolicy(only=within).permits(name, int(port) if port.isdigit() else 0)
+
+
 def _filled(value: Any, rendering: Rendering) -> Any:
     if isinstance(value, Mapping):
         return {key: _filled(item, rendering) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_filled(item, rendering) for item in value]
     return rendering.value(value) if hasattr(value, "literals") else value
+
+
+def make_http(
+    declared: CompiledTool, workspace: CompiledWorkspace, client: HttpClient, secret: Secret
+) -> HttpTool | Failure:
+    spec, templates = declared.spec.http, declared.templates
+    if spec is None:
+        return Failure("TOOL_INVALID", f"{declared.name}: a tool of kind http needs `http`")
+    outgoing = workspace.runtime.outgoing
+    request = HttpRequest(
+        url=templates["http.url"],
+        method=spec.method,
+        headers={name: templates[f"http.headers.{name}"] for name in spec.headers},
+        query={name: templates[f"http.query.{name}"] for name in spec.query},
+        json=_templated(plain(spec.json_), "http.json", templates) if spec.body == "json" and spec.json_ else None,
+        text=templates.get("http.text") if spec.body == "text" else None,
+        send_arguments=spec.body == "json",
+        hosts=frozenset(spec.hosts),
+        within=frozenset(outgoing.hosts),
+        private=frozenset(outgoing.private),
+        result=spec.result,
+        ok_status=frozenset(spec.ok_status),
+    )
+    return HttpTool(define(declared), request, client, secret)
+
+
+def _templated(value: Any, path: str, templates: Mapping[str, Template]) -> Any:
+    if isinstance(value, dict):
+        return {key: _templated(item, f"{path}.{key}", templates) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_templated(item, f"{path}.{number}", templates) for number, item in enumerate(value)]
+    return templates[path] if isinstance(value, str) else value

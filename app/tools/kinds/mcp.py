@@ -16,8 +16,11 @@ from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.tools.contract import BytesResult, JsonResult, Result, TextResult, ToolContext, ToolDefinition
+from app.tools.declared import define
 from app.tools.guard import ToolInvalid
-from app.tools.kinds.mcp_sessions import Session, SessionLost, Sessions
+from app.tools.kinds.mcp_sessions import Server, Session, SessionLost, Sessions
+from app.workspace.compiled import CompiledTool, CompiledWorkspace, Named
+from app.workspace.specs.tool import McpServerSpec
 
 if TYPE_CHECKING:  # the package is imported when a server is first used
     import mcp_types
@@ -166,3 +169,31 @@ def _result(answer: "mcp_types.CallToolResult") -> Result | Failure:
     if len(answer.content) == 1 and (block := answer.content[0]).type in ("image", "audio"):
         return BytesResult(base64.b64decode(block.data), block.mime_type)
     return JsonResult([block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in answer.content])
+
+
+async def make_mcp(
+    declared: CompiledTool, workspace: CompiledWorkspace, sessions: Mapping[str, Sessions]
+) -> McpTool | Failure:
+    """`sessions` are those of the workspace's servers, by name. The pins stand in the McpServer document."""
+    spec = declared.spec.mcp
+    if spec is None or spec.server not in sessions:
+        return Failure("TOOL_INVALID", f"{declared.name}: its MCP server is not there")
+    tools = workspace.mcp_servers[spec.server].spec.tools
+    server = McpServer(sessions[spec.server], allow=frozenset(tools.allow), pins=tools.pins)
+    offers = await server.offers()
+    if isinstance(offers, Failure):
+        return offers
+    wanted = spec.tool or declared.name
+    for offer in offers:
+        if offer.name == wanted:
+            made = server.tool(offer, declared.name)
+            return replace(made, definition=define(declared, made.definition))
+    return Failure("TOOL_INVALID", f"{declared.name}: the MCP server {spec.server} offers no {wanted!r}")
+
+
+def server_of(named: Named[McpServerSpec], private: frozenset[str] = frozenset()) -> Server:
+    spec = named.spec
+    return Server(
+        named.name, spec.command, spec.url, dict(spec.env), dict(spec.headers), private,
+        float(spec.connect_seconds), float(spec.call_seconds), spec.sessions,
+    )  # fmt: skip

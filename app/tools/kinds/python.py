@@ -26,7 +26,10 @@ from app.tools.contract import (
     ToolContext,
     ToolDefinition,
 )
-from app.tools.decorator import CONTEXT, FunctionTool
+from app.tools.declared import define
+from app.tools.decorator import CONTEXT, FunctionTool, tool
+from app.tools.loading import load_entry
+from app.workspace.compiled import CompiledTool, CompiledWorkspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +90,18 @@ async def _in_thread(call: Callable[[], Any], name: str) -> Any:
 
     threading.Thread(target=work, name=name, daemon=True).start()
     return await done
+
+
+def make_python(declared: CompiledTool, workspace: CompiledWorkspace) -> PythonTool | Failure:
+    """The function that `entry` names, with the schema of the document or else of its hints."""
+    spec = declared.spec
+    loaded = load_entry(spec.entry or "", workspace.files, own=declared.module_file is not None)
+    if isinstance(loaded, Failure):
+        return loaded
+    if not isinstance(loaded, FunctionTool):
+        if not callable(loaded):
+            return Failure("TOOL_INVALID", f"{declared.name}: {spec.entry} is not a function")
+        if spec.input is not None:
+            return PythonTool(define(declared), loaded)
+        loaded = tool(name=declared.name)(loaded)
+    return PythonTool(define(declared, loaded.definition), loaded.function)

@@ -18,7 +18,9 @@ from app.core.json import JsonObject
 from app.outside import process
 from app.outside.process import Finished, Limits, ProcessError, Program
 from app.tools.contract import JsonResult, Result, TextResult, ToolContext, ToolDefinition
-from app.tools.rendering import Rendering, RenderingError, Secret, Template
+from app.tools.declared import define
+from app.tools.rendering import Rendering, RenderingError, Secret, Template, Text
+from app.workspace.compiled import CompiledTool, CompiledWorkspace
 
 _DEFAULT_LIMITS: Final = Limits()
 
@@ -33,6 +35,10 @@ class Command:
     network: bool = False
     read: tuple[Path, ...] = ()
     """Further places it may read, such as the workspace folder that its script is in."""
+    write: tuple[Path, ...] = ()
+    """Further folders it may write to, besides the one it runs in."""
+    folder: Path | None = None
+    """Where a program that is named by a relative path is found."""
 
 
 class SubprocessTool:
@@ -65,13 +71,15 @@ class SubprocessTool:
     def _program(self, rendering: Rendering, arguments: JsonObject, ctx: ToolContext, folder: Path) -> Program:
         command = self._command
         argv = [self._argument(rendering, template) for template in command.argv]
+        if command.folder is not None and "/" in argv[0]:
+            argv[0] = str(command.folder / argv[0])
         env = {name: rendering.text(template) for name, template in command.env.items()}
         if ctx.idempotency_key is not None:
             env["HOLDFAST_IDEMPOTENCY_KEY"] = ctx.idempotency_key
         left = max(0.05, ctx.deadline - asyncio.get_running_loop().time())
         limits = replace(command.limits, wall_seconds=left, output_bytes=ctx.max_output_bytes)
         stdin = json.dumps(arguments) if command.stdin == "json" else b""
-        return Program(argv, folder, stdin, env, command.read, command.network, limits)
+        return Program(argv, folder, stdin, env, command.read, command.write, command.network, limits)
 
     def _argument(self, rendering: Rendering, template: Template) -> str:
         text = rendering.text(template)
@@ -95,3 +103,30 @@ class SubprocessTool:
             return JsonResult(json.loads_strict(said.encode()) if said.strip() else None)
         except json.JsonError:
             return Failure("TOOL_FAILED", "the program did not write JSON")
+
+
+def make_subprocess(
+    declared: CompiledTool, _workspace: CompiledWorkspace, folder: Path, data: Path, secret: Secret
+) -> SubprocessTool | Failure:
+    """`folder` is where the workspace's files are, which the program may read; `data` the data folder."""
+    spec, templates = declared.spec.subprocess, declared.templates
+    if spec is None:
+        return Failure("TOOL_INVALID", f"{declared.name}: a tool of kind subprocess needs `subprocess`")
+    writable = tuple((data / name).resolve() for name in spec.writable)
+    if any(not place.is_relative_to(data.resolve()) for place in writable):
+        return Failure("TOOL_INVALID", f"{declared.name}: a writable folder is not beneath the data folder")
+    limits = Limits(
+        cpu_seconds=max(1, round(spec.cpu_seconds)), memory_bytes=spec.memory_bytes, processes=spec.max_processes
+    )
+    command = Command(
+        argv=tuple(templates[f"subprocess.command.{number}"] for number in range(len(spec.command))),
+        env={name: Text.of(value) for name, value in spec.env.items()},
+        stdin=spec.stdin,
+        result=spec.result,
+        limits=limits,
+        network=spec.network,
+        read=(folder.resolve(),),
+        write=writable,
+        folder=folder.resolve(),
+    )
+    return SubprocessTool(define(declared), command, secret=secret)

@@ -1,6 +1,6 @@
 """The guard under fault injection: what is stopped, what is repaired, what a check costs. Prints JSON.
 
-    python -m bench.guard [--tools 240] [--seed 11] [--held-out 4242]
+    python -m bench.guard [--tools 200] [--seed 11] [--held-out 777001]
 
 Every fault kind is put into valid calls of generated tools. With repair off, each faulty call must end before
 execution; with repair on, a call that is executed must be the intended one. Valid calls must never be refused.
@@ -35,9 +35,10 @@ from app.tools.guard import Guard
 from app.tools.registry import Registry
 from bench.generated_tools import Generated, faults, generate
 
-CALLS_PER_TOOL = 3
+CALLS_PER_TOOL = 2
 REPAIRABLE = ("near_miss_name", "unparsable_arguments", "wrong_type", "bad_enum")
-# A kind counts the variants that have one reading; the others are there to be refused.
+# Variants that cannot be read at all, or in more than one way: they are there to be refused. The share of restored
+# calls is told both without and with them.
 NO_READING = {"cut_off", "prose", "words", "list", "number", "object", "other"}
 
 
@@ -84,7 +85,7 @@ async def measure(seed: int, count: int, calls_per_tool: int = CALLS_PER_TOOL) -
                 for tally in (tallies[fault.kind], variants[f"{fault.kind}.{fault.variant}"]):
                     tally.injected += 1
                     tally.stopped += stopped
-                    tally.readable += fault.variant not in NO_READING
+                    tally.readable += fault.kind in REPAIRABLE and fault.variant not in NO_READING
                     tally.restored += bool(reached) and reached[0] == intended
                     tally.different += bool(reached) and reached[0] != intended
     return {
@@ -120,6 +121,7 @@ def _figures(kind: str, tally: Tally) -> dict[str, Any]:
     figures = _counts(tally) | {"stoppedShare": tally.stopped / tally.injected}
     if kind in REPAIRABLE:
         figures["restoredShare"] = round(tally.restored / tally.readable, 4)
+        figures["restoredOfAllInjected"] = round(tally.restored / tally.injected, 4)
     return figures
 
 
@@ -182,9 +184,9 @@ def _timed(guard: Guard, arguments: dict[str, Any], rounds: int) -> list[float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tools", type=int, default=240)
+    parser.add_argument("--tools", type=int, default=200)
     parser.add_argument("--seed", type=int, default=11)
-    parser.add_argument("--held-out", type=int, default=4242)
+    parser.add_argument("--held-out", type=int, default=777001)
     options = parser.parse_args()
     report = {
         "working": asyncio.run(measure(options.seed, options.tools)),

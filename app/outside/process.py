@@ -22,6 +22,7 @@ from app.core.errors import HoldfastError
 CANCEL_GRACE: Final = 10.0  # seconds, as promised for a cancelled tool
 TIMEOUT_GRACE: Final = 1.0  # a program that used up its time gets only as long as a clean exit takes
 _REAP: Final = 5.0  # after a kill the supervisor has nothing left to wait for; longer means a stuck kernel
+_SAME_MOMENT: Final = 0.1  # two timers set for one deadline go off this close together
 _STDERR_BYTES: Final = 64 * 1024
 
 _SANDBOX: Final = Path(__file__).with_name("sandbox.py")
@@ -119,6 +120,8 @@ class _Running:
             self._collect(self._process.stderr, _STDERR_BYTES, stop=False),
         )
         timed_out = False
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._limits.wall_seconds
         try:
             try:
                 await asyncio.wait_for(asyncio.shield(work), self._limits.wall_seconds)
@@ -126,8 +129,10 @@ class _Running:
                 timed_out = True
                 await self._stop(work, TIMEOUT_GRACE)
             except asyncio.CancelledError:
-                # The program must be gone before the cancel goes on, or nobody would end it.
-                await asyncio.shield(self._stop(work, grace))
+                # The program must be gone before the cancel goes on, or nobody would end it. A cancel at the end
+                # of its time is its caller's timeout, which does not earn it the long grace.
+                overdue = loop.time() >= until - _SAME_MOMENT
+                await asyncio.shield(self._stop(work, TIMEOUT_GRACE if overdue else grace))
                 raise
         finally:
             self._kill()

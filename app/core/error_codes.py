@@ -143,16 +143,10 @@ CODES: Final[dict[str, Code]] = {
         "No connection to a remote host could be made.", "Check its address and that it runs; then try again."
     ),
     "OUTSIDE_TIMEOUT": Code("A remote host did not answer in time.", "Try again, or raise the timeout."),
-    "OUTSIDE_CUT_OFF": Code(
-        "A remote host broke the connection off.", "Try again; see the remote host's log."
-    ),
-    "OUTSIDE_TOO_LARGE": Code(
-        "A remote host answered with more than the limit.", "Ask for less, or raise the limit."
-    ),
+    "OUTSIDE_CUT_OFF": Code("A remote host broke the connection off.", "Try again; see the remote host's log."),
+    "OUTSIDE_TOO_LARGE": Code("A remote host answered with more than the limit.", "Ask for less, or raise the limit."),
     # -- tools -----------------------------------------------------------------------------------
-    "TOOL_NOT_FOUND": Code(
-        "No tool has that name.", "Use one of the tools that the agent was given; names are exact."
-    ),
+    "TOOL_NOT_FOUND": Code("No tool has that name.", "Use one of the tools that the agent was given; names are exact."),
     "TOOL_NOT_ALLOWED": Code(
         "The tool exists, but not for this caller.",
         "Add it to the agent's tools or the skill's allowed-tools.",

@@ -38,9 +38,27 @@ def resolve(document: Any, reference: Any) -> Any:
     return place
 
 
+def opened(schema: Any, document: Any) -> list[Mapping[str, Any]]:
+    """Every schema that may apply at the same place: itself, what it refers to, its branches. Each one once, so
+    that a foreign schema which refers to itself in many ways costs no more than its size."""
+    found: dict[int, Mapping[str, Any]] = {}
+    todo = [schema]
+    while todo:
+        item = todo.pop()
+        if not isinstance(item, Mapping) or id(item) in found:
+            continue
+        found[id(item)] = item
+        inner = [resolve(document, item.get("$ref")), item.get("then"), item.get("else")]
+        for union in ("allOf", "anyOf", "oneOf"):
+            inner += _listed(item, union)
+        todo += reversed(inner)
+    return list(found.values())
+
+
 class _Closer:
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
+        self._declaring: dict[int, bool] = {}
 
     def close(self, schema: Any, *, outermost: bool) -> Any:
         if not isinstance(schema, Mapping):
@@ -77,6 +95,13 @@ class _Closer:
         """Whether properties are declared for this place, with no branch that leaves them open."""
         if not isinstance(schema, Mapping) or refs > _MAX_REFS:
             return False
+        known = self._declaring.get(id(schema))
+        if known is None:
+            self._declaring[id(schema)] = False  # a schema that refers to itself adds nothing by doing so
+            known = self._declaring[id(schema)] = self._declares(schema, refs)
+        return known
+
+    def _declares(self, schema: Mapping[str, Any], refs: int) -> bool:
         if isinstance(schema.get("properties"), Mapping):
             return True
         inner = [resolve(self._document, schema.get("$ref")), *(schema.get(key) for key in _IN_PLACE)]

@@ -13,7 +13,7 @@ from typing import Any, Final
 from app.core import json
 from app.core.schemas import json_pointer
 from app.events.catalog.tool import Repair
-from app.tools.closing import resolve
+from app.tools.closing import opened
 from app.tools.names import same_but_spelling
 
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,18})\Z")
@@ -66,20 +66,11 @@ class Coercion:
 
     def _schemas(self, where: list[str | int]) -> list[Mapping[str, Any]]:
         """Every schema that may apply at a place of the instance, unions and references opened."""
-        level = list(self._opened(self._document))
+        level = opened(self._document, self._document)
         for step in where:
-            level = [inner for schema in level for below in _below(schema, step) for inner in self._opened(below)]
+            below = [item for schema in level for item in _below(schema, step)]
+            level = opened({"anyOf": below}, self._document)[1:]
         return level
-
-    def _opened(self, schema: Any, depth: int = 8) -> Iterator[Mapping[str, Any]]:
-        if not isinstance(schema, Mapping) or depth == 0:
-            return
-        yield schema
-        inner = [resolve(self._document, schema.get("$ref")), schema.get("then"), schema.get("else")]
-        for union in ("allOf", "anyOf", "oneOf"):
-            inner += schema.get(union) or []
-        for item in inner:
-            yield from self._opened(item, depth - 1)
 
 
 def _below(schema: Mapping[str, Any], step: str | int) -> list[Any]:
@@ -89,8 +80,8 @@ def _below(schema: Mapping[str, Any], step: str | int) -> list[Any]:
     properties = schema.get("properties") or {}
     if step in properties:
         return [properties[step]]
-    matching = [sub for pattern, sub in (schema.get("patternProperties") or {}).items() if re.search(pattern, step)]
-    return matching or [schema.get("additionalProperties")]
+    # Patterns are not evaluated here: a foreign one could take Python's engine forever.
+    return [] if "patternProperties" in schema else [schema.get("additionalProperties")]
 
 
 def _readings(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

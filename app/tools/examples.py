@@ -15,47 +15,54 @@ _FORMATS: Final[dict[str, str]] = {
     "ipv6": "2001:db8::1", "hostname": "example.org", "path": "notes/today.md", "duration": "PT15M",
 }  # fmt: skip
 _DEPTH: Final = 6
+_MOST: Final = 100  # schemas looked at for one example; what needs more would not be shown anyway
 
 
 def example_of(schema: Any, document: Any) -> Any:
-    return _example(schema, document, _DEPTH)
+    return _Making(document).example(schema, _DEPTH)
 
 
-def _example(schema: Any, document: Any, depth: int) -> Any:
-    if not isinstance(schema, Mapping) or depth == 0:
+class _Making:
+    def __init__(self, document: Any) -> None:
+        self._document = document
+        self._left = _MOST
+
+    def example(self, schema: Any, depth: int) -> Any:
+        self._left -= 1
+        if not isinstance(schema, Mapping) or depth == 0 or self._left < 0:
+            return None
+        for given in ("default", "const"):
+            if given in schema:
+                return schema[given]
+        for listed in ("examples", "enum"):
+            if isinstance(schema.get(listed), list) and schema[listed]:
+                return schema[listed][0]
+        target = resolve(self._document, schema.get("$ref"))
+        if target is not None:
+            return self.example(target, depth - 1)
+        for union in ("anyOf", "oneOf", "allOf"):
+            if isinstance(schema.get(union), list) and "properties" not in schema and schema[union]:
+                return self.example(schema[union][0], depth - 1)
+        return self._by_type(schema, depth)
+
+    def _by_type(self, schema: Mapping[str, Any], depth: int) -> Any:
+        kind = schema.get("type", "object" if "properties" in schema else None)
+        kind = kind[0] if isinstance(kind, list) and kind else kind
+        match kind:
+            case "string":
+                return _text(schema)
+            case "integer" | "number":
+                return _number(schema)
+            case "boolean":
+                return True
+            case "array":
+                item = self.example(schema.get("items"), depth - 1)
+                return [item] * max(1, min(int(schema.get("minItems", 1)), 3)) if item is not None else []
+            case "object":
+                properties = schema.get("properties") or {}
+                wanted = [name for name in schema.get("required") or [] if name in properties]
+                return {name: self.example(properties[name], depth - 1) for name in wanted}
         return None
-    for given in ("default", "const"):
-        if given in schema:
-            return schema[given]
-    for listed in ("examples", "enum"):
-        if isinstance(schema.get(listed), list) and schema[listed]:
-            return schema[listed][0]
-    target = resolve(document, schema.get("$ref"))
-    if target is not None:
-        return _example(target, document, depth - 1)
-    for union in ("anyOf", "oneOf", "allOf"):
-        if isinstance(schema.get(union), list) and "properties" not in schema and schema[union]:
-            return _example(schema[union][0], document, depth - 1)
-    return _by_type(schema, document, depth)
-
-
-def _by_type(schema: Mapping[str, Any], document: Any, depth: int) -> Any:
-    kind = schema.get("type", "object" if "properties" in schema else None)
-    kind = kind[0] if isinstance(kind, list) and kind else kind
-    if kind == "string":
-        return _text(schema)
-    if kind in ("integer", "number"):
-        return _number(schema)
-    if kind == "boolean":
-        return True
-    if kind == "array":
-        item = _example(schema.get("items"), document, depth - 1)
-        return [item] * max(1, min(int(schema.get("minItems", 1)), 3)) if item is not None else []
-    if kind == "object":
-        properties = schema.get("properties") or {}
-        wanted = [name for name in schema.get("required") or [] if name in properties]
-        return {name: _example(properties[name], document, depth - 1) for name in wanted}
-    return None
 
 
 def _text(schema: Mapping[str, Any]) -> str | None:

@@ -11,7 +11,7 @@ import jsonschema_rs
 from app.core import json
 from app.core.schemas import json_pointer
 from app.events.catalog.tool import Finding
-from app.tools.closing import resolve
+from app.tools.closing import opened, resolve
 from app.tools.examples import example_of
 
 MAX_FINDINGS: Final = 20
@@ -150,7 +150,16 @@ def _example(schema: Any, document: Mapping[str, Any]) -> str:
     if example is None:
         return ""
     text = json.dumps(example).decode()
-    return f" Example: {text}" if len(text) <= _SHOWN_EXAMPLE else ""
+    return f" Example: {text}" if len(text) <= _SHOWN_EXAMPLE and _is_valid(example, schema, document) else ""
+
+
+def _is_valid(example: Any, schema: Mapping[str, Any], document: Mapping[str, Any]) -> bool:
+    """An example that does not fit would teach the model the next mistake."""
+    definitions = {key: document[key] for key in ("$defs", "definitions") if key in document}
+    try:
+        return jsonschema_rs.Draft202012Validator({**schema, **definitions}, offline=True).is_valid(example)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
+        return False
 
 
 def _either(types: Any) -> str:
@@ -176,17 +185,13 @@ def type_name(value: Any) -> str:
             return "object"
 
 
-def _properties(schema: Any, document: Any, depth: int = 8) -> dict[str, Any]:
+def _properties(schema: Any, document: Any) -> dict[str, Any]:
     """Every property that is declared for a place, through references and combinations."""
-    if not isinstance(schema, Mapping) or depth == 0:
-        return {}
     found: dict[str, Any] = {}
-    inner = [resolve(document, schema.get("$ref")), schema.get("then"), schema.get("else")]
-    for union in ("allOf", "anyOf", "oneOf"):
-        inner += schema.get(union) or []
-    for item in inner:
-        found |= _properties(item, document, depth - 1)
-    return found | dict(schema.get("properties") or {})
+    for item in opened(schema, document):
+        for name, wanted in (item.get("properties") or {}).items():
+            found.setdefault(name, wanted)
+    return found
 
 
 def _at(document: Any, path: list[str | int]) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from app.tools.closing import close
+from app.tools.closing import close, opened
 
 A = {"type": "object", "properties": {"a": {"type": "integer"}}}
 B = {"type": "object", "properties": {"b": {"type": "integer"}}}
@@ -61,3 +61,12 @@ def test_what_the_schema_says_stays_accepted(schema: dict[str, Any], value: Any)
 )  # fmt: skip
 def test_what_is_not_declared_is_refused_at_every_level(schema: dict[str, Any], value: Any) -> None:
     assert not accepts(schema, value)
+
+
+def test_a_schema_that_refers_to_itself_in_many_ways_costs_no_more_than_its_size() -> None:
+    many = [{"$ref": "#/$defs/N"} for _ in range(30)]
+    node = {"anyOf": [*many, {"type": "integer"}], "allOf": [{"anyOf": many}, {"oneOf": many}]}
+    nasty = {"type": "object", "properties": {"n": {"$ref": "#/$defs/N"}}, "$defs": {"N": node}}
+    close(nasty)
+    assert len(opened(nasty["$defs"], nasty)) == 1
+    assert len(opened(node, nasty)) <= 100

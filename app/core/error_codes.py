@@ -196,4 +196,53 @@ CODES: Final[dict[str, Code]] = {
         "The call might use more than the budget has left.",
         "Raise the budget, or lower the call's `max_tokens`.",
     ),
+    # -- tools -----------------------------------------------------------------------------------
+    "TOOL_NOT_FOUND": Code("No tool has that name.", "Use one of the tools that the agent was given; names are exact."),
+    "TOOL_NOT_ALLOWED": Code(
+        "The tool exists, but not for this caller.",
+        "Add it to the agent's tools or the skill's allowed-tools.",
+    ),
+    "INVALID_ARGUMENTS": Code(
+        "The guard refused a tool call's arguments.",
+        "Read the findings: each says where, what and an example.",
+    ),
+    "GATE_DENIED": Code(
+        "A hook denied the call, failed, took too long or gave an invalid change.",
+        "See runtime.hook.fired of this call; a hook that cannot answer denies.",
+    ),
+    "APPROVAL_DENIED": Code(
+        "The person asked did not approve the call.", "Change the call, or ask somebody who may approve it."
+    ),
+    "TOOL_TIMEOUT": Code(
+        "The tool did not finish within its time.", "Ask for less, or raise the tool's timeoutSeconds."
+    ),
+    "TOOL_FAILED": Code("The tool ran and reported a failure.", "Read the message; it comes from the tool."),
+    "TOOL_CANCELLED": Code("The run was cancelled while the tool was to run.", "Nothing to do."),
+    "TOOL_UNAVAILABLE": Code(
+        "The tool cannot be run at the moment.", "Check that its server or program is there; then try again."
+    ),
+    "TOOL_SCHEMA_CHANGED": Code(
+        "An MCP server offers the tool with another schema than the pinned one.",
+        "Review the change, then pin the new hash in the McpServer document.",
+    ),
+    "TOOL_INVALID": Code(
+        "A tool's definition cannot work.", "Correct the named field; the tool is not registered until then."
+    ),
+    "OUTPUT_INVALID": Code(
+        "The tool's output breaks its declared schema.", "Correct the tool, or its `output` schema."
+    ),
+    "OUTPUT_TOO_LARGE": Code(
+        "The tool's output is over its limit.", "Ask for less, or raise the tool's maxOutputBytes."
+    ),
+    "WRITE_CONFLICT": Code(
+        "The file is not what the writer last saw.",
+        "Read it again and repeat the write with the hash you get.",
+    ),
+    "PATH_REFUSED": Code(
+        "A path leaves its folder, or is not a plain file in it.", "Use a relative path beneath the folder."
+    ),
+    "FILE_NOT_FOUND": Code("There is no such file.", "List the folder and use a name that is there."),
+    "PROCESS_FAILED": Code(
+        "A program could not be started.", "Check that it is installed and may be executed by the server."
+    ),
 }

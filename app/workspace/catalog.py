@@ -67,7 +67,7 @@ def shipped_catalog() -> KindCatalog:
         providers=MappingProxyType(dict.fromkeys(("openai", "anthropic", "gemini", "ollama", "scripted"), ready)),
         tools=MappingProxyType(dict.fromkeys(("python", "http", "mcp", "builtin", "subprocess"), ready)),
         builtin_tools=frozenset(
-            {"echo", "clock", "calculator", "notes", "read_file", "write_file", "http_fetch", "todos"}
+            {"echo", "clock", "calculator", "notes", "read_file", "write_file", "list_files", "http_fetch", "todos"}
         ),
         builtin_hooks=frozenset({"deny_tools", "redact_cards", "max_turns"}),
         adapters=MappingProxyType({"native": ready, "langgraph": extra("langgraph", "langgraph")}),

@@ -36,6 +36,10 @@ async def ledger(holdfast: Holdfast, type: str, after: int = 0) -> int:
     raise AssertionError("the ledger ended")
 
 
+def rejected(holdfast: Holdfast) -> bool:
+    return holdfast.workspace.status.rejected is not None
+
+
 def accepted(answer: Run | Rejected) -> Run:
     assert isinstance(answer, Run), answer
     return answer
@@ -56,12 +60,12 @@ async def test_a_good_change_is_taken_up_and_a_bad_one_is_told_and_kept_out(sett
 
         (root / "agents" / "parrot.yaml").write_text("kind: [")
         seq = await ledger(holdfast, "runtime.workspace.rejected", seq)
-        assert holdfast.workspace.status.rejected is not None
+        assert rejected(holdfast)
         accepted(await holdfast.service.submit(LOCAL, Submission("parrot", "still here")))
 
         (root / "agents" / "parrot.yaml").unlink()
         await ledger(holdfast, "runtime.workspace.loaded", seq)
-        assert holdfast.workspace.status.rejected is None
+        assert not rejected(holdfast)
         assert holdfast.workspace.current.digest == first, "same files, same digest"
 
 

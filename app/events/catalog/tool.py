@@ -1,4 +1,4 @@
-"""Tool calls through our gateway: checked, intended, done. `direct.*` brackets a call that no agent asked for."""
+"""Tool calls through our gateway: checked, intended, done. `direct.*` brackets a call of no agent."""
 
 from typing import Any, Literal
 
@@ -6,13 +6,13 @@ from app.events.catalog.base import Payload, Value, event
 from app.events.catalog.values import Effect, ErrorValue
 
 
-@event("runtime.tool.direct.started", draft=True)
+@event("runtime.tool.direct.started")
 class ToolDirectStarted(Payload):
     tool_id: str
     call_id: str | None = None
 
 
-@event("runtime.tool.direct.completed", draft=True)
+@event("runtime.tool.direct.completed")
 class ToolDirectCompleted(Payload):
     tool_id: str
     output: Any
@@ -21,8 +21,8 @@ class ToolDirectCompleted(Payload):
 
 class Finding(Value):
     kind: Literal[
-        "unknown_tool", "near_miss_name", "unparsable_arguments", "missing_required", "wrong_type", "bad_enum",
-        "extra_argument", "bad_path", "semantic", "constraint",
+        "unknown_tool", "near_miss_name", "unparsable_arguments", "missing_required", "wrong_type",
+        "bad_enum", "extra_argument", "bad_path", "semantic", "constraint", "not_allowed",
     ]  # fmt: skip
     path: str
     message: str
@@ -35,7 +35,7 @@ class Repair(Value):
     after: Any = None
 
 
-@event("runtime.tool.guarded", draft=True)
+@event("runtime.tool.guarded")
 class ToolGuarded(Payload):
     """What the guard found, and whether it was repaired or refused. A clean call leaves no such event."""
 
@@ -45,9 +45,11 @@ class ToolGuarded(Payload):
     findings: list[Finding]
     repairs: list[Repair] | None = None
     round: Literal["deterministic", "model"] | None = None
+    code: str | None = None
+    """Why it was refused."""
 
 
-@event("runtime.tool.invoked", draft=True)
+@event("runtime.tool.invoked")
 class ToolInvoked(Payload):
     """The intent: committed before the tool acts."""
 
@@ -61,7 +63,7 @@ class ToolInvoked(Payload):
     message_id: str | None = None
 
 
-@event("runtime.tool.resulted", draft=True)
+@event("runtime.tool.resulted")
 class ToolResulted(Payload):
     """The result. `applied: false` marks one that arrived after a cancel and is not used."""
 

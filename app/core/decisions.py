@@ -1,0 +1,46 @@
+"""What a hook or a policy answers: allow, deny, or transform. Values only; whoever asked performs them."""
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    reason: str
+    by: str | None = None
+    """The handler that denied, when it may be named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """Go on with these fields of the subject replaced. Whoever asked validates them again."""
+
+    changes: dict[str, Any] = field(default_factory=dict)
+    by: str | None = None
+
+
+Decision: TypeAlias = Allow | Deny | Transform
+
+ALLOW = Allow()
+"""The one instance most answers are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A person (or an expiry) said no."""
+
+    reason: str | None = None
+    by: str | None = None
+
+
+Approval: TypeAlias = Approved | Refused

@@ -1,0 +1,62 @@
+"""httpx2 over our own client, for libraries that bring httpx2 along (the MCP client).
+
+So that their requests go to checked and pinned addresses too. Redirects are refused, never followed.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+import httpx2
+
+from app.outside.addresses import PUBLIC_ONLY, AddressPolicy
+from app.outside.http import Deadlines, HttpClient, Outgoing, OutsideError, Reply
+
+# Written by the client below, or no longer true of a body that it has unpacked.
+_NOT_SENT: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
+_NOT_RETURNED: Final = frozenset({"content-length", "content-encoding", "transfer-encoding", "connection"})
+_MAX_BYTES: Final = 64 * 1024 * 1024  # of one answer; an event stream that reaches it is opened anew
+
+
+class PinnedTransport(httpx2.AsyncBaseTransport):
+    """Does not own the client: closing the transport leaves it open for others."""
+
+    def __init__(self, client: HttpClient, policy: AddressPolicy = PUBLIC_ONLY, *, max_bytes: int = _MAX_BYTES) -> None:
+        self._client, self._policy, self._max_bytes = client, policy, max_bytes
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        timeout = request.extensions.get("timeout") or {}
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in _NOT_SENT}
+        body = await request.aread()
+        outgoing = Outgoing(
+            request.method, str(request.url), headers, body or None, self._policy,
+            Deadlines(timeout.get("connect"), timeout.get("read"), None), self._max_bytes,
+        )  # fmt: skip
+        try:
+            reply = await self._client.send(outgoing)
+        except OutsideError as error:
+            raise _translated(error, request) from error
+        kept = [(name, value) for name, value in reply.headers.items() if name.lower() not in _NOT_RETURNED]
+        return httpx2.Response(reply.status, headers=kept, stream=_Body(reply, request), request=request)
+
+
+class _Body(httpx2.AsyncByteStream):
+    def __init__(self, reply: Reply, request: httpx2.Request) -> None:
+        self._reply, self._request = reply, request
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._reply.chunks():
+                yield piece
+        except OutsideError as error:
+            raise _translated(error, self._request) from error
+
+    async def aclose(self) -> None:
+        self._reply.close()
+
+
+def _translated(error: OutsideError, request: httpx2.Request) -> httpx2.RequestError:
+    kinds: dict[str, type[httpx2.RequestError]] = {
+        "OUTSIDE_TIMEOUT": httpx2.ReadTimeout,
+        "OUTSIDE_CUT_OFF": httpx2.RemoteProtocolError,
+    }
+    return kinds.get(error.code, httpx2.ConnectError)(str(error), request=request)

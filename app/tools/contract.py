@@ -1,0 +1,215 @@
+"""What a tool is, what a call of one is, and what comes back. Values and Protocols only.
+
+Above stands the gateway, which is the only caller of `Tool.invoke`; below stand the kinds. Nothing here
+knows how arguments are checked (`guard`) or where a definition was written (the workspace).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+from app.core.decisions import Approval, Decision
+from app.core.errors import Failure
+from app.core.json import Json, JsonObject
+from app.events.catalog import Payload
+from app.events.catalog.tool import Finding, Repair
+from app.events.catalog.values import Effect
+
+DEFAULT_TIMEOUT: Final = 30.0  # seconds
+DEFAULT_MAX_OUTPUT: Final = 1024 * 1024  # bytes
+
+
+class Condition(Protocol):
+    """A compiled boolean expression (CEL); a Failure is no answer, and whoever asks takes the safe side."""
+
+    def evaluate(self, values: Mapping[str, Any]) -> bool | Failure: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A semantic check: `condition` on `args` must hold, else `message` tells the model what is wrong."""
+
+    condition: Condition
+    message: str
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairSwitches:
+    """Which repairs may be tried; `types` covers values given as text and argument names misspelt."""
+
+    json: bool = True
+    names: bool = True
+    types: bool = True
+    enums: bool = True
+    model: bool = True
+
+    @property
+    def deterministic(self) -> bool:
+        return self.json or self.names or self.types or self.enums
+
+
+NO_REPAIR: Final = RepairSwitches(json=False, names=False, types=False, enums=False, model=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    name: str
+    description: str = ""
+    input: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
+    output: Mapping[str, Any] | None = None
+    effect: Effect = "unsafe"
+    timeout_seconds: float = DEFAULT_TIMEOUT
+    max_output_bytes: int = DEFAULT_MAX_OUTPUT
+    approval: Literal["never", "always"] | Condition = "never"
+    rules: tuple[Rule, ...] = ()
+    paths: tuple[str, ...] = ()
+    """Arguments that are paths though their schema does not say `format: path`; names or JSON pointers."""
+    repair: RepairSwitches = RepairSwitches()
+    closed: bool = True
+    """Whether undeclared arguments are refused; False keeps a foreign (MCP) schema as it was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as it was asked for. `arguments` is None when the text in `raw` did not parse."""
+
+    id: str
+    name: str
+    arguments: JsonObject | None = None
+    raw: str | None = None
+    complete: bool | None = None
+    """True when the provider said the message ended by itself; a cut-off one may have lost arguments."""
+    attempt: int = 1
+    message_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """On whose behalf: the tools this caller may use, which only ever narrow, and the ids to account to."""
+
+    run_id: str
+    allowed: frozenset[str]
+    tenant: str = "default"
+    trace_id: str | None = None
+    direct: bool = False
+    """A request for the tool itself, by no agent; bracketed by `runtime.tool.direct.*`."""
+
+
+Progress = Callable[[float | None, str], None]
+
+
+def _silent(_fraction: float | None, _message: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may know of its call. A function gets it by declaring a parameter `ctx`."""
+
+    run_id: str
+    call_id: str
+    tool: str
+    tenant: str
+    effect: Effect
+    deadline: float
+    """On the loop's clock, as `asyncio.get_running_loop().time()` tells it."""
+    trace_id: str | None = None
+    idempotency_key: str | None = None
+    max_output_bytes: int = DEFAULT_MAX_OUTPUT
+    progress: Progress = _silent
+
+
+@dataclass(frozen=True, slots=True)
+class JsonResult:
+    value: Json
+
+
+@dataclass(frozen=True, slots=True)
+class TextResult:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class BytesResult:
+    data: bytes
+    mime: str = "application/octet-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class FileResult:
+    path: Path
+    mime: str = "application/octet-stream"
+
+
+Result: TypeAlias = JsonResult | TextResult | BytesResult | FileResult
+
+
+class Tool(Protocol):
+    """One executable tool. A domain failure is returned, not raised; what is raised becomes TOOL_FAILED."""
+
+    @property
+    def definition(self) -> ToolDefinition: ...
+
+    async def invoke(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a model proposed instead of a refused call."""
+
+    name: str
+    arguments: JsonObject | None = None
+    raw: str | None = None
+    complete: bool | None = None
+
+
+class Cancellation(Protocol):
+    """An `asyncio.Event` will do."""
+
+    def is_set(self) -> bool: ...
+
+    async def wait(self) -> Any: ...
+
+
+Record = Callable[[Payload], Awaitable[None]]
+Hook = Callable[[str, JsonObject], Awaitable[Decision]]
+Approve = Callable[[ToolCall, ToolDefinition, str], Awaitable[Approval]]
+"""Asked with the call, its tool and the hash of its arguments; may raise `Suspended`."""
+AskModel = Callable[[ToolCall, str], Awaitable[Proposal | None]]
+PutBlob = Callable[[bytes, str], Awaitable[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a run lends the gateway for its calls. Without an approver whatever needs approval is denied."""
+
+    record: Record
+    put_blob: PutBlob
+    hook: Hook | None = None
+    approve: Approve | None = None
+    ask_model: AskModel | None = None
+    cancelled: Cancellation | None = None
+    progress: Progress = _silent
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """How a call ended. `output` is what a model may see: bounded, with `$blob` where more is stored."""
+
+    call_id: str
+    tool: str
+    output: Json = None
+    error: Failure | None = None
+    executed: bool = False
+    applied: bool = True
+    arguments: JsonObject | None = None
+    findings: tuple[Finding, ...] = ()
+    repairs: tuple[Repair, ...] = ()
+    duration_ms: int | None = None
+    truncated: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None

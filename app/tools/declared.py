@@ -1,0 +1,84 @@
+"""From a workspace's Tool documents to tools: what they say in common; each kind reads its own section.
+
+`build` is given one maker per kind by wiring and answers a registry, or every reason why there is none.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from app.core import json
+from app.core.errors import Failure
+from app.tools.contract import NO_REPAIR, RepairSwitches, Rule, Tool, ToolDefinition
+from app.tools.guard import Guard, ToolInvalid
+from app.tools.registry import Registry
+from app.workspace.compiled import CompiledRule, CompiledTool, CompiledWorkspace
+
+Maker: TypeAlias = Callable[[CompiledTool, CompiledWorkspace], Awaitable[Tool | Failure]]
+
+
+async def build(
+    workspace: CompiledWorkspace, makers: Mapping[str, Maker], *, root: Path | None = None
+) -> Registry | list[Failure]:
+    """All tools, or all failures: a workspace with a tool that cannot work is not served (OS-I3)."""
+    tools: list[Tool] = []
+    failures: list[Failure] = []
+    for declared in workspace.tools.values():
+        maker = makers.get(declared.spec.kind)
+        try:
+            made = await maker(declared, workspace) if maker is not None else _unknown(declared)
+            if isinstance(made, Failure):
+                failures.append(made)
+                continue
+            Guard(made.definition, root)
+        except ToolInvalid as error:
+            failures.append(error.failure)
+            continue
+        tools.append(made)
+    return failures or Registry(tools, root=root)
+
+
+def define(declared: CompiledTool, derived: ToolDefinition | None = None) -> ToolDefinition:
+    """What the document says; `derived` is what the kind knows by itself (a function's hints, a server's offer)
+    and holds where the document is silent."""
+    spec = declared.spec
+    base = derived or ToolDefinition(declared.name)
+    return replace(
+        base,
+        name=declared.name,
+        description=declared.description or base.description,
+        input=plain(spec.input) if spec.input is not None else base.input,
+        output=plain(spec.output) if spec.output is not None else base.output,
+        effect=spec.effect,
+        timeout_seconds=float(spec.timeout_seconds),
+        max_output_bytes=spec.max_output_bytes,
+        approval=declared.approval,
+        rules=tuple(_rule(rule) for rule in declared.rules),
+        paths=spec.paths,
+        repair=_switches(declared),
+        closed=base.closed or spec.input is not None,
+    )
+
+
+def plain(value: Any) -> Any:
+    """A frozen JSON value as dicts and lists, which is what validators and templates work on."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _rule(rule: CompiledRule) -> Rule:
+    example = f" Example: {json.dumps(plain(rule.example)).decode()}" if rule.example is not None else ""
+    return Rule(rule.check, rule.message + example)
+
+
+def _switches(declared: CompiledTool) -> RepairSwitches:
+    said = declared.spec.repair
+    if not said.enabled:
+        return NO_REPAIR
+    return RepairSwitches(said.json_, said.names, said.types, said.enums, said.model_round)
+
+
+def _unknown(declared: CompiledTool) -> Failure:
+    return Failure("TOOL_INVALID", f"{declared.name}: there is no tool kind {declared.spec.kind!r} here")

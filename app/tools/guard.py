@@ -1,0 +1,195 @@
+"""The guard of one tool: its schemas compiled once, its arguments checked on every call.
+
+It finds what is wrong and says so; it changes nothing. Repair and refusal are decided by `repair` and the
+gateway. A schema that cannot be compiled, or that refers outside itself, is an error here and now: a tool
+without a working guard is not registered.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import jsonschema_rs
+
+from app.core import json
+from app.core.errors import Failure, HoldfastError
+from app.core.schemas import json_pointer
+from app.events.catalog.tool import Finding
+from app.tools.closing import close
+from app.tools.contract import ToolDefinition
+from app.tools.findings import MAX_FINDINGS, findings_of
+from app.tools.paths import problem_with
+
+
+class ToolInvalid(HoldfastError):
+    """A definition that cannot work; its tool is not registered."""
+
+    def __init__(self, tool: str, message: str) -> None:
+        super().__init__("TOOL_INVALID", f"{tool}: {message}", tool=tool)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One schema violation as repair needs it. `in_union` ones belong to a branch that may not be meant."""
+
+    keyword: str
+    where: tuple[str | int, ...]
+    detail: Any
+    in_union: bool
+
+
+_REPAIRABLE: Final = frozenset({"type", "enum", "const", "required", "dependentRequired"})
+
+
+class Guard:
+    def __init__(self, definition: ToolDefinition, root: Path | None = None) -> None:
+        """`root` is the folder that the tool's paths are beneath, when there is one to look into."""
+        self.definition = definition
+        self._root = root
+        written = dict(definition.input)
+        self.schema = close(written) if definition.closed else written
+        self._compiled = self._compile("input", self.schema)
+        # Closing a nested object can make another branch of a `oneOf` the matching one, so that a value the
+        # author's schema refuses would pass. Asking both costs half a microsecond.
+        self._written = self._compile("input", written) if definition.closed else self._compiled
+        self._accepts = self._compiled.is_valid
+        self._accepts_written = self._written.is_valid
+        self._plain = not definition.rules and not definition.paths
+        self._paths = tuple(_steps(path) for path in definition.paths)
+        self._output = self._compile("output", dict(definition.output)) if definition.output else None
+
+    def accepts(self, arguments: Any) -> bool:
+        """The quick answer, for the call that is right."""
+        try:
+            if not (self._accepts(arguments) and self._accepts_written(arguments)):
+                return False
+        except (ValueError, TypeError, RecursionError):
+            return False  # no JSON at all: nested without end, or a type that JSON does not have
+        if not is_json(arguments):
+            return False
+        return self._plain or not (self._bad_paths(arguments) or self._broken_rules(arguments))
+
+    def check(self, arguments: Any) -> tuple[Finding, ...]:
+        """Everything that is wrong, nothing for a good call. Rules are asked about well-formed ones only."""
+        if not isinstance(arguments, dict):
+            message = "the arguments must be one JSON object"
+            return (Finding(kind="wrong_type", path="", message=message),)
+        if not is_json(arguments):
+            message = "the arguments must be JSON: numbers of 64 bits, no NaN, text that can be encoded"
+            return (Finding(kind="unparsable_arguments", path="", message=message),)
+        if not self._accepts(arguments):
+            return self._explained(findings_of(self._compiled.iter_errors(arguments), self.schema), arguments)
+        if not self._accepts_written(arguments):
+            return findings_of(self._written.iter_errors(arguments), self.definition.input)
+        return self._bad_paths(arguments) or self._broken_rules(arguments)
+
+    def problems(self, arguments: Any) -> Iterator[Problem]:
+        """The violations that a change of form might mend."""
+        return _problems(self._compiled.iter_errors(arguments), False)
+
+    def is_path(self, where: Sequence[str | int]) -> bool:
+        """Whether the tool names this place among its paths. (`format: path` is seen in the schema.)"""
+        plain = tuple(str(step) for step in where if not isinstance(step, int))
+        return any(tuple(s for s in steps if s != "*") == plain for steps in self._paths)
+
+    def output_issues(self, output: Any) -> list[tuple[str, str]]:
+        """Where and how an output breaks the declared schema."""
+        if self._output is None or self._output.is_valid(output):
+            return []
+        errors = [(json_pointer(e.instance_path), e.message) for e in self._output.iter_errors(output)]
+        return errors[:MAX_FINDINGS]
+
+    def _compile(self, which: str, schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
+        kind = jsonschema_rs.Draft202012Validator if self.definition.closed else jsonschema_rs.validator_for
+        try:
+            compiled: Any = kind(
+                schema,
+                formats={"path": lambda path: problem_with(path, self._root) is None},
+                validate_formats=True,
+                mask="value",
+                offline=True,  # a reference to elsewhere is no way to make the server fetch or read something
+            )
+        except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+            reason = str(error).partition("\n")[0][:300]
+            raise ToolInvalid(self.definition.name, f"its {which} schema cannot be used: {reason}") from error
+        return compiled  # type: ignore[no-any-return]  # both constructors give a validator
+
+    def _explained(self, findings: tuple[Finding, ...], arguments: Any) -> tuple[Finding, ...]:
+        return tuple(
+            self._bad_path(f.path, _value_at(arguments, f.path)) if f.kind == "bad_path" else f for f in findings
+        )
+
+    def _bad_path(self, where: str, value: Any) -> Finding:
+        wrong = problem_with(value, self._root) if isinstance(value, str) else None
+        message = (
+            f"`{where}` {wrong or 'is not a path beneath the folder'}. Allowed: a relative path beneath the "
+            'folder, without "..". Example: "notes/today.md"'
+        )
+        return Finding(kind="bad_path", path=where, message=message)
+
+    def _bad_paths(self, arguments: Any) -> tuple[Finding, ...]:
+        if not self._paths:
+            return ()
+        found = [item for steps in self._paths for item in _strings(arguments, steps, "")]
+        return tuple(self._bad_path(where, text) for where, text in found if problem_with(text, self._root))
+
+    def _broken_rules(self, arguments: dict[str, Any]) -> tuple[Finding, ...]:
+        findings = []
+        for rule in self.definition.rules:
+            answer = rule.condition.evaluate({"args": arguments})
+            if answer is True:
+                continue
+            # A rule that cannot be evaluated has not been kept: the call is refused all the same.
+            why = " (the rule could not be evaluated)" if isinstance(answer, Failure) else ""
+            where = f"`{rule.path}`: " if rule.path else ""
+            findings.append(Finding(kind="semantic", path=rule.path, message=f"{where}{rule.message}{why}"))
+        return tuple(findings)
+
+
+def is_json(value: Any) -> bool:
+    try:
+        json.canonical(value)
+    except (json.JsonError, RecursionError):
+        return False
+    return True
+
+
+def _problems(errors: Iterable[jsonschema_rs.ValidationError], in_union: bool) -> Iterator[Problem]:
+    for error in errors:
+        keyword, detail = error.kind.name, error.kind.value
+        if keyword in _REPAIRABLE:
+            yield Problem(keyword, tuple(error.instance_path), detail, in_union)
+        elif keyword in ("anyOf", "oneOf") and isinstance(detail, list):
+            for branch in detail:
+                yield from _problems(branch if isinstance(branch, list) else [], True)
+
+
+def _steps(path: str) -> tuple[str, ...]:
+    if not path.startswith("/"):
+        return (path,)
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/"))
+
+
+def _strings(value: Any, steps: tuple[str, ...], where: str) -> list[tuple[str, str]]:
+    """The texts at a place; a list there means each of its items, `*` any step."""
+    if isinstance(value, list):
+        rest = steps[1:] if steps and steps[0] == "*" else steps
+        return [found for i, item in enumerate(value) for found in _strings(item, rest, f"{where}/{i}")]
+    if not steps:
+        return [(where, value)] if isinstance(value, str) else []
+    if isinstance(value, Mapping):
+        names = list(value) if steps[0] == "*" else [steps[0]] if steps[0] in value else []
+        return [found for name in names for found in _strings(value[name], steps[1:], f"{where}/{name}")]
+    return []
+
+
+def _value_at(value: Any, pointer: str) -> Any:
+    for step in _steps(pointer) if pointer else ():
+        if isinstance(value, Mapping) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdigit() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value

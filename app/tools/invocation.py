@@ -1,0 +1,96 @@
+"""Runs one tool within its time, and ends it when the run is cancelled. The only caller of `Tool.invoke`.
+
+A tool that ignores its end is left behind after the grace: nothing waits for it any longer, and its late
+result is dropped. A synchronous Python function in a thread is the one kind that cannot be ended (G8).
+"""
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from app.core.errors import Failure, HoldfastError
+from app.core.json import JsonObject
+from app.core.suspend import Suspended
+from app.tools.contract import Cancellation, Result, Tool, ToolContext
+
+CANCEL_GRACE: Final = 10.0  # seconds, as promised
+_MARGIN: Final = 1.0  # after the kill at the end of the grace there is still something to clear away
+_TIMEOUT_GRACE: Final = 3.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Invoked:
+    result: Result | Failure
+    applied: bool = True
+    """False when the run was cancelled meanwhile: recorded, not used."""
+
+
+async def invoke(
+    tool: Tool,
+    arguments: JsonObject,
+    ctx: ToolContext,
+    cancelled: Cancellation | None,
+    grace: float = CANCEL_GRACE,
+) -> Invoked:
+    """Always answers, also when the caller's task is cancelled: then the task's `cancelling()` says so."""
+    task = asyncio.ensure_future(_guarded(tool, arguments, ctx))
+    watch = asyncio.ensure_future(cancelled.wait()) if cancelled is not None else None
+    left = ctx.deadline - asyncio.get_running_loop().time()
+    try:
+        waiting = {task} if watch is None else {task, watch}
+        await asyncio.wait(waiting, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        return await _ended(task, grace + _MARGIN, _CANCELLED, applied=False)
+    finally:
+        if watch is not None:
+            watch.cancel()
+    if task.done():
+        return Invoked(task.result())
+    if watch is not None and cancelled is not None and cancelled.is_set():
+        return await _ended(task, grace + _MARGIN, _CANCELLED, applied=False)
+    timeout = Failure("TOOL_TIMEOUT", f"{ctx.tool} did not finish within its time")
+    return await _ended(task, _TIMEOUT_GRACE, timeout, applied=True)
+
+
+_CANCELLED: Final = Failure("TOOL_CANCELLED", "the run was cancelled while the tool was running")
+
+
+async def _ended(
+    task: "asyncio.Future[Result | Failure]", grace: float, otherwise: Failure, *, applied: bool
+) -> Invoked:
+    task.cancel()
+    loop = asyncio.get_running_loop()
+    until = loop.time() + grace
+    while not task.done() and loop.time() < until:
+        # A second cancel of our own task must not leave a process behind either; it waits for the same end.
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({task}, timeout=until - loop.time())
+    if not task.done():
+        _log.warning("a tool did not end when it was told to", extra={"code": otherwise.code})
+        task.add_done_callback(_forget)
+        return Invoked(otherwise, applied)
+    if task.cancelled() or applied:
+        return Invoked(otherwise, applied)
+    return Invoked(task.result(), applied)
+
+
+async def _guarded(tool: Tool, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
+    try:
+        return await tool.invoke(arguments, ctx)
+    except Suspended:
+        raise
+    except HoldfastError as error:
+        return error.failure
+    except Exception as error:
+        # The text of a foreign exception may hold a secret; its type is enough to look it up in the log.
+        _log.exception("a tool raised", extra={"tool": ctx.tool, "call_id": ctx.call_id})
+        return Failure("TOOL_FAILED", f"{ctx.tool} failed with {type(error).__name__}")
+
+
+def _forget(task: "asyncio.Future[Result | Failure]") -> None:
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,237 @@
+"""The tools that ship: echo, clock, calculator, notes, files beneath the data folder, and http_fetch.
+
+Each tenant has its own folder. `http_fetch` exists only when the operator lists hosts for it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from app.core import json
+from app.core.clock import Clock, iso
+from app.core.errors import Failure
+from app.core.json import JsonObject
+from app.core.schemas import Validator
+from app.outside.addresses import AddressPolicy
+from app.outside.files import Rooted, hash_of
+from app.outside.http import Deadlines, HttpClient, Outgoing, OutsideError
+from app.tools.arithmetic import evaluate
+from app.tools.contract import BytesResult, JsonResult, Result, TextResult, Tool, ToolContext, ToolDefinition
+from app.tools.declared import define
+from app.workspace.compiled import CompiledTool, CompiledWorkspace
+
+Action = Callable[[JsonObject, ToolContext], Awaitable[Result | Failure]]
+
+_PATH: Final = {"type": "string", "format": "path", "minLength": 1, "maxLength": 1000}
+_CONTENT: Final = {"type": "string", "maxLength": 1_000_000}
+_NOTE: Final = {"type": "string", "minLength": 1, "maxLength": 10_000}
+_NOTES: Final = "notes.jsonl"
+_WRITE_ATTEMPTS: Final = 8  # against other writers of the same notes
+_CLAIM: Final = {
+    "type": "object",
+    "description": "who writes, why, and the hash the file must still have; empty for a new file",
+    "required": ["who", "why", "expected_hash", "schema_version"],
+    "properties": {
+        "who": {"type": "string"},
+        "why": {"type": "string"},
+        "expected_hash": {"type": "string", "pattern": "^([0-9a-f]{64})?$"},
+        "schema_version": {"const": "v1"},
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinTool:
+    definition: ToolDefinition
+    action: Action
+
+    async def invoke(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
+        return await self.action(arguments, ctx)
+
+
+def builtins(
+    data: Path,
+    clock: Clock,
+    *,
+    write_claim: Validator | None = None,
+    client: HttpClient | None = None,
+    fetch_hosts: frozenset[str] = frozenset(),
+) -> dict[str, Tool]:
+    """By name. `write_claim` is the compiled write_claim_v1, which a protected write's claim must satisfy."""
+    files = _Files(data, write_claim)
+    made: list[Tool] = [
+        BuiltinTool(_ECHO, _echo),
+        BuiltinTool(_CLOCK, _Now(clock)),
+        BuiltinTool(_CALCULATOR, _calculate),
+        BuiltinTool(_NOTES_TOOL, files.notes),
+        BuiltinTool(_READ, files.read),
+        BuiltinTool(_LIST, files.list),
+        BuiltinTool(_WRITE, files.write),
+    ]
+    if client is not None and fetch_hosts:
+        made.append(BuiltinTool(_FETCH, _Fetch(client, AddressPolicy(only=fetch_hosts))))
+    return {tool.definition.name: tool for tool in made}
+
+
+def _object(required: list[str], **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required}
+
+
+_ECHO = ToolDefinition(
+    "echo",
+    "Give back the text.",
+    _object(["text"], text={"type": "string"}),
+    _object(["text"], text={"type": "string"}),
+    "readonly",
+)
+_CLOCK = ToolDefinition(
+    "clock", "The current time in UTC.", _object([]),
+    _object(["utc", "epochMs"], utc={"type": "string", "format": "date-time"}, epochMs={"type": "integer"}),
+    "readonly",
+)  # fmt: skip
+_CALCULATOR = ToolDefinition(
+    "calculator", "Evaluate an arithmetic expression with + - * / // % ** and parentheses.",
+    _object(["expression"], expression={"type": "string", "minLength": 1, "maxLength": 500}),
+    _object(["value"], value={"type": "number"}), "readonly",
+)  # fmt: skip
+_NOTES_TOOL = ToolDefinition(
+    "notes", "Keep short notes: add one, list them, or remove one by its text.",
+    _object(["action"], action={"enum": ["add", "list", "remove"]}, text=_NOTE)
+    | {"if": {"properties": {"action": {"enum": ["add", "remove"]}}}, "then": {"required": ["text"]}},
+    None, "keyed",
+)  # fmt: skip
+_READ = ToolDefinition(
+    "read_file", "Read a text file of the data folder.", _object(["path"], path=_PATH), None, "readonly"
+)
+_LIST = ToolDefinition("list_files", "List a folder of the data folder.", _object([], path=_PATH), None, "readonly")
+_WRITE = ToolDefinition(
+    "write_file", "Replace a file of the data folder if it still has the expected hash.",
+    _object(["path", "content", "claim"], path=_PATH, content=_CONTENT, claim=_CLAIM),
+    _object(["path", "hash"], path={"type": "string"}, hash={"type": "string"}, size={"type": "integer"}),
+    # Repeating a write that succeeded is a conflict, never a second effect; but who asks could not tell.
+    "unsafe",
+)  # fmt: skip
+_FETCH = ToolDefinition(
+    "http_fetch", "Fetch a web page from an allowed host.",
+    _object(["url"], url={"type": "string", "format": "uri", "pattern": "^https?://"}), None, "readonly",
+)  # fmt: skip
+
+
+async def _echo(arguments: JsonObject, _ctx: ToolContext) -> Result:
+    return JsonResult({"text": arguments["text"]})
+
+
+async def _calculate(arguments: JsonObject, _ctx: ToolContext) -> Result | Failure:
+    value = evaluate(arguments["expression"])
+    return value if isinstance(value, Failure) else JsonResult({"value": value})
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    clock: Clock
+
+    async def __call__(self, _arguments: JsonObject, _ctx: ToolContext) -> Result:
+        now = self.clock.now_ms()
+        return JsonResult({"utc": iso(now), "epochMs": now})
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetch:
+    client: HttpClient
+    policy: AddressPolicy
+
+    async def __call__(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
+        left = max(0.05, ctx.deadline - asyncio.get_running_loop().time())
+        deadlines = Deadlines(min(10.0, left), left, left)
+        outgoing = Outgoing(
+            "GET", arguments["url"], {}, None, self.policy, deadlines, ctx.max_output_bytes, max_redirects=3
+        )
+        try:
+            async with await self.client.send(outgoing) as reply:
+                body = await reply.read()
+        except OutsideError as error:
+            return error.failure
+        if reply.status >= 400:
+            return Failure("TOOL_FAILED", f"the server answered {reply.status}", reply.status >= 500)
+        if reply.content_type.startswith("text/") or reply.content_type.endswith("json"):
+            return TextResult(body.decode(errors="replace"))
+        return BytesResult(body, reply.content_type or "application/octet-stream")
+
+
+class _Files:
+    def __init__(self, data: Path, claim: Validator | None) -> None:
+        self._data, self._claim = data, claim
+
+    async def read(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
+        content = await asyncio.to_thread(self._root(ctx).read, arguments["path"], ctx.max_output_bytes)
+        if isinstance(content, Failure):
+            return content
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            return BytesResult(content)
+        return JsonResult({"content": text, "hash": hash_of(content)})
+
+    async def list(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
+        names = await asyncio.to_thread(self._root(ctx).names, arguments.get("path", "."))
+        return names if isinstance(names, Failure) else JsonResult({"names": list(names)})
+
+    async def write(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
+        claim = arguments["claim"]
+        if self._claim is not None and not self._claim.accepts(claim):
+            return Failure("INVALID_ARGUMENTS", "the claim does not satisfy write_claim_v1")
+        content = arguments["content"].encode()
+        written = await asyncio.to_thread(self._root(ctx).replace, arguments["path"], content, claim["expected_hash"])
+        if not isinstance(written, Failure):
+            return JsonResult({"path": written.path, "hash": written.hash, "size": written.size})
+        if written.code != "WRITE_CONFLICT":
+            return written
+        current = written.detail["currentHash"]
+        # The message, not only the detail, names the hash: it is what a model gets to see.
+        message = f"{claim['who']}: {claim['why']}: the file changed; its hash is now {current or 'none (no file)'}"
+        return Failure("WRITE_CONFLICT", message, detail={"currentHash": current})
+
+    async def notes(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
+        return await asyncio.to_thread(self._notes, arguments, ctx)
+
+    def _notes(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
+        root = self._root(ctx)
+        for _ in range(_WRITE_ATTEMPTS):
+            stored = root.read(_NOTES)
+            if isinstance(stored, Failure) and stored.code != "FILE_NOT_FOUND":
+                return stored
+            before = b"" if isinstance(stored, Failure) else stored
+            notes = [json.loads(line) for line in before.splitlines()]
+            changed = _changed(notes, arguments, ctx.idempotency_key)
+            content = b"".join(json.dumps(note) + b"\n" for note in changed)
+            if changed == notes or not isinstance(root.replace(_NOTES, content, hash_of(before)), Failure):
+                return JsonResult({"notes": [note["text"] for note in changed]})
+        return Failure("WRITE_CONFLICT", "the notes keep changing", retryable=True)
+
+    def _root(self, ctx: ToolContext) -> Rooted:
+        # A tenant's name comes from a token; its hash is a folder name whatever it contains.
+        folder = self._data / f"tenant-{hash_of(ctx.tenant.encode())[:16]}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return Rooted(folder)
+
+
+def _changed(notes: list[JsonObject], arguments: JsonObject, key: str | None) -> list[JsonObject]:
+    """The notes after the call; the key of each says which call added it, so that it is added once."""
+    match arguments["action"]:
+        case "add" if key is None or all(note["key"] != key for note in notes):
+            return [*notes, {"key": key, "text": arguments["text"]}]
+        case "remove":
+            return [note for note in notes if note["text"] != arguments["text"]]
+    return notes
+
+
+def make_builtin(
+    declared: CompiledTool, _workspace: CompiledWorkspace, shipped: Mapping[str, Tool]
+) -> BuiltinTool | Failure:
+    """A shipped tool by its name, or by `config.builtin` under another one; the document may narrow its schema."""
+    tool = shipped.get(str(declared.spec.config.get("builtin", declared.name)))
+    if not isinstance(tool, BuiltinTool):
+        return Failure("TOOL_INVALID", f"{declared.name}: no built-in tool has this name, or it is switched off")
+    return BuiltinTool(define(declared, tool.definition), tool.action)

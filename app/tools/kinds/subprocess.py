@@ -1,0 +1,132 @@
+"""Programs in the sandbox (S15): a command as a list, arguments as JSON on stdin or in places of that list.
+
+No shell is ever involved, so an argument stays one argument whatever it contains; one that would begin with a
+dash where the command has a place of its own is refused, because programs take it for an option.
+"""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Literal
+
+from app.core import json
+from app.core.errors import Failure
+from app.core.json import JsonObject
+from app.outside import process
+from app.outside.process import Finished, Limits, ProcessError, Program
+from app.tools.contract import JsonResult, Result, TextResult, ToolContext, ToolDefinition
+from app.tools.declared import define
+from app.tools.rendering import Rendering, RenderingError, Secret, Template, Text
+from app.workspace.compiled import CompiledTool, CompiledWorkspace
+
+_DEFAULT_LIMITS: Final = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    argv: tuple[Template, ...]
+    env: Mapping[str, Template] = field(default_factory=dict)
+    stdin: Literal["json", "none"] = "json"
+    result: Literal["json", "text"] = "json"
+    limits: Limits = _DEFAULT_LIMITS
+    network: bool = False
+    read: tuple[Path, ...] = ()
+    """Further places it may read, such as the workspace folder that its script is in."""
+    write: tuple[Path, ...] = ()
+    """Further folders it may write to, besides the one it runs in."""
+    folder: Path | None = None
+    """Where a program that is named by a relative path is found."""
+
+
+class SubprocessTool:
+    def __init__(
+        self,
+        definition: ToolDefinition,
+        command: Command,
+        *,
+        secret: Secret = lambda _: None,
+        grace: float = process.CANCEL_GRACE,
+    ) -> None:
+        self.definition = definition
+        self._command, self._secret, self._grace = command, secret, grace
+
+    async def invoke(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
+        rendering = Rendering(arguments, self._secret)
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="holdfast-tool-"))
+        try:
+            program = self._program(rendering, arguments, ctx, folder)
+            finished = await process.run(program, grace=self._grace)
+        except RenderingError as error:
+            return error.failure
+        except ProcessError as error:
+            return Failure("TOOL_UNAVAILABLE", error.failure.message)
+        finally:
+            # Shielded: a second cancel must not leave the folder behind.
+            await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+        return self._result(finished, rendering, ctx)
+
+    def _program(self, rendering: Rendering, arguments: JsonObject, ctx: ToolContext, folder: Path) -> Program:
+        command = self._command
+        argv = [self._argument(rendering, template) for template in command.argv]
+        if command.folder is not None and "/" in argv[0]:
+            argv[0] = str(command.folder / argv[0])
+        env = {name: rendering.text(template) for name, template in command.env.items()}
+        if ctx.idempotency_key is not None:
+            env["HOLDFAST_IDEMPOTENCY_KEY"] = ctx.idempotency_key
+        left = max(0.05, ctx.deadline - asyncio.get_running_loop().time())
+        limits = replace(command.limits, wall_seconds=left, output_bytes=ctx.max_output_bytes)
+        stdin = json.dumps(arguments) if command.stdin == "json" else b""
+        return Program(argv, folder, stdin, env, command.read, command.write, command.network, limits)
+
+    def _argument(self, rendering: Rendering, template: Template) -> str:
+        text = rendering.text(template)
+        if "\x00" in text or (template.places and template.literals[0] == "" and text.startswith("-")):
+            message = "an argument would be taken for an option of the program"
+            raise RenderingError(Failure("INVALID_ARGUMENTS", message))
+        return text
+
+    def _result(self, finished: Finished, rendering: Rendering, ctx: ToolContext) -> Result | Failure:
+        if finished.too_large:
+            return Failure("OUTPUT_TOO_LARGE", f"the program wrote more than {ctx.max_output_bytes} bytes")
+        if finished.timed_out:
+            return Failure("TOOL_TIMEOUT", f"{ctx.tool} did not finish within its time")
+        said = rendering.scrub(finished.stdout.decode(errors="replace"))
+        if finished.status != 0:
+            last = rendering.scrub(finished.stderr.decode(errors="replace")).strip()[-1000:]
+            return Failure("TOOL_FAILED", f"the program ended with status {finished.status}: {last}")
+        if self._command.result == "text":
+            return TextResult(said)
+        try:
+            return JsonResult(json.loads_strict(said.encode()) if said.strip() else None)
+        except json.JsonError:
+            return Failure("TOOL_FAILED", "the program did not write JSON")
+
+
+def make_subprocess(
+    declared: CompiledTool, _workspace: CompiledWorkspace, folder: Path, data: Path, secret: Secret
+) -> SubprocessTool | Failure:
+    """`folder` is where the workspace's files are, which the program may read; `data` the data folder."""
+    spec, templates = declared.spec.subprocess, declared.templates
+    if spec is None:
+        return Failure("TOOL_INVALID", f"{declared.name}: a tool of kind subprocess needs `subprocess`")
+    writable = tuple((data / name).resolve() for name in spec.writable)
+    if any(not place.is_relative_to(data.resolve()) for place in writable):
+        return Failure("TOOL_INVALID", f"{declared.name}: a writable folder is not beneath the data folder")
+    limits = Limits(
+        cpu_seconds=max(1, round(spec.cpu_seconds)), memory_bytes=spec.memory_bytes, processes=spec.max_processes
+    )
+    command = Command(
+        argv=tuple(templates[f"subprocess.command.{number}"] for number in range(len(spec.command))),
+        env={name: Text.of(value) for name, value in spec.env.items()},
+        stdin=spec.stdin,
+        result=spec.result,
+        limits=limits,
+        network=spec.network,
+        read=(folder.resolve(),),
+        write=writable,
+        folder=folder.resolve(),
+    )
+    return SubprocessTool(define(declared), command, secret=secret)

@@ -1,0 +1,62 @@
+"""Whether a path argument stays beneath its folder: by its text, and by the links on its way.
+
+The check before execution, for a message that a model can act on; `outside.files` enforces it again when the
+path is opened. Paths are never repaired.
+"""
+
+import os
+import re
+import unicodedata
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+_DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
+_ROUNDS: Final = 3  # encodings of encodings beyond this are noise that no decoder on the way would undo
+
+
+def problem_with(path: str, root: Path | None) -> str | None:
+    """What is wrong with the path, None when nothing is."""
+    for text in _readings(path):
+        wrong = _problem_of_text(text)
+        if wrong is not None:
+            return wrong if text == path else f"{wrong} when decoded"
+    if root is not None and not _stays_beneath(path, root):
+        return "leaves its folder through a symbolic link"
+    return None
+
+
+def _readings(path: str) -> list[str]:
+    """The text itself and whatever a decoder on the way might make of it."""
+    readings = [path]
+    for _ in range(_ROUNDS):
+        decoded = unquote(readings[-1])
+        if decoded == readings[-1]:
+            break
+        readings.append(decoded)
+    folded = unicodedata.normalize("NFKC", readings[-1])
+    return [*readings, folded] if folded != readings[-1] else readings
+
+
+def _problem_of_text(text: str) -> str | None:
+    if "\x00" in text:
+        return "contains a NUL character"
+    if text.startswith(("/", "\\")) or _DRIVE.match(text):
+        return "is absolute"
+    if text.lower().startswith("file:"):
+        return "is a file URL"
+    steps = text.replace("\\", "/").split("/")
+    if ".." in steps:
+        return "contains '..'"
+    if steps[0] == "~" or (steps[0].startswith("~") and len(steps) > 1):
+        return "starts at a home folder"
+    return None
+
+
+def _stays_beneath(path: str, root: Path) -> bool:
+    try:
+        real = os.path.realpath(root / path)
+    except (OSError, ValueError):
+        return False
+    base = os.path.realpath(root)
+    return real == base or real.startswith(base.rstrip("/") + "/")

@@ -1,0 +1,49 @@
+"""The tools of one workspace by name, each with its guard. Built once; a tool whose definition cannot work
+is an error here, so that none is ever offered unguarded."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from app.events.catalog.values import Effect
+from app.tools.contract import Tool, ToolDefinition
+from app.tools.guard import Guard, ToolInvalid
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    tool: Tool
+    guard: Guard
+
+    @property
+    def definition(self) -> ToolDefinition:
+        return self.guard.definition
+
+
+class Registry:
+    def __init__(self, tools: Iterable[Tool], *, root: Path | None = None) -> None:
+        """`root` is the workspace's data folder, beneath which path arguments must stay."""
+        self._tools: dict[str, Registered] = {}
+        for tool in tools:
+            definition = tool.definition
+            if definition.name in self._tools:
+                raise ToolInvalid(definition.name, "two tools have this name")
+            self._tools[definition.name] = Registered(tool, Guard(definition, root))
+        self.effects: Mapping[str, Effect] = MappingProxyType(
+            {name: registered.definition.effect for name, registered in self._tools.items()}
+        )
+
+    def find(self, name: str) -> Registered | None:
+        return self._tools.get(name)
+
+    def definitions(self, allowed: Iterable[str] | None = None) -> list[ToolDefinition]:
+        """What may be offered to a model, in the order of registration."""
+        scope = None if allowed is None else frozenset(allowed)
+        return [r.definition for name, r in self._tools.items() if scope is None or name in scope]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)

@@ -1,0 +1,256 @@
+"""The stages of the gateway, one function each. A stage gets the attempt and the rest of the way (`proceed`),
+and answers what came back. Order and meaning are told in `gateway`; the stage that repairs is `mending`."""
+
+import asyncio
+import hashlib
+from dataclasses import replace
+from typing import Literal
+
+from app.core import json
+from app.core.decisions import Allow, Approved, Decision, Deny, Transform
+from app.core.errors import Failure
+from app.core.json import JsonObject
+from app.events.catalog.policy import SchemaViolated
+from app.events.catalog.tool import Finding, ToolDirectCompleted, ToolDirectStarted, ToolInvoked, ToolResulted
+from app.events.catalog.values import ErrorValue, IssueValue
+from app.tools.attempt import Attempt, Gate, Next, Returned
+from app.tools.contract import Ports, Scope, ToolCall, ToolContext
+from app.tools.guard import is_json
+from app.tools.invocation import Invoked, invoke
+from app.tools.names import one_edit_away, same_but_spelling
+from app.tools.outputs import Output, bounded
+
+# -- around everything -----------------------------------------------------------------------------
+
+
+async def account(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
+    call, record = attempt.call, attempt.ports.record
+    if attempt.scope.direct:
+        await record(ToolDirectStarted(tool_id=call.name, call_id=call.id))
+    returned = await proceed(attempt)
+    outcome = returned.outcome
+    if not outcome.executed:
+        await attempt.turn.come()
+        await record(ToolResulted(call_id=call.id, tool=outcome.tool, ok=False, error=_error(outcome.error)))
+    if attempt.scope.direct and outcome.ok:
+        await record(ToolDirectCompleted(tool_id=outcome.tool, output=outcome.output, call_id=call.id))
+    return returned
+
+
+# -- before the tool -------------------------------------------------------------------------------
+
+
+async def find(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
+    name = attempt.call.name
+    tool = gate.registry.find(name)
+    if tool is not None:
+        return await proceed(replace(attempt, tool=tool))
+    allowed = sorted(attempt.scope.allowed & set(gate.registry))
+    near = same_but_spelling(name, allowed) or one_edit_away(name, allowed)
+    kind: Literal["near_miss_name", "unknown_tool"] = "near_miss_name" if near else "unknown_tool"
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    message = f"There is no tool of that name.{hint} Allowed: {', '.join(allowed) or 'none'}."
+    return _refusal(attempt, "TOOL_NOT_FOUND", [Finding(kind=kind, path="", message=message)])
+
+
+async def scope(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
+    if attempt.call.name in attempt.scope.allowed:
+        return await proceed(attempt)
+    allowed = ", ".join(sorted(attempt.scope.allowed)) or "none"
+    message = f"This tool may not be used here. Allowed: {allowed}."
+    return _refusal(attempt, "TOOL_NOT_ALLOWED", [Finding(kind="not_allowed", path="", message=message)])
+
+
+async def validate(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
+    call, guard = attempt.call, attempt.found.guard
+    if call.arguments is None:
+        message = (
+            "The arguments are not valid JSON. Send one JSON object with double quotes, without comments or "
+            "trailing commas, and close every bracket."
+        )
+        return _refusal(attempt, "INVALID_ARGUMENTS", [Finding(kind="unparsable_arguments", path="", message=message)])
+    if guard.accepts(call.arguments):
+        return await proceed(attempt)
+    return _refusal(attempt, "INVALID_ARGUMENTS", guard.check(call.arguments))
+
+
+async def pre_hook(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
+    subject = {"tool": attempt.call.name, "callId": attempt.call.id, "arguments": attempt.arguments}
+    decision = await _ask_hook(gate, attempt.ports, "PreToolUse", subject)
+    if isinstance(decision, Deny):
+        return Returned(attempt.ended(Failure("GATE_DENIED", decision.reason)))
+    if isinstance(decision, Transform):
+        changed = decision.changes.get("arguments", attempt.arguments)
+        findings = attempt.found.guard.check(changed)
+        if findings or set(decision.changes) - {"arguments"}:
+            await _violated(attempt, "hook.PreToolUse", "GATE_DENIED", [(f.path, f.message) for f in findings])
+            return Returned(attempt.ended(Failure("GATE_DENIED", "a hook changed the arguments to invalid ones")))
+        attempt = replace(attempt, call=replace(attempt.call, arguments=changed))
+    return await proceed(attempt)
+
+
+async def approve(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
+    wanted = attempt.found.definition.approval
+    if wanted == "never":
+        return await proceed(attempt)
+    # A rule that cannot be evaluated asks: better one question too many than one too few.
+    if not isinstance(wanted, str) and wanted.evaluate({"args": attempt.arguments}) is False:
+        return await proceed(attempt)
+    if attempt.ports.approve is None:
+        return Returned(attempt.ended(Failure("APPROVAL_DENIED", "nobody can approve this call here")))
+    answer = await attempt.ports.approve(attempt.call, attempt.found.definition, argument_hash(attempt.arguments))
+    if isinstance(answer, Approved):
+        return await proceed(attempt)
+    return Returned(attempt.ended(Failure("APPROVAL_DENIED", answer.reason or "the call was not approved")))
+
+
+# -- the tool --------------------------------------------------------------------------------------
+
+
+async def perform(gate: Gate, attempt: Attempt) -> Returned:
+    if attempt.ports.cancelled is not None and attempt.ports.cancelled.is_set():
+        return Returned(attempt.ended(Failure("TOOL_CANCELLED", "the run was cancelled before the tool started")))
+    call, definition, record = attempt.call, attempt.found.definition, attempt.ports.record
+    key = idempotency_key(attempt.scope, call) if definition.effect == "keyed" else None
+    await record(
+        ToolInvoked(
+            call_id=call.id, tool=call.name, arguments=attempt.arguments, effect=definition.effect,
+            argument_hash=argument_hash(attempt.arguments), attempt=call.attempt, idempotency_key=key,
+            message_id=call.message_id,
+        )
+    )  # fmt: skip
+    started = gate.clock.monotonic()
+    context = _context(attempt, key)
+    invoked = await invoke(attempt.found.tool, attempt.arguments, context, attempt.ports.cancelled, gate.cancel_grace)
+    took = round((gate.clock.monotonic() - started) * 1000)
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        # The result is still to be recorded (G8); only then may the cancel go on.
+        await asyncio.shield(_record_result(attempt, invoked, took))
+        raise asyncio.CancelledError
+    return await _record_result(attempt, invoked, took)
+
+
+async def _record_result(attempt: Attempt, invoked: Invoked, took: int) -> Returned:
+    call = attempt.call
+    output: Output | Failure
+    if isinstance(invoked.result, Failure):
+        output = invoked.result
+    else:
+        output = await bounded(invoked.result, attempt.found.definition, attempt.ports.put_blob)
+    await attempt.turn.come()
+    failed = output if isinstance(output, Failure) else None
+    shown = None if isinstance(output, Failure) else output.shown
+    truncated = not isinstance(output, Failure) and output.truncated
+    await attempt.ports.record(
+        ToolResulted(
+            call_id=call.id, tool=call.name, ok=failed is None, output=shown, error=_error(failed),
+            duration_ms=took, truncated=truncated or None, applied=None if invoked.applied else False,
+        )
+    )  # fmt: skip
+    if failed is None and not invoked.applied:
+        failed = Failure("TOOL_CANCELLED", "the run was cancelled while the tool was running")
+    outcome = attempt.ended(
+        failed, output=shown, executed=True, duration_ms=took, truncated=truncated, applied=invoked.applied
+    )
+    return Returned(outcome, None if isinstance(output, Failure) else output.whole)
+
+
+# -- after the tool --------------------------------------------------------------------------------
+
+
+async def post_hook(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
+    returned = await proceed(attempt)
+    outcome = returned.outcome
+    if not outcome.executed or not outcome.applied:
+        return returned
+    subject: JsonObject = {
+        "tool": outcome.tool, "callId": outcome.call_id, "arguments": outcome.arguments,
+        "ok": outcome.ok, "output": outcome.output,
+    }  # fmt: skip
+    if outcome.error is not None:
+        subject["error"] = {"code": outcome.error.code, "message": outcome.error.message}
+    decision = await _ask_hook(gate, attempt.ports, "PostToolUse", subject)
+    if isinstance(decision, Deny):
+        return Returned(replace(outcome, output=None, error=Failure("GATE_DENIED", decision.reason)))
+    if isinstance(decision, Transform) and outcome.ok:
+        if set(decision.changes) - {"output"} or not is_json(decision.changes.get("output")):
+            await _violated(attempt, "hook.PostToolUse", "GATE_DENIED", [])
+            failed = Failure("GATE_DENIED", "a hook changed the output to something invalid")
+            return Returned(replace(outcome, output=None, error=failed))
+        changed = decision.changes.get("output", outcome.output)
+        return Returned(replace(outcome, output=changed), changed)
+    return returned
+
+
+async def check_output(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
+    returned = await proceed(attempt)
+    outcome = returned.outcome
+    if not outcome.executed or not outcome.ok or attempt.tool is None:
+        return returned
+    issues = attempt.tool.guard.output_issues(returned.whole)
+    if not issues:
+        return returned
+    await _violated(attempt, "tool.output", "OUTPUT_INVALID", issues)
+    where = "; ".join(f"{path or '/'}: {message}" for path, message in issues[:3])
+    failed = Failure("OUTPUT_INVALID", f"the tool's output breaks its schema ({where})")
+    return Returned(replace(outcome, output=None, error=failed))
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def argument_hash(arguments: JsonObject) -> str:
+    return hashlib.sha256(json.canonical(arguments)).hexdigest()
+
+
+def idempotency_key(scope: Scope, call: ToolCall) -> str:
+    """The same on every attempt of this call, another for every other call; tells nothing about either."""
+    return "hf-" + hashlib.sha256(f"{scope.tenant}\n{scope.run_id}\n{call.id}".encode()).hexdigest()[:40]
+
+
+def _context(attempt: Attempt, key: str | None) -> ToolContext:
+    definition = attempt.found.definition
+    return ToolContext(
+        run_id=attempt.scope.run_id, call_id=attempt.call.id, tool=definition.name,
+        tenant=attempt.scope.tenant, effect=definition.effect,
+        deadline=asyncio.get_running_loop().time() + definition.timeout_seconds,
+        trace_id=attempt.scope.trace_id, idempotency_key=key, max_output_bytes=definition.max_output_bytes,
+        progress=attempt.ports.progress,
+    )  # fmt: skip
+
+
+def _refusal(attempt: Attempt, code: str, findings: "list[Finding] | tuple[Finding, ...]") -> Returned:
+    message = " ".join(finding.message for finding in findings)
+    outcome = replace(attempt.ended(Failure(code, message)), findings=tuple(findings))
+    return Returned(outcome, refused=True)
+
+
+async def _ask_hook(gate: Gate, ports: Ports, point: str, subject: JsonObject) -> Decision | None:
+    """Whatever a hook does but answer in time is a denial (S18)."""
+    if ports.hook is None:
+        return None
+    try:
+        decision: object = await asyncio.wait_for(ports.hook(point, subject), gate.hook_timeout)
+    except TimeoutError:
+        return Deny(f"the {point} hook did not answer in time")
+    except Exception as error:
+        return Deny(f"the {point} hook failed with {type(error).__name__}")
+    if not isinstance(decision, Allow | Deny | Transform):
+        return Deny(f"the {point} hook gave no decision")
+    return decision
+
+
+async def _violated(attempt: Attempt, boundary: str, code: str, issues: list[tuple[str, str]]) -> None:
+    await attempt.ports.record(
+        SchemaViolated(
+            schema_name=f"tool:{attempt.call.name}", boundary=boundary, code=code, call_id=attempt.call.id,
+            issues=[IssueValue(path=path, message=message) for path, message in issues],
+        )
+    )  # fmt: skip
+
+
+def _error(failure: Failure | None) -> ErrorValue | None:
+    if failure is None:
+        return None
+    return ErrorValue(code=failure.code, message=failure.message, retryable=failure.retryable)

@@ -1,0 +1,154 @@
+"""Programs in the sandbox, and what they try. Each test ends with the server's process alive and no other left."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.outside.process import Finished, Limits, ProcessError, Program, run
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
+
+
+async def python(tmp_path: Path, code: str, *, limits: Limits = Limits(wall_seconds=20), grace: float = 10) -> Finished:
+    argv = [sys.executable, "-I", "-S", "-c", code]
+    return await run(Program(argv, tmp_path, limits=limits), grace=grace)
+
+
+def alive(marker: str) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid():
+            try:
+                words = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[-2:-1] and marker.encode() in words[-2] and b"argv" not in words[-2]:
+                found.append(int(name))
+    return found
+
+
+async def test_a_program_reads_its_input_and_its_output_and_status_come_back(tmp_path: Path) -> None:
+    program = Program([sys.executable, "-I", "-S", "-c", "import sys; print(input()); sys.exit(3)"], tmp_path, b"hi\n")
+    finished = await run(program)
+    assert (finished.status, finished.stdout) == (3, b"hi\n")
+
+
+@pytest.mark.requirement("S15", "G21")
+async def test_the_environment_is_scrubbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_TOKEN", "secret")
+    finished = await python(tmp_path, "import os; print(sorted(os.environ))")
+    assert b"API_TOKEN" not in finished.stdout
+    assert b"'PATH'" in finished.stdout
+
+
+@pytest.mark.requirement("S15")
+async def test_files_outside_the_sandbox_cannot_be_read_or_written(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("outside")
+    inside = tmp_path / "work"
+    inside.mkdir()
+    for code in (
+        f"open({str(secret)!r}).read()",
+        f"open({str(secret)!r}, 'w')",
+        "open('/etc/passwd').read()",
+        f"import os; os.symlink({str(secret)!r}, 'link'); open('link').read()",
+        "import os; os.listdir('/proc/1')",
+        f"import os; os.kill({os.getpid()}, 9)",
+    ):
+        finished = await python(inside, code)
+        assert finished.status == 1, code
+        assert b"PermissionError" in finished.stderr or b"NotPermitted" in finished.stderr, finished.stderr
+    assert secret.read_text() == "outside"
+    assert (await python(inside, "open('own', 'w').write('x'); print(open('own').read())")).stdout == b"x\n"
+
+
+@pytest.mark.requirement("S15")
+async def test_the_network_is_out_of_reach(tmp_path: Path) -> None:
+    accepted = asyncio.Event()
+    server = await asyncio.start_server(lambda _r, _w: accepted.set(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    finished = await python(tmp_path, f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)")
+    server.close()
+    assert finished.status == 1
+    assert not accepted.is_set()
+
+
+@pytest.mark.requirement("S15")
+async def test_an_endless_loop_ends_with_its_time(tmp_path: Path) -> None:
+    finished = await python(tmp_path, "while True: pass", limits=Limits(wall_seconds=0.3))
+    assert finished.timed_out
+
+
+@pytest.mark.requirement("S15")
+async def test_a_program_that_ignores_the_request_to_end_is_killed(tmp_path: Path) -> None:
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('x', flush=True); time.sleep(99)"
+    finished = await python(tmp_path, code, limits=Limits(wall_seconds=0.3))
+    assert finished.timed_out
+    assert finished.status != 0
+
+
+@pytest.mark.requirement("S15")
+async def test_cpu_time_is_limited(tmp_path: Path) -> None:
+    finished = await python(tmp_path, "while True: pass", limits=Limits(wall_seconds=20, cpu_seconds=1))
+    assert not finished.timed_out
+    assert finished.status > 128
+
+
+@pytest.mark.requirement("S15")
+async def test_memory_is_limited(tmp_path: Path) -> None:
+    finished = await python(tmp_path, "x = bytearray(10**9)", limits=Limits(memory_bytes=256 * 1024 * 1024))
+    assert b"MemoryError" in finished.stderr
+
+
+@pytest.mark.requirement("S15")
+async def test_endless_output_is_cut_off_and_the_program_killed(tmp_path: Path) -> None:
+    finished = await python(tmp_path, "while True: print('x' * 1000)", limits=Limits(output_bytes=10_000))
+    assert finished.too_large
+    assert len(finished.stdout) == 10_000
+
+
+@pytest.mark.requirement("S15")
+async def test_a_fork_bomb_stays_within_its_limit_and_is_cleared_away(tmp_path: Path) -> None:
+    marker = "fork-bomb-4711"
+    code = f"'{marker}'\nimport os, time\nwhile True:\n    try: os.fork()\n    except OSError: time.sleep(0.01)"
+    finished = await python(tmp_path, code, limits=Limits(wall_seconds=1, processes=12))
+    assert finished.timed_out
+    assert alive(marker) == []
+
+
+@pytest.mark.requirement("S15")
+async def test_a_process_that_leaves_the_group_is_killed_with_the_others(tmp_path: Path) -> None:
+    marker = "daemon-4712"
+    code = (
+        f"'{marker}'\nimport os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(99)\n"
+        "    os._exit(0)\ntime.sleep(0.2)"
+    )
+    await python(tmp_path, code)
+    assert alive(marker) == []
+
+
+@pytest.mark.requirement("G8")
+async def test_a_cancelled_run_kills_its_program_after_the_grace(tmp_path: Path) -> None:
+    marker = "stubborn-4713"
+    ready = tmp_path / "ready"
+    code = (
+        f"'{marker}'\nimport signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"open('ready', 'w').close()\ntime.sleep(99)"
+    )
+    work = asyncio.create_task(python(tmp_path, code, grace=0.2))
+    async with asyncio.timeout(10):
+        while not ready.exists():  # noqa: ASYNC110  # the event is a file of another process
+            await asyncio.sleep(0.01)
+    assert alive(marker)
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert alive(marker) == []
+
+
+async def test_a_program_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ProcessError):
+        await run(Program(["no-such-program-4714"], tmp_path))

@@ -1,0 +1,154 @@
+"""Real MCP servers, over stdio and over HTTP: list, call, error, hang, crash and restart, a swapped schema."""
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.errors import Failure
+from app.outside.http import HttpClient
+from app.tools.contract import ToolCall, ToolOutcome
+from app.tools.gateway import Gateway
+from app.tools.kinds.mcp import McpServer, McpTool
+from app.tools.kinds.mcp_sessions import Server, Sessions
+from app.tools.registry import Registry
+from tests.tools.recording import Recording, scope
+
+ROOT = Path(__file__).parents[2]
+COMMAND = (sys.executable, "-m", "tests.tools.servers.mcp_server")
+
+
+@asynccontextmanager
+async def connected(transport: str, **fields: Any) -> AsyncIterator[Sessions]:
+    client = HttpClient()
+    async with asyncio.timeout(60), _server(transport) as place:
+        sessions = Sessions(Server("test", **place, **fields), client)
+        try:
+            yield sessions
+        finally:
+            await sessions.close()
+            await client.close()
+
+
+@asynccontextmanager
+async def _server(transport: str) -> AsyncIterator[dict[str, Any]]:
+    if transport == "stdio":
+        yield {"command": COMMAND, "env": {"PYTHONPATH": str(ROOT)}}
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(*COMMAND, "--port", str(port), cwd=ROOT)
+    try:
+        for _ in range(600):
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                break
+            except OSError:
+                await asyncio.sleep(0.02)
+        yield {"url": f"http://127.0.0.1:{port}/mcp", "private": frozenset({"127.0.0.1"})}
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def tools_of(server: McpServer, **fields: Any) -> dict[str, McpTool]:
+    tools = await server.take_up(**fields)
+    assert not isinstance(tools, Failure), tools
+    return {tool.remote: tool for tool in tools}
+
+
+async def call(tools: dict[str, McpTool], name: str, arguments: dict[str, Any]) -> ToolOutcome:
+    gateway = Gateway(Registry(tools.values()), cancel_grace=0.5)
+    return await gateway.call(ToolCall("call_1", name, arguments), scope(*tools), Recording().ports())
+
+
+@pytest.mark.requirement("HK-19", "S12")
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_tools_are_listed_called_guarded_and_blocked_once_their_schema_changes(transport: str) -> None:
+    async with connected(transport) as sessions:
+        tools = await tools_of(McpServer(sessions), effect="keyed", timeout_seconds=15)
+        assert {"add", "fail", "hang"} <= set(tools)
+        assert (await call(tools, "add", {"a": 1, "b": 2})).output == {"result": 3}
+        refused = await call(tools, "add", {"a": "one", "b": 2})
+        assert refused.error is not None
+        assert refused.error.code == "INVALID_ARGUMENTS"
+        failed = await call(tools, "fail", {"why": "because"})
+        assert failed.error is not None
+        assert failed.error.code == "TOOL_FAILED"
+        key = await call(tools, "key", {})
+        assert isinstance(key.output, dict)
+        assert str(key.output["result"]).startswith("hf-")
+        assert (await call(tools, "swap", {})).ok
+        blocked = await call(tools, "add", {"a": 1, "b": 2})
+        assert blocked.error is not None
+        assert blocked.error.code == "TOOL_SCHEMA_CHANGED"
+
+
+@pytest.mark.requirement("HK-19", "G4")
+async def test_after_a_crash_the_server_restarts_and_only_what_may_be_repeated_is_repeated(tmp_path: Path) -> None:
+    async with connected("stdio") as sessions:
+        server = McpServer(sessions)
+        repeatable = await tools_of(server, effect="readonly", timeout_seconds=15)
+        assert (await call(repeatable, "crash", {"once": str(tmp_path / "first")})).output == {"result": "survived"}
+        careful = await tools_of(server, effect="unsafe", timeout_seconds=15)
+        outcome = await call(careful, "crash", {"once": str(tmp_path / "second")})
+        assert outcome.error is not None
+        assert outcome.error.code == "TOOL_FAILED"
+        assert "not known" in outcome.error.message
+
+
+@pytest.mark.requirement("HK-19", "S12", "G21")
+async def test_pins_and_scope_hold_the_environment_is_scrubbed_and_a_hang_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("API_TOKEN", "secret")
+    async with connected("stdio") as sessions:
+        allowed = frozenset({"add", "environment", "hang"})
+        server = McpServer(sessions, allow=allowed, pins={"add": "0" * 64})
+        tools = await tools_of(server, effect="readonly", timeout_seconds=0.5)
+        assert set(tools) == allowed
+        outcome = await call(tools, "add", {"a": 1, "b": 2})
+        assert outcome.error is not None
+        assert outcome.error.code == "TOOL_SCHEMA_CHANGED"
+        given = await call(tools, "environment", {})
+        assert given.ok
+        assert "API_TOKEN" not in str(given.output)
+        outcome = await call(tools, "hang", {})
+        assert outcome.error is not None
+        assert outcome.error.code == "TOOL_TIMEOUT"
+
+
+@pytest.mark.requirement("HK-19")
+async def test_a_server_that_cannot_be_started_or_never_answers_is_unavailable() -> None:
+    client = HttpClient()
+    for command in (("no-such-program-4715",), (sys.executable, "-c", "import time; time.sleep(60)")):
+        sessions = Sessions(Server("test", command=command, connect_seconds=0.5), client)
+        offers = await McpServer(sessions).offers()
+        assert isinstance(offers, Failure)
+        assert offers.code == "TOOL_UNAVAILABLE"
+        await sessions.close()
+    await client.close()
+
+
+@pytest.mark.requirement("S11")
+async def test_an_mcp_server_at_a_private_address_is_refused_unless_allowed_by_name() -> None:
+    asked = asyncio.Event()
+    listener = await asyncio.start_server(lambda _r, _w: asked.set(), "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    client = HttpClient()
+    for host in ("127.0.0.1", "[::ffff:127.0.0.1]", "localhost"):
+        sessions = Sessions(Server("test", url=f"http://{host}:{port}/mcp", connect_seconds=5), client)
+        offers = await McpServer(sessions).offers()
+        assert isinstance(offers, Failure)
+        assert offers.code == "TOOL_UNAVAILABLE"
+        await sessions.close()
+    listener.close()
+    await client.close()
+    assert not asked.is_set()

@@ -3,15 +3,19 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import structlog
 
 from app.backends.contract import Backend
 from app.backends.kinds.echo import EchoBackend
+from app.backends.kinds.native import NativeBackend
 from app.core.clock import Clock, SystemClock
-from app.core.errors import HoldfastError
+from app.core.errors import Failure, HoldfastError
 from app.core.principal import DEFAULT_TENANT
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings
@@ -19,11 +23,20 @@ from app.events.catalog.ledger import WorkspaceLoaded, WorkspaceRejected
 from app.events.hub import Hub
 from app.events.ports import StorageBroken
 from app.events.recorder import Recorder, Redactor
+from app.models.contract import ProviderDeps
+from app.models.kinds import anthropic, gemini, ollama, openai, scripted
+from app.models.registry import Providers, installed_kinds
+from app.models.router import ModelRouter
+from app.outside.http import HttpClient
 from app.policy.redaction import Redaction
+from app.runtime.conductor import Conductor
 from app.runtime.executor import Executor
+from app.runtime.interrupts import Interrupts
+from app.runtime.kits import Kits
 from app.runtime.ledger import Ledger
 from app.runtime.service import Service
 from app.runtime.workspaces import CurrentWorkspace, WorkspaceHistory, WorkspaceStatus
+from app.store.blobs import Blobs
 from app.store.engine import Database
 from app.store.folder import DataFolder
 from app.store.leases import Leases
@@ -32,7 +45,18 @@ from app.store.migrate import migrate
 from app.store.reader import StoreReader
 from app.store.retention import Retention
 from app.store.workspaces import WorkspaceArchive
+from app.tools.contract import Tool
+from app.tools.declared import Maker, build
+from app.tools.kinds.builtin import builtins, make_builtin
+from app.tools.kinds.http import make_http
+from app.tools.kinds.mcp import make_mcp, server_of
+from app.tools.kinds.mcp_sessions import Sessions
+from app.tools.kinds.python import make_python
+from app.tools.kinds.subprocess import make_subprocess
+from app.tools.registry import Registry
 from app.workspace.catalog import shipped_catalog
+from app.workspace.compiled import CompiledTool, CompiledWorkspace
+from app.workspace.secrets import resolve_env
 
 DRAIN_SECONDS = 30.0
 
@@ -108,6 +132,7 @@ class Holdfast:
     workspace: CurrentWorkspace
     backends: Mapping[str, Backend]
     service: Service
+    interrupts: Interrupts
     executor: Executor
 
 
@@ -120,9 +145,9 @@ async def open_holdfast(
 ) -> AsyncIterator[Holdfast]:
     """`backends` replaces the kinds that ship, for whoever embeds the server with its own."""
     clock = clock or SystemClock()
-    kinds: Mapping[str, Backend] = backends or {"echo": EchoBackend()}
+    kinds: Mapping[str, Backend] = backends or {"echo": EchoBackend(), "native": NativeBackend()}
     catalog = shipped_catalog()
-    async with open_store(settings, clock=clock) as store:
+    async with open_store(settings, clock=clock) as store, _closing(HttpClient()) as client:
         ledger = Ledger(store.recorder)
         workspace = CurrentWorkspace(
             settings.workspace,
@@ -135,20 +160,110 @@ async def open_holdfast(
         if (await workspace.reload()).digest is None:
             raise HoldfastError("WORKSPACE_INVALID", _first_mistakes(workspace.status))
         history = WorkspaceHistory(workspace, catalog, WorkspaceArchive(store.database))
+        tools = ToolMakers(settings, clock, client)
+        conductor = Conductor(
+            store.recorder,
+            store.reader,
+            clock,
+            kinds,
+            history,
+            Kits(tools.build),
+            _router(clock, client),
+            Blobs(store.database),
+        )
         executor = Executor(
-            store.recorder, store.reader, store.reader, store.leases, kinds, history, settings.max_concurrent_runs
+            store.recorder,
+            store.reader,
+            store.reader,
+            store.leases,
+            conductor.run,
+            settings.max_concurrent_runs,
+            clock,
         )
         service = Service(store.recorder, store.reader, clock, history, kinds, executor.wake, executor.stop)
+        interrupts = Interrupts(store.recorder, store.reader, executor.wake)
         executor.start()
         stop_watching = asyncio.Event()
         watching = asyncio.create_task(workspace.watch(stop_watching))
         try:
-            yield Holdfast(store, workspace, kinds, service, executor)
+            yield Holdfast(store, workspace, kinds, service, interrupts, executor)
         finally:
             stop_watching.set()
             await watching
             await executor.drain(DRAIN_SECONDS)
+            await tools.close()
             store.hub.close_all()
+
+
+@contextlib.asynccontextmanager
+async def _closing(client: HttpClient) -> AsyncIterator[HttpClient]:
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def _router(clock: Clock, client: HttpClient) -> ModelRouter:
+    def secrets(text: str) -> str | None:
+        resolved = resolve_env(text, os.environ)
+        return resolved if isinstance(resolved, str) else None
+
+    kinds = {
+        "openai": openai.provider,
+        "anthropic": anthropic.provider,
+        "gemini": gemini.provider,
+        "ollama": ollama.provider,
+        "scripted": scripted.provider,
+    }
+    providers = Providers(kinds | installed_kinds(), ProviderDeps(client, secrets, clock, asyncio.sleep))
+    return ModelRouter(providers, schemas=SchemaRegistry(), clock=clock, random=random.random, sleep=asyncio.sleep)
+
+
+class ToolMakers:
+    """Makes the tools of a compiled workspace, each kind by its own maker."""
+
+    def __init__(self, settings: Settings, clock: Clock, client: HttpClient) -> None:
+        self._settings, self._clock, self._client = settings, clock, client
+        self._sessions: list[Sessions] = []
+
+    async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
+        data = self._settings.data_dir / "files"
+        data.mkdir(parents=True, exist_ok=True)
+        allowed = frozenset(workspace.runtime.env)
+
+        def secret(name: str) -> str | None:
+            return os.environ.get(name) if name in allowed else None
+
+        outgoing = frozenset(workspace.runtime.outgoing.private)
+        sessions = {
+            name: Sessions(server_of(named, outgoing), self._client, secret)
+            for name, named in workspace.mcp_servers.items()
+        }
+        self._sessions += sessions.values()
+        claim = SchemaRegistry().validator("write_claim_v1")
+        shipped_tools = builtins(data, self._clock, write_claim=claim, client=self._client)
+        folder = self._settings.workspace
+        makers: dict[str, Maker] = {
+            "python": _ready(make_python),
+            "builtin": _ready(make_builtin, shipped_tools),
+            "http": _ready(make_http, self._client, secret),
+            "subprocess": _ready(make_subprocess, folder, data, secret),
+            "mcp": partial(make_mcp, sessions=sessions),
+        }
+        return await build(workspace, makers, root=data)
+
+    async def close(self) -> None:
+        for sessions in self._sessions:
+            await sessions.close()
+
+
+def _ready(make: Callable[..., Tool | Failure], *arguments: Any) -> Maker:
+    """A maker that has nothing to wait for."""
+
+    async def maker(declared: CompiledTool, workspace: CompiledWorkspace) -> Tool | Failure:
+        return make(declared, workspace, *arguments)
+
+    return maker
 
 
 def _loaded(workspace: CurrentWorkspace, status: WorkspaceStatus) -> WorkspaceLoaded:

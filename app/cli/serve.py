@@ -42,6 +42,7 @@ async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
     store = holdfast.store
     server = Server(
         service=holdfast.service,
+        interrupts=holdfast.interrupts,
         reader=store.reader,
         hub=store.hub,
         workspace=holdfast.workspace,

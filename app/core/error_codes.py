@@ -65,6 +65,22 @@ CODES: Final[dict[str, Code]] = {
         "No agent was named and the workspace has no default one.",
         "Name an agent, or set defaultAgent in runtime.yaml.",
     ),
+    "AGENT_HAS_NO_MODEL": Code("The agent names no model.", "Set `model` or `modelPlan` in its document."),
+    "BACKEND_NOT_DETERMINISTIC": Code(
+        "A resumed run did something else than the recorded one.",
+        "Make the backend depend only on its context; then start the run anew.",
+    ),
+    "BACKEND_CANNOT_RESUME": Code("The backend cannot go on after an interruption.", "Start the run anew."),
+    "MAX_TURNS": Code("The agent used up its turns without an answer.", "Raise maxTurns, or ask for less."),
+    "TOOL_OUTCOME_UNKNOWN": Code(
+        "A tool was cut off, and it is not known whether it took effect.",
+        "Look at the outside system; then start a new run if the effect is missing.",
+    ),
+    "QUESTION_EXPIRED": Code("Nobody answered a question in time.", "Start the run anew and answer it."),
+    "INTERRUPT_NOT_FOUND": Code("There is no such interrupt.", "See GET /api/interrupts."),
+    "ANSWER_INVALID": Code(
+        "The answer does not fit the kind of interrupt.", "Read `issues`; docs have the shape of each kind's answer."
+    ),
     "BACKEND_NOT_AVAILABLE": Code(
         "The agent's backend is not part of this installation.", "Use an agent with another backend."
     ),

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
 
 from app.events.hub import Hub
+from app.runtime.interrupts import Interrupts
 from app.runtime.service import Service
 from app.runtime.workspaces import CurrentWorkspace
 from app.views.ports import Reader
@@ -12,6 +13,7 @@ from app.views.ports import Reader
 @dataclass(frozen=True, slots=True)
 class Server:
     service: Service
+    interrupts: Interrupts
     reader: Reader
     hub: Hub
     workspace: CurrentWorkspace

@@ -4,13 +4,13 @@ from fastapi import FastAPI
 
 from app import __version__
 from app.protocols.context import Server
-from app.protocols.http import errors, health, runs, threads, workspace
+from app.protocols.http import errors, health, interrupts, runs, threads, workspace
 from app.protocols.stream import socket
 
 
 def create_app(server: Server) -> FastAPI:
     app = FastAPI(title="Holdfast", version=__version__, docs_url=None, redoc_url=None)
     errors.install(app)
-    for module in (health, runs, threads, workspace, socket):
+    for module in (health, runs, threads, interrupts, workspace, socket):
         app.include_router(module.routes(server))
     return app

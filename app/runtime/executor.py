@@ -6,35 +6,37 @@ an agent does (its backend) and what a client sees (the log).
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final
 
 import structlog
 
-from app.backends.contract import Backend, Output
+from app.core.clock import Clock, iso
 from app.core.ids import new_id
+from app.core.suspend import Suspended
 from app.events import ports
-from app.events.catalog import Payload, adapter, artifact, request
-from app.events.catalog.values import ArtifactValue, ErrorValue
-from app.events.ports import Appended, Fence, Refused, StoreError
+from app.events.catalog import Payload, request
+from app.events.catalog.interrupt import InterruptExpired
+from app.events.ports import Appended, Fence, StoreError
 from app.events.recorder import Recorder, Scope
+from app.runtime.context import Cancellation, Superseded, expect
 from app.runtime.ports import Backlog, Leases
-from app.runtime.workspaces import WorkspaceHistory
 from app.views.ports import Reader
 from app.views.run import Run
+
+Conduct = Callable[[Run, Scope, Cancellation], Awaitable[list[Payload]]]
+"""Runs a claimed run to its end and answers its last events; the signal is set when it is cancelled."""
 
 LEASE_SECONDS: Final = 15.0
 RENEW_SECONDS: Final = 5.0
 SWEEP_SECONDS: Final = 2.0
 """How often runs are looked for whose owner is gone or whose news got lost."""
 SWEEP_LIMIT: Final = 200
+CANCEL_GRACE_SECONDS: Final = 10.0
+"""What a tool that acts has to come to an end after a cancel."""
 
 log = structlog.get_logger("holdfast.executor")
-
-
-class Superseded(Exception):
-    """The log refused an append: the run ended or has a new owner. There is nothing left to do here."""
 
 
 @dataclass(slots=True)
@@ -43,32 +45,7 @@ class _Held:
     run_id: str
     epoch: int
     task: "asyncio.Task[None]"
-    cancelled: bool = False
-
-
-class RunContext:
-    """The `Context` of one run: everything a backend may do, each of it an event."""
-
-    def __init__(self, run: Run, recorder: Recorder, scope: Scope) -> None:
-        self._run = run
-        self._recorder = recorder
-        self._scope = scope
-        self.run_id = run.id
-        self.thread_id = run.thread_id
-        self.agent = run.agent or ""
-        self.input: Any = run.input
-
-    async def emit(self, phase: str, **fields: Any) -> None:
-        signal = adapter.Signal(adapter=self._scope.actor.removeprefix("backend:"), phase=phase, **fields)
-        _expect(await self._recorder.record(self._scope, adapter.AdapterEvent(event=signal)))
-
-    async def say(self, message_id: str, text: str, part: int = 0) -> None:
-        _expect(await self._recorder.record_delta(self._scope, adapter.OUTPUT_DELTA, message_id, part, text))
-
-
-def _expect(answer: ports.Answer) -> None:
-    if isinstance(answer, Refused):
-        raise Superseded(answer.failure.code)
+    cancelled: Cancellation = field(default_factory=Cancellation)
 
 
 class Executor:
@@ -78,12 +55,13 @@ class Executor:
         reader: Reader,
         backlog: Backlog,
         leases: Leases,
-        backends: Mapping[str, Backend],
-        workspaces: WorkspaceHistory,
+        conduct: Conduct,
         max_concurrent: int,
+        clock: Clock,
     ) -> None:
+        self._clock = clock
         self._recorder, self._reader, self._backlog, self._leases = recorder, reader, backlog, leases
-        self._backends, self._workspaces = backends, workspaces
+        self._conduct_run = conduct
         self._slots = asyncio.Semaphore(max_concurrent)
         self._owner = new_id("key").replace("key_", "executor_")
         self._held: dict[tuple[str, str], _Held] = {}
@@ -103,10 +81,17 @@ class Executor:
             self._wanted.put_nowait((tenant, thread_id, run_id))
 
     def stop(self, tenant: str, run_id: str) -> None:
-        """A cancel was committed: end the run's task. Its last event is written by the task itself."""
+        """A cancel was committed: no step starts any more. Tools that act get their grace, the rest ends now.
+
+        The last event is written by the run's own task.
+        """
         held = self._held.get((tenant, run_id))
-        if held is not None:
-            held.cancelled = True
+        if held is None:
+            return
+        held.cancelled.set()
+        if held.cancelled.acting:
+            asyncio.get_running_loop().call_later(CANCEL_GRACE_SECONDS, held.task.cancel)
+        else:
             held.task.cancel()
 
     async def drain(self, seconds: float) -> None:
@@ -129,6 +114,11 @@ class Executor:
     def running(self) -> int:
         return len(self._held)
 
+    async def idle(self) -> None:
+        """Returns when no run is held here."""
+        while self._held:
+            await asyncio.wait([held.task for held in self._held.values()])
+
     # -- claiming ------------------------------------------------------------------------------------
 
     async def _claim_forever(self) -> None:
@@ -146,11 +136,21 @@ class Executor:
                 await asyncio.wait_for(self._sweep_now.wait(), SWEEP_SECONDS)
             self._sweep_now.clear()
             try:
+                await self._expire_interrupts()
                 found = await self._backlog.runs_without_an_owner(SWEEP_LIMIT)
             except StoreError:
                 continue
             for tenant, run_id, thread_id, _ in found:
                 self.wake(tenant, thread_id, run_id)
+
+    async def _expire_interrupts(self) -> None:
+        """What nobody answered in time is answered by the clock, once: an answer that came first wins."""
+        for tenant, thread_id, run_id, interrupt_id in await self._backlog.overdue_interrupts(
+            iso(self._clock.now_ms()), SWEEP_LIMIT
+        ):
+            scope = Scope(tenant, thread_id, run_id)
+            expired = InterruptExpired(interrupt_id=interrupt_id)
+            await self._recorder.record(scope, expired, conditions=[ports.InterruptOpen(interrupt_id)])
 
     async def _renew_forever(self) -> None:
         while True:
@@ -170,7 +170,7 @@ class Executor:
     async def _conduct(self, tenant: str, thread_id: str, run_id: str) -> None:
         try:
             await self._claim_and_run(tenant, thread_id, run_id)
-        except (Superseded, StoreError, asyncio.CancelledError):
+        except (Superseded, Suspended, StoreError, asyncio.CancelledError):
             pass  # the log says how it stands; the sweep takes the run up again if it has not ended
         except Exception:
             log.exception("run.conduct_failed", run=run_id)
@@ -190,12 +190,12 @@ class Executor:
         assert scope.fence is not None
         held.epoch = scope.fence.epoch
         try:
-            ending = await self._run_backend(run, scope)
+            ending = await self._conduct_run(run, scope, held.cancelled)
         except asyncio.CancelledError:
-            if not held.cancelled:
+            if not held.cancelled.is_set():
                 raise
             ending = [request.RequestCancelled(by=scope.actor)]
-        _expect(await self._recorder.record(scope, *ending))
+        expect(await self._recorder.record(scope, *ending))
 
     async def _claim(self, tenant: str, run: Run) -> Scope | None:
         """The lease, its epoch and the event that tells of it are one commit."""
@@ -204,43 +204,12 @@ class Executor:
         claimed: Payload = (
             request.RequestStarted(executor=self._owner, epoch=epoch)
             if run.started_at is None
-            else request.RequestResumed(executor=self._owner, epoch=epoch, reason="recovery")
+            else request.RequestResumed(
+                executor=self._owner, epoch=epoch, reason="answer" if run.status == "queued" else "recovery"
+            )
         )
         scope = Scope(tenant, run.thread_id, run.id, actor="system")
         answer = await self._recorder.record(scope, claimed, conditions=[lease])
         if not isinstance(answer, Appended):
             return None
         return Scope(tenant, run.thread_id, run.id, "system", Fence(run.id, epoch))
-
-    async def _run_backend(self, run: Run, scope: Scope) -> list[Payload]:
-        """The run's last events: what it made, and how it ended."""
-        if run.cancel_requested_at is not None:
-            return [request.RequestCancelled(by=scope.actor)]
-        workspace = await self._workspaces.of(run.workspace_digest)
-        if workspace is None:
-            return [_failed("WORKSPACE_GONE", "the workspace of this run cannot be compiled any more")]
-        agent = workspace.agents.get(run.agent or "")
-        backend = self._backends.get(agent.spec.backend) if agent is not None else None
-        if backend is None:
-            return [_failed("BACKEND_NOT_AVAILABLE", f"nothing here runs the agent {run.agent!r}")]
-        scope = replace(scope, actor=f"backend:{backend.kind}")
-        try:
-            result = await backend.run(RunContext(run, self._recorder, scope))
-        except (Superseded, StoreError):
-            raise
-        except Exception as error:
-            log.exception("run.backend_failed", run=run.id)
-            return [_failed("BACKEND_FAILED", f"the backend raised {type(error).__name__}")]
-        output = Output(result) if isinstance(result, str) else result
-        made: list[Payload] = [
-            artifact.ArtifactCreated(artifact=ArtifactValue.model_validate(value)) for value in output.artifacts
-        ]
-        metadata = dict(output.metadata) or None
-        return [
-            *made,
-            request.RequestCompleted(output=output.text, message_id=output.message_id, metadata=metadata),
-        ]
-
-
-def _failed(code: str, message: str) -> request.RequestFailed:
-    return request.RequestFailed(error=ErrorValue(code=code, message=message))

@@ -1,7 +1,7 @@
 """What the runtime asks of the store: leases kept alive, and the runs that nobody works on."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Leases(Protocol):
@@ -10,6 +10,10 @@ class Leases(Protocol):
         ...
 
     async def release(self, tenant: str, run_id: str, epoch: int) -> None: ...
+
+
+class BlobStore(Protocol):
+    async def put(self, tenant: str, thread_id: str, data: bytes, mime: str) -> dict[str, Any]: ...
 
 
 class WorkspaceArchive(Protocol):
@@ -21,6 +25,10 @@ class WorkspaceArchive(Protocol):
 
 
 class Backlog(Protocol):
+    async def overdue_interrupts(self, now: str, limit: int) -> list[tuple[str, str, str | None, str]]:
+        """(tenant, thread, run, interrupt) that are open beyond their time."""
+        ...
+
     async def runs_without_an_owner(self, limit: int) -> list[tuple[str, str, str, str]]:
         """(tenant, run, thread, status), oldest first."""
         ...

@@ -53,6 +53,11 @@ _INTERRUPTS: Final = Sql(
     "SELECT i.state FROM interrupts i JOIN threads t ON t.key = i.thread_key WHERE i.tenant = $1 "
     "AND (CAST($2 AS TEXT) IS NULL OR t.id = $2) AND (CAST($3 AS TEXT) IS NULL OR i.status = $3) ORDER BY i.id"
 )
+_INTERRUPT: Final = Sql("SELECT state FROM interrupts WHERE tenant = $1 AND id = $2")
+_OVERDUE: Final = Sql(
+    "SELECT i.tenant, t.id, i.run_id, i.id FROM interrupts i JOIN threads t ON t.key = i.thread_key "
+    "WHERE i.status = 'open' AND i.expires_at <= $1 ORDER BY i.expires_at LIMIT $2"
+)
 _ENTRIES: Final = Sql("SELECT state FROM transcript_entries WHERE thread_key = $1 ORDER BY position, message_id")
 _ARTIFACTS: Final = Sql("SELECT state FROM artifacts WHERE thread_key = $1 ORDER BY seq")
 _BLOB: Final = Sql(
@@ -127,6 +132,15 @@ class StoreReader:
     ) -> list[Interrupt]:
         rows = await self._database.read(lambda tx: tx.rows(_INTERRUPTS, tenant, thread_id, status))
         return [decode(Interrupt, row[0]) for row in rows]
+
+    async def interrupt(self, tenant: str, interrupt_id: str) -> Interrupt | None:
+        rows = await self._database.read(lambda tx: tx.rows(_INTERRUPT, tenant, interrupt_id))
+        return decode(Interrupt, rows[0][0]) if rows else None
+
+    async def overdue_interrupts(self, now: str, limit: int) -> list[tuple[str, str, str | None, str]]:
+        """(tenant, thread, run, interrupt) that are open beyond their time."""
+        rows = await self._database.read(lambda tx: tx.rows(_OVERDUE, now, limit))
+        return [(row[0], row[1], row[2], row[3]) for row in rows]
 
     async def transcript(self, tenant: str, thread_id: str) -> list[Entry]:
         rows = await self._database.read(lambda tx: self._of_thread(tx, _ENTRIES, tenant, thread_id))

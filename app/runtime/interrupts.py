@@ -1,0 +1,66 @@
+"""Answers to interrupts: checked against their kind, decided once, then the run goes on."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from app.core.errors import Failure
+from app.core.principal import Principal
+from app.core.schemas import Issue, Validator
+from app.events import ports
+from app.events.catalog.interrupt import InterruptResolved
+from app.events.ports import Refused
+from app.events.recorder import Recorder, Scope
+from app.views.interrupt import Interrupt
+from app.views.ports import Reader
+
+
+def _decision(*words: str, **more: Any) -> Validator:
+    properties = {"decision": {"enum": list(words)}, **more}
+    return Validator(
+        {"type": "object", "required": ["decision"], "properties": properties, "additionalProperties": False}
+    )
+
+
+_SHAPES: Final = {
+    "approval": _decision("approve", "deny", reason={"type": "string"}),
+    "question": Validator(
+        {"type": "object", "required": ["answers"], "properties": {"answers": {"type": "object"}},
+         "additionalProperties": False}
+    ),
+    "external": Validator(
+        {"type": "object", "oneOf": [{"required": ["output"]}, {"required": ["error"]}],
+         "properties": {"output": {}, "error": {"type": "string"}}, "additionalProperties": False}
+    ),
+    "recovery": _decision("retry", "use", "fail", output={}),
+    "paused": _decision("resume"),
+}  # fmt: skip
+
+
+class NotAnswered:
+    """Why an answer was not taken."""
+
+    def __init__(self, failure: Failure, issues: list[Issue] | None = None, winner: str | None = None) -> None:
+        self.failure, self.issues, self.winner = failure, issues, winner
+
+
+class Interrupts:
+    def __init__(self, recorder: Recorder, reader: Reader, wake: Callable[[str, str, str], None]) -> None:
+        self._recorder, self._reader, self._wake = recorder, reader, wake
+
+    async def answer(self, who: Principal, interrupt_id: str, answer: dict[str, Any]) -> Interrupt | NotAnswered:
+        """The first answer wins; a later one learns who gave it."""
+        asked = await self._reader.interrupt(who.tenant, interrupt_id)
+        if asked is None:
+            return NotAnswered(Failure("INTERRUPT_NOT_FOUND", "there is no such interrupt"))
+        if issues := _SHAPES[asked.kind].issues(answer):
+            return NotAnswered(Failure("ANSWER_INVALID", f"this is no answer to a {asked.kind}"), issues)
+        scope = Scope(who.tenant, asked.thread_id, asked.run_id, actor=who.actor)
+        resolved = InterruptResolved(interrupt_id=interrupt_id, answer=answer, answered_by=who.actor)
+        given = await self._recorder.record(scope, resolved, conditions=[ports.InterruptOpen(interrupt_id)])
+        if isinstance(given, Refused):
+            return NotAnswered(given.failure, None, given.winner)
+        if asked.run_id is not None:
+            self._wake(who.tenant, asked.thread_id, asked.run_id)
+        answered = await self._reader.interrupt(who.tenant, interrupt_id)
+        assert answered is not None
+        return answered

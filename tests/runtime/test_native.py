@@ -1,0 +1,363 @@
+"""The native agent through the real runtime, on both databases: tools, approvals, questions, cancel, resume."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.backends.contract import Context, Resume
+from app.core.ids import new_id
+from app.core.principal import LOCAL
+from app.core.resources import shipped
+from app.core.settings import Settings
+from app.events.catalog import request, thread
+from app.events.catalog.model import ModelCompleted
+from app.events.catalog.tool import ToolInvoked
+from app.events.catalog.values import Effect, ToolCallValue, Usage
+from app.events.envelope import Event
+from app.events.follow import follow
+from app.events.ports import Appended
+from app.events.recorder import Scope
+from app.runtime.interrupts import NotAnswered
+from app.runtime.service import Rejected, Submission
+from app.views.interrupt import Interrupt
+from app.views.run import Run
+from app.wiring import Holdfast, open_holdfast
+from tests.store_equals_replay import assert_tables_equal_replay
+
+PAUSES = frozenset({"runtime.interrupt.raised"})
+
+WITNESS = '''
+from pathlib import Path
+
+def effect(key: str, ctx) -> dict:
+    """Leaves a line for every time it acts."""
+    with Path("{path}").open("a") as lines:
+        lines.write(f"{{key}} {{ctx.idempotency_key}}\\n")
+    return {{"done": key}}
+'''
+
+TOOL = """
+---
+apiVersion: holdfast/v1
+kind: Tool
+metadata: {{name: {effect}}}
+spec:
+  kind: python
+  entry: witness:effect
+  effect: {effect}
+  input: {{type: object, properties: {{key: {{type: string}}}}, required: [key]}}
+  output: {{type: object}}
+"""
+
+MODEL = """
+apiVersion: holdfast/v1
+kind: Model
+metadata: {name: script}
+spec:
+  provider: scripted
+  model: script
+  capabilities: {streaming: true, tools: true, parallelTools: true}
+  script:
+    rules:
+      - {match: {afterTool: readonly}, reply: {text: "read"}}
+      - {match: {afterTool: keyed}, reply: {text: "kept"}}
+      - {match: {afterTool: unsafe}, reply: {text: "dared"}}
+      - {match: {contains: read}, reply: {toolCalls: [{name: readonly, args: {key: a}}]}}
+      - {match: {contains: keep}, reply: {toolCalls: [{name: keyed, args: {key: b}}]}}
+      - {match: {contains: dare}, reply: {toolCalls: [{name: unsafe, args: {key: c}}]}}
+      - {match: {contains: forever}, reply: {toolCalls: [{name: echo, args: {text: "again"}}]}}
+      - {match: {contains: slowly}, reply: {chunks: ["one ", "two"], chunkDelaySeconds: 30}}
+    default: {text: "You said: {{ input }}"}
+---
+apiVersion: holdfast/v1
+kind: Agent
+metadata: {name: worker}
+spec: {model: script, tools: [readonly, keyed, unsafe, echo], maxTurns: 3}
+"""
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> Path:
+    """The demo with a worker whose tools leave witnesses of their effects."""
+    root = tmp_path / "workspace"
+    shutil.copytree(shipped("workspaces") / "demo", root)
+    (root / "witness.py").write_text(WITNESS.format(path=tmp_path / "effects"))
+    (root / "tools" / "witness.yaml").write_text(
+        "".join(TOOL.format(effect=e) for e in ("readonly", "keyed", "unsafe"))
+    )
+    (root / "models" / "script.yaml").write_text(MODEL)
+    return root
+
+
+def effects(tmp_path: Path) -> list[str]:
+    found = tmp_path / "effects"
+    return found.read_text().splitlines() if found.exists() else []
+
+
+@asynccontextmanager
+async def opened(settings: Settings, root: Path, **more: Any) -> AsyncIterator[Holdfast]:
+    async with open_holdfast(settings.model_copy(update={"workspace": root}), **more) as holdfast:
+        yield holdfast
+        await assert_tables_equal_replay(holdfast.store)
+
+
+async def submit(holdfast: Holdfast, agent: str, text: str, thread_id: str | None = None) -> Run:
+    run = await holdfast.service.submit(LOCAL, Submission(agent, text, thread_id=thread_id))
+    assert isinstance(run, Run), run
+    return run
+
+
+async def until(holdfast: Holdfast, run: Run, types: frozenset[str] = request.TERMINAL) -> list[Event]:
+    """The run's events up to the first of these types after its last one known."""
+    seen: list[Event] = []
+    async with asyncio.timeout(30):
+        store = holdfast.store
+        async for batch in follow(store.hub, store.reader.events, "default", run.thread_id, run.first_seq - 1):
+            for event in batch:
+                if event.run_id == run.id:
+                    seen.append(event)
+                    if event.type in types:
+                        return seen
+    raise AssertionError("the stream ended")
+
+
+async def ended(holdfast: Holdfast, run: Run) -> Run:
+    await until(holdfast, run)
+    found = await holdfast.store.reader.run("default", run.id)
+    assert found is not None
+    return found
+
+
+async def waiting(holdfast: Holdfast, run: Run) -> Interrupt:
+    events = await until(holdfast, run, PAUSES)
+    found = await holdfast.store.reader.interrupt("default", events[-1].payload["interruptId"])
+    assert found is not None
+    return found
+
+
+@pytest.mark.smoke
+@pytest.mark.requirement("HK-1", "HK-3", "HK-13", "SH-2")
+async def test_a_model_uses_a_tool_and_answers(settings: Settings, space: Path) -> None:
+    async with opened(settings, space) as holdfast:
+        run = await submit(holdfast, "assistant", "please calculate this")
+        events = await until(holdfast, run)
+        assert (await ended(holdfast, run)).output == 'That makes {"value":42}.'
+        types = [event.type.removeprefix("runtime.") for event in events if "adapter" not in event.type]
+        assert types == [
+            "request.queued", "request.started", "model.negotiated", "model.requested", "model.completed",
+            "tool.invoked", "tool.resulted", "model.requested", "model.completed", "request.completed",
+        ]  # fmt: skip
+        deltas = [e.payload["event"] for e in events if e.type == "runtime.adapter.event"]
+        said = "".join(delta["text"] for delta in deltas if delta["phase"] == "agent.output.delta")
+        assert said == 'That makes {"value":42}.'
+
+
+async def test_a_thread_s_next_run_is_told_what_was_said_before(settings: Settings, space: Path) -> None:
+    async with opened(settings, space) as holdfast:
+        first = await ended(holdfast, await submit(holdfast, "worker", "one"))
+        run = await submit(holdfast, "worker", "two", first.thread_id)
+        (asked,) = [e for e in await until(holdfast, run) if e.type == "runtime.model.requested"]
+        assert [message["content"] for message in asked.payload["messages"]] == ["one", "You said: one", "two"]
+
+
+@pytest.mark.requirement("OS-L5", "S17")
+async def test_a_skill_narrows_the_tools_and_is_recorded(settings: Settings, space: Path) -> None:
+    async with opened(settings, space) as holdfast:
+        run = await submit(holdfast, "assistant", "hello there")
+        events = {event.type: event for event in await until(holdfast, run)}
+        assert events["runtime.skill.invoked"].payload["skill"] == "greet"
+        assert events["runtime.model.requested"].payload["tools"] == ["echo"]
+        assert events["runtime.skill.completed"].payload["ok"] is True
+
+
+@pytest.mark.requirement("G9", "HK-25", "CM-4")
+async def test_of_two_decisions_at_once_one_counts_and_the_other_learns_who_was_first(
+    settings: Settings, space: Path
+) -> None:
+    async with opened(settings, space) as holdfast:
+        run = await submit(holdfast, "assistant", "publish it now")
+        asked = await waiting(holdfast, run)
+        assert (asked.kind, asked.tool, asked.status) == ("approval", "publish", "open")
+        waits = await holdfast.store.reader.run("default", run.id)
+        assert waits is not None and (waits.status, waits.waiting_on) == ("waiting", [asked.id])
+        wrong = await holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "maybe"})
+        assert isinstance(wrong, NotAnswered) and wrong.failure.code == "ANSWER_INVALID"
+        answers = await asyncio.gather(
+            holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "approve"}),
+            holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "deny"}),
+        )
+        (taken,) = [answer for answer in answers if isinstance(answer, Interrupt)]
+        (refused,) = [answer for answer in answers if isinstance(answer, NotAnswered)]
+        assert refused.failure.code == "INTERRUPT_NOT_OPEN" and refused.winner == "user:local"
+        await ended(holdfast, run)
+        acted = [event for event in await until(holdfast, run) if event.type == "runtime.tool.invoked"]
+        assert taken.answer is not None
+        assert len(acted) == (1 if taken.answer["decision"] == "approve" else 0)
+
+
+@pytest.mark.requirement("G9")
+async def test_a_denied_call_records_no_invocation_and_the_model_is_told(settings: Settings, space: Path) -> None:
+    async with opened(settings, space) as holdfast:
+        run = await submit(holdfast, "assistant", "publish it now")
+        asked = await waiting(holdfast, run)
+        await holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "deny", "reason": "not today"})
+        events = await until(holdfast, run)
+        assert not [event for event in events if event.type == "runtime.tool.invoked"]
+        (result,) = [event.payload for event in events if event.type == "runtime.tool.resulted"]
+        assert result["ok"] is False and result["error"]["code"] == "APPROVAL_DENIED"
+
+
+@pytest.mark.requirement("G9", "G5")
+async def test_an_answer_after_a_restart_resumes_the_run(settings: Settings, space: Path) -> None:
+    async with opened(settings, space) as holdfast:
+        run = await submit(holdfast, "assistant", "publish it now")
+        asked = await waiting(holdfast, run)
+    async with opened(settings, space) as holdfast:
+        assert isinstance(await holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "approve"}), Interrupt)
+        assert (await ended(holdfast, run)).output == "It has been published."
+
+
+async def left_behind(
+    settings: Settings, space: Path, tool: Effect, key: str, *, intent: bool, request_hash: str | None = None
+) -> Run:
+    """The log as a crash leaves it: the model has asked for a tool, and perhaps the tool was begun."""
+    async with opened(settings, space) as holdfast:
+        word = {"readonly": "read", "keyed": "keep", "unsafe": "dare"}[tool]
+        probe = await submit(holdfast, "worker", f"{word} please")
+        # What a worker asks for does not depend on the run, so the hash of a real request serves the made-up one.
+        events = await until(holdfast, probe)
+        (first, *_) = [event.payload for event in events if event.type == "runtime.model.requested"]
+        scope = Scope("default", new_id("thread"), new_id("run"))
+        digest = holdfast.workspace.current.digest
+        queued = request.RequestQueued(agent="worker", input=f"{word} please", workspace_digest=digest)
+        call = ToolCallValue(id="call_cut", name=tool, args={"key": key})
+        answered = ModelCompleted(
+            message_id="msg_cut", model="script", provider="scripted", text="", tool_calls=[call],
+            finish_reason="tool_use", usage=Usage(), request_hash=request_hash or first["requestHash"],
+        )  # fmt: skip
+        begun = ToolInvoked(call_id="call_cut", tool=tool, arguments={"key": key}, argument_hash="h", effect=tool)
+        started = request.RequestStarted(executor="dead", epoch=1)
+        left = [thread.ThreadCreated(), queued, started, answered, *([begun] if intent else [])]
+        await holdfast.executor.drain(0)
+        assert isinstance(await holdfast.store.recorder.record(scope, *left), Appended)
+        run = await holdfast.store.reader.run("default", scope.run_id or "")
+        assert run is not None
+        return run
+
+
+@pytest.mark.requirement("G4", "PX-2")
+@pytest.mark.parametrize("tool", ["readonly", "keyed"])
+async def test_a_harmless_call_that_was_cut_off_is_repeated_with_the_same_key(
+    settings: Settings, space: Path, tmp_path: Path, tool: Effect
+) -> None:
+    run = await left_behind(settings, space, tool, "b", intent=True)
+    before = effects(tmp_path)
+    async with opened(settings, space) as holdfast:
+        events = await until(holdfast, run)
+        attempts = [e.payload["attempt"] for e in events if e.type == "runtime.tool.invoked"]
+        assert attempts == [1, 2] and len(effects(tmp_path)) == len(before) + 1
+        keys = {e.payload.get("idempotencyKey") for e in events if e.type == "runtime.tool.invoked"} - {None}
+        assert len(keys) == (1 if tool == "keyed" else 0)
+        assert [e.type for e in events].count("runtime.model.completed") == 2, "the recorded answer is not asked again"
+        assert (await ended(holdfast, run)).status == "completed"
+
+
+@pytest.mark.requirement("G4")
+@pytest.mark.parametrize(
+    ("answer", "status", "acted"),
+    [({"decision": "retry"}, "completed", 1), ({"decision": "use", "output": {"done": "c"}}, "completed", 0),
+     ({"decision": "fail"}, "failed", 0)],
+)  # fmt: skip
+async def test_an_unsafe_call_that_was_cut_off_is_never_repeated_without_an_operator(
+    settings: Settings, space: Path, tmp_path: Path, answer: dict[str, Any], status: str, acted: int
+) -> None:
+    run = await left_behind(settings, space, "unsafe", "c", intent=True)
+    before = len(effects(tmp_path))
+    async with opened(settings, space) as holdfast:
+        asked = await waiting(holdfast, run)
+        assert asked.kind == "recovery" and len(effects(tmp_path)) == before
+        assert isinstance(await holdfast.interrupts.answer(LOCAL, asked.id, answer), Interrupt)
+        assert (await ended(holdfast, run)).status == status
+        assert len(effects(tmp_path)) == before + acted
+
+
+@pytest.mark.requirement("G5")
+async def test_a_resumed_run_that_differs_from_the_recorded_one_fails_and_says_so(
+    settings: Settings, space: Path
+) -> None:
+    run = await left_behind(settings, space, "keyed", "b", intent=False, request_hash="0" * 64)
+    async with opened(settings, space) as holdfast:
+        over = await ended(holdfast, run)
+        assert over.error is not None and over.error["code"] == "BACKEND_NOT_DETERMINISTIC"
+
+
+async def test_turns_are_bounded(settings: Settings, space: Path) -> None:
+    async with opened(settings, space) as holdfast:
+        run = await ended(holdfast, await submit(holdfast, "worker", "forever"))
+        assert run.error is not None and run.error["code"] == "MAX_TURNS"
+
+
+@pytest.mark.requirement("G8")
+async def test_cancel_ends_a_run_in_the_middle_of_its_answer(settings: Settings, space: Path) -> None:
+    async with opened(settings, space) as holdfast:
+        run = await submit(holdfast, "worker", "slowly")
+        await until(holdfast, run, frozenset({"runtime.model.requested"}))
+        asked = await holdfast.service.cancel(LOCAL, run.id)
+        assert not isinstance(asked, Rejected)
+        over = await ended(holdfast, run)
+        assert over.status == "cancelled" and over.cancel_requested_at is not None
+        again = await holdfast.service.cancel(LOCAL, run.id)
+        assert not isinstance(again, Rejected) and again.status == "cancelled"
+
+
+class Asking:
+    """A backend that asks a person; called again, it asks the same."""
+
+    kind = "echo"
+    resume: Resume = "replay"
+
+    async def run(self, ctx: Context) -> str:
+        answers = await ctx.ask("Which way?", [{"id": "way", "question": "Left or right?"}])
+        return f"going {answers['way']}"
+
+
+@pytest.mark.requirement("HK-25")
+async def test_a_question_waits_for_its_answer_and_costs_no_worker(settings: Settings, space: Path) -> None:
+    async with opened(settings, space, backends={"echo": Asking()}) as holdfast:
+        run = await submit(holdfast, "echo", "go")
+        asked = await waiting(holdfast, run)
+        await asyncio.wait_for(holdfast.executor.idle(), 10)
+        await holdfast.interrupts.answer(LOCAL, asked.id, {"answers": {"way": "left"}})
+        assert (await ended(holdfast, run)).output == "going left"
+
+
+class Tomorrow:
+    """Two days ahead: everything open has expired."""
+
+    def now_ms(self) -> int:
+        import time
+
+        return time.time_ns() // 1_000_000 + 2 * 86_400_000
+
+    def monotonic(self) -> float:
+        import time
+
+        return time.monotonic()
+
+
+@pytest.mark.requirement("G9", "G18")
+async def test_an_approval_that_nobody_gives_expires_into_a_denial(settings: Settings, space: Path) -> None:
+    async with opened(settings, space) as holdfast:
+        run = await submit(holdfast, "assistant", "publish it now")
+        asked = await waiting(holdfast, run)
+    async with opened(settings, space, clock=Tomorrow()) as holdfast:
+        events = await until(holdfast, run)
+        late = await holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "approve"})
+        assert isinstance(late, NotAnswered) and late.failure.code == "INTERRUPT_NOT_OPEN"
+        (result,) = [event.payload for event in events if event.type == "runtime.tool.resulted"]
+        assert result["error"]["code"] == "APPROVAL_DENIED"

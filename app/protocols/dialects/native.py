@@ -54,8 +54,9 @@ def references(event: Event) -> Iterator[str]:
 def _references(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         blob = value.get("$blob")
-        if isinstance(blob, dict) and "sha256" in blob:
-            yield blob["sha256"]
+        # Only what has the form of a hash: a client may send anything under this name.
+        if isinstance(blob, dict) and isinstance(digest := blob.get("sha256"), str):
+            yield digest
         else:
             for item in value.values():
                 yield from _references(item)

@@ -17,7 +17,7 @@ from app.wiring import Holdfast, open_holdfast
 _GRACE_SECONDS = 5
 
 
-class _Uvicorn(uvicorn.Server):
+class Web(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, when_listening: Callable[[int], None]) -> None:
         super().__init__(config)
         self._when_listening = when_listening
@@ -38,7 +38,8 @@ async def serve(settings: Settings) -> None:
         await _serve_http(settings, holdfast)
 
 
-async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
+def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[int], None]) -> Web:
+    """The web server, not yet started; tells its port when it listens."""
     store = holdfast.store
     server = Server(
         service=holdfast.service,
@@ -54,7 +55,11 @@ async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
         ws="websockets-sansio", ws_per_message_deflate=False, ws_max_size=1024 * 1024, lifespan="off",
         access_log=False, log_config=None, timeout_graceful_shutdown=_GRACE_SECONDS, server_header=False,
     )  # fmt: skip
-    web = _Uvicorn(config, lambda port: _announce(port, settings, holdfast))
+    return Web(config, when_listening)
+
+
+async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
+    web = build_web(settings, holdfast, lambda port: _announce(port, settings, holdfast))
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -63,7 +68,7 @@ async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
     await asyncio.wait({serving, asyncio.create_task(stopping.wait())}, return_when=asyncio.FIRST_COMPLETED)
     # First no new work, then the streams, then the sockets: nobody is cut off before the log is still.
     await holdfast.executor.drain(_GRACE_SECONDS)
-    store.hub.close_all()
+    holdfast.store.hub.close_all()
     web.should_exit = True
     await serving
 

@@ -12,6 +12,7 @@ import uvicorn
 from app.core.settings import Settings
 from app.protocols.context import Server
 from app.protocols.server import create_app
+from app.protocols.stream.connection import StreamConnection
 from app.wiring import Holdfast, open_holdfast
 
 _GRACE_SECONDS = 5
@@ -52,7 +53,7 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
     )
     config = uvicorn.Config(
         create_app(server), host=settings.host, port=settings.port, loop="none", http="httptools",
-        ws="websockets-sansio", ws_per_message_deflate=False, ws_max_size=1024 * 1024, lifespan="off",
+        ws=StreamConnection, ws_per_message_deflate=False, ws_max_size=1024 * 1024, lifespan="off",
         access_log=False, log_config=None, timeout_graceful_shutdown=_GRACE_SECONDS, server_header=False,
     )  # fmt: skip
     return Web(config, when_listening)

@@ -11,13 +11,10 @@ from app.core.ids import new_id
 from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.events.catalog import thread
-from app.events.chain import Head, verify
 from app.events.envelope import Event
 from app.events.recorder import Scope
-from app.views.records import Records, records_json, replay
-from app.views.thread import Thread
-from app.wiring import Store
 from tests.server import InProcessServer, in_process
+from tests.store_equals_replay import assert_tables_equal_replay
 
 
 class Patient:
@@ -56,31 +53,13 @@ async def server(settings: Settings, patient: Patient) -> AsyncIterator[InProces
         yield server
         patient.go_on.set()
         await server.holdfast.executor.drain(10)
-        await _assert_replay_equals_tables(server.holdfast.store)
+        await assert_tables_equal_replay(server.holdfast.store)
 
 
 @pytest.fixture
 async def client(server: InProcessServer) -> AsyncIterator[httpx2.AsyncClient]:
     async with httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
         yield client
-
-
-async def _assert_replay_equals_tables(store: Store) -> None:
-    for tenant, thread_id, last_seq in await store.reader.threads():
-        events = await store.reader.events(tenant, thread_id, 0, last_seq)
-        assert isinstance(verify(events), Head)
-        stored = await store.reader.thread(tenant, thread_id)
-        assert isinstance(stored, Thread)
-        if stored.deleted_at is not None:
-            continue
-        tables = Records(
-            stored,
-            {run.id: run for run in await store.reader.runs(tenant, thread_id=thread_id, limit=1000)},
-            {found.id: found for found in await store.reader.interrupts(tenant, thread_id=thread_id)},
-            {entry.message_id: entry for entry in await store.reader.transcript(tenant, thread_id)},
-            {artifact.id: artifact for artifact in await store.reader.artifacts(tenant, thread_id)},
-        )
-        assert records_json(tables) == records_json(replay(thread_id, events))
 
 
 async def _start(client: httpx2.AsyncClient, patient: Patient, **more: object) -> dict[str, str]:

@@ -18,9 +18,9 @@ from tests.store_equals_replay import assert_tables_equal_replay
 
 
 class Patient:
-    """Says that it has begun, then waits."""
+    """Says that it has begun, then waits; stands in for the backend of the agent `echo`."""
 
-    kind = "patient"
+    kind = "echo"
     resume: Resume = "restart"
 
     def __init__(self) -> None:
@@ -29,17 +29,11 @@ class Patient:
 
     async def run(self, ctx: Context) -> Result:
         await ctx.emit("agent.handoff", tools=[], subagents=[])
+        if ctx.input == "fail":
+            raise ValueError("detail that clients must not see")
         self.begun.put_nowait(ctx.run_id)
         await self.go_on.wait()
         return "done"
-
-
-class Failing:
-    kind = "failing"
-    resume: Resume = "restart"
-
-    async def run(self, ctx: Context) -> Result:
-        raise ValueError("detail that clients must not see")
 
 
 @pytest.fixture
@@ -49,7 +43,7 @@ def patient() -> Patient:
 
 @pytest.fixture
 async def server(settings: Settings, patient: Patient) -> AsyncIterator[InProcessServer]:
-    async with in_process(settings, {"patient": patient, "failing": Failing()}) as server:
+    async with in_process(settings, {"echo": patient}) as server:
         yield server
         patient.go_on.set()
         await server.holdfast.executor.drain(10)
@@ -63,7 +57,7 @@ async def client(server: InProcessServer) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def _start(client: httpx2.AsyncClient, patient: Patient, **more: object) -> dict[str, str]:
-    run: dict[str, str] = (await client.post("/api/runs", json={"agent": "patient", "input": "x"} | more)).json()
+    run: dict[str, str] = (await client.post("/api/runs", json={"agent": "echo", "input": "x"} | more)).json()
     assert await asyncio.wait_for(patient.begun.get(), 10) == run["id"]
     return run
 
@@ -74,7 +68,7 @@ async def _events(server: InProcessServer, thread_id: str) -> list[Event]:
 
 async def test_a_busy_thread_rejects_and_names_the_run_in_the_way(client: httpx2.AsyncClient, patient: Patient) -> None:
     running = await _start(client, patient)
-    body = {"agent": "patient", "input": "x", "threadId": running["threadId"], "busy": "reject"}
+    body = {"agent": "echo", "input": "x", "threadId": running["threadId"], "busy": "reject"}
     answer = await client.post("/api/runs", json=body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "THREAD_BUSY")
     assert answer.json()["error"]["runId"] == running["id"]
@@ -85,7 +79,7 @@ async def test_a_busy_thread_rejects_and_names_the_run_in_the_way(client: httpx2
 async def test_a_thread_is_free_again_when_its_run_has_ended(client: httpx2.AsyncClient, patient: Patient) -> None:
     running = await _start(client, patient)
     patient.go_on.set()
-    body = {"agent": "patient", "input": "x", "threadId": running["threadId"]}
+    body = {"agent": "echo", "input": "x", "threadId": running["threadId"]}
     await client.post("/api/runs", params={"wait": 10}, json=body)
     answer = await client.post("/api/runs", params={"wait": 10}, json=body | {"busy": "reject"})
     assert (answer.status_code, answer.json()["status"]) == (200, "completed")
@@ -93,7 +87,7 @@ async def test_a_thread_is_free_again_when_its_run_has_ended(client: httpx2.Asyn
 
 async def test_a_full_queue_is_429_and_nothing_of_it_is_kept(client: httpx2.AsyncClient, patient: Patient) -> None:
     running = await _start(client, patient)
-    body = {"agent": "patient", "input": "x", "threadId": running["threadId"]}
+    body = {"agent": "echo", "input": "x", "threadId": running["threadId"]}
     queued = await asyncio.gather(*(client.post("/api/runs", json=body) for _ in range(99)))
     answer = await client.post("/api/runs", json=body)
     assert {each.status_code for each in queued} == {202}
@@ -109,7 +103,7 @@ async def test_a_running_run_is_cancelled_and_its_last_event_says_so(
     asked = (await client.post(f"/api/runs/{running['id']}/cancel")).json()
     again = (await client.post(f"/api/runs/{running['id']}/cancel")).json()
     follower = await client.post(
-        "/api/runs", params={"wait": 0}, json={"agent": "patient", "input": "x", "threadId": running["threadId"]}
+        "/api/runs", params={"wait": 0}, json={"agent": "echo", "input": "x", "threadId": running["threadId"]}
     )
     assert await asyncio.wait_for(patient.begun.get(), 10) == follower.json()["id"]  # the slot and the thread are free
     ended = (await client.get(f"/api/runs/{running['id']}")).json()
@@ -125,7 +119,7 @@ async def test_a_queued_run_is_cancelled_in_one_commit_and_never_starts(
     server: InProcessServer, client: httpx2.AsyncClient, patient: Patient
 ) -> None:
     running = await _start(client, patient)
-    body = {"agent": "patient", "input": "x", "threadId": running["threadId"]}
+    body = {"agent": "echo", "input": "x", "threadId": running["threadId"]}
     queued = (await client.post("/api/runs", json=body)).json()
     answer = (await client.post(f"/api/runs/{queued['id']}/cancel")).json()
     assert (answer["status"], answer["startedAt"]) == ("cancelled", None)
@@ -142,7 +136,7 @@ async def test_concurrent_cancels_of_one_run_leave_one_end(
     running = await _start(client, patient)
     answers = await asyncio.gather(*(client.post(f"/api/runs/{running['id']}/cancel") for _ in range(10)))
     assert {answer.status_code for answer in answers} == {200}
-    body = {"agent": "patient", "input": "x", "threadId": running["threadId"]}
+    body = {"agent": "echo", "input": "x", "threadId": running["threadId"]}
     follower = (await client.post("/api/runs", json=body)).json()
     assert await asyncio.wait_for(patient.begun.get(), 10) == follower["id"]
     mine = [event.type for event in await _events(server, running["threadId"]) if event.run_id == running["id"]]
@@ -151,7 +145,7 @@ async def test_concurrent_cancels_of_one_run_leave_one_end(
 
 
 async def test_a_backend_s_failure_ends_the_run_without_telling_its_detail(client: httpx2.AsyncClient) -> None:
-    answer = await client.post("/api/runs", params={"wait": 10}, json={"agent": "failing", "input": "x"})
+    answer = await client.post("/api/runs", params={"wait": 10}, json={"agent": "echo", "input": "fail"})
     run = answer.json()
     assert (answer.status_code, run["status"], run["output"]) == (200, "failed", None)
     assert run["error"] == {"code": "BACKEND_FAILED", "message": "the backend raised ValueError", "retryable": False}
@@ -166,11 +160,11 @@ async def test_a_deleted_thread_answers_410_on_every_route(
     server: InProcessServer, client: httpx2.AsyncClient, patient: Patient
 ) -> None:
     patient.go_on.set()
-    run = (await client.post("/api/runs", params={"wait": 10}, json={"agent": "patient", "input": "x"})).json()
+    run = (await client.post("/api/runs", params={"wait": 10}, json={"agent": "echo", "input": "x"})).json()
     await _delete(server, run["threadId"])
     path = f"/api/threads/{run['threadId']}"
     reads = [await client.get(path + suffix) for suffix in ("", "/events", "/export")]
-    body = {"agent": "patient", "input": "x", "threadId": run["threadId"], "createThread": True}
+    body = {"agent": "echo", "input": "x", "threadId": run["threadId"], "createThread": True}
     for answer in (*reads, await client.post("/api/runs", json=body)):
         assert (answer.status_code, answer.json()["error"]["code"]) == (410, "THREAD_DELETED")
     listed = (await client.get("/api/threads")).json()["items"]
@@ -181,7 +175,7 @@ async def test_a_key_whose_thread_was_deleted_answers_410(
     server: InProcessServer, client: httpx2.AsyncClient, patient: Patient
 ) -> None:
     patient.go_on.set()
-    body, headers = {"agent": "patient", "input": "x"}, {"idempotency-key": new_id("key")}
+    body, headers = {"agent": "echo", "input": "x"}, {"idempotency-key": new_id("key")}
     run = (await client.post("/api/runs", params={"wait": 10}, json=body, headers=headers)).json()
     await _delete(server, run["threadId"])
     answer = await client.post("/api/runs", json=body, headers=headers)
@@ -192,9 +186,9 @@ async def test_a_closed_thread_takes_no_new_run(
     server: InProcessServer, client: httpx2.AsyncClient, patient: Patient
 ) -> None:
     patient.go_on.set()
-    run = (await client.post("/api/runs", params={"wait": 10}, json={"agent": "patient", "input": "x"})).json()
+    run = (await client.post("/api/runs", params={"wait": 10}, json={"agent": "echo", "input": "x"})).json()
     await server.holdfast.store.recorder.record(Scope(DEFAULT_TENANT, run["threadId"]), thread.ThreadClosed())
-    body = {"agent": "patient", "input": "x", "threadId": run["threadId"]}
+    body = {"agent": "echo", "input": "x", "threadId": run["threadId"]}
     answer = await client.post("/api/runs", json=body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "THREAD_CLOSED")
     assert (await client.get(f"/api/threads/{run['threadId']}")).json()["status"] == "closed"
@@ -209,7 +203,7 @@ async def test_nothing_is_published_that_a_reader_could_not_read(
     store = server.holdfast.store
     subscription = store.hub.subscribe(DEFAULT_TENANT, None)
     seen = 0
-    body = {"agent": "patient", "input": "x"}
+    body = {"agent": "echo", "input": "x"}
     run = (await client.post("/api/runs", json=body)).json()
     while True:
         await asyncio.wait_for(subscription.wait(), 10)

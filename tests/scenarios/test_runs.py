@@ -73,6 +73,11 @@ async def test_an_unknown_agent_is_404_and_creates_nothing(client: httpx2.AsyncC
     assert (await client.get(f"/api/threads/{thread_id}")).status_code == 404
 
 
+async def test_a_run_that_names_no_agent_gets_the_workspace_s_default(client: httpx2.AsyncClient) -> None:
+    run = (await client.post("/api/runs", params={"wait": 10}, json={"input": "x"})).json()
+    assert (run["agent"], run["status"]) == ("echo", "completed")
+
+
 async def test_an_unknown_thread_is_404_unless_it_may_be_created(client: httpx2.AsyncClient) -> None:
     body = {"agent": "echo", "input": "x", "threadId": new_id("thread")}
     refused = await client.post("/api/runs", json=body)

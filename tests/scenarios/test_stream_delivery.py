@@ -68,11 +68,10 @@ async def test_global_news_reaches_every_socket_without_a_thread(server: InProce
     ):
         await _receive(filtered), await _receive(unfiltered)
         await _record(server, other, _row(1))
-        await _record(server, "sys_ledger", thread.ThreadCreated(owner="system"))
         await _record(server, "sys_ledger", ledger.WorkspaceLoaded(digest="d", agents=1))
         await _record(server, mine, thread.ThreadClosed())
-        assert await _heard(filtered, "runtime.thread.closed") == [(None, 2), (mine, 2)]
-        assert await _heard(unfiltered, "runtime.thread.closed") == [(other, 2), (None, 2), (mine, 2)]
+        assert await _heard(filtered, "runtime.thread.closed") == [(None, 3), (mine, 2)]
+        assert await _heard(unfiltered, "runtime.thread.closed") == [(other, 2), (None, 3), (mine, 2)]
 
 
 @pytest.mark.requirement("CM-2")
@@ -94,8 +93,6 @@ async def test_a_system_thread_is_heard_only_by_who_asks_for_exactly_it(server: 
 
 @pytest.mark.requirement("CM-2")
 async def test_the_exact_subscriber_of_a_ledger_resumes_it_with_its_global_news(server: InProcessServer) -> None:
-    await _record(server, "sys_ledger", thread.ThreadCreated(owner="system"))
-    await _record(server, "sys_ledger", ledger.WorkspaceLoaded(digest="d", agents=1))
     async with connect(f"{server.stream_url}?threadId=sys_ledger&afterSeq=0") as socket:
         await _receive(socket)
         await _record(server, "sys_ledger", ledger.WorkspaceLoaded(digest="e", agents=1))
@@ -157,14 +154,13 @@ async def test_what_happens_elsewhere_while_history_is_sent_is_not_lost(server: 
         assert first["threadId"] == large
         for number in range(3):
             await _record(server, other, _row(number))
-        await _record(server, "sys_ledger", thread.ThreadCreated(owner="system"))
         await _record(server, "sys_ledger", ledger.WorkspaceLoaded(digest="d", agents=1))
         await _record(server, large, _row(1))
         seen: dict[str | None, list[int]] = {large: [1], other: [], None: []}
         while seen[large][-1] != 602 or seen[other][-1:] != [4] or not seen[None]:
             frame = await _receive(socket)
             seen[frame["threadId"]].append(frame["seq"])
-        assert seen == {large: list(range(1, 603)), other: [2, 3, 4], None: [2]}
+        assert seen == {large: list(range(1, 603)), other: [2, 3, 4], None: [3]}
 
 
 # -- slow readers -------------------------------------------------------------------------------------

@@ -99,6 +99,10 @@ class ServerProcess:
     def stop(self) -> None:
         """SIGTERM; anything but a clean end is a failure."""
         self._process.send_signal(signal.SIGTERM)
+        self.wait()
+
+    def wait(self) -> None:
+        """For its clean end, whoever asked for it."""
         try:
             code = self._process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:

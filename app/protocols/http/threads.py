@@ -58,9 +58,8 @@ def routes(server: Server) -> APIRouter:
         thread_id: str, caller: Caller, format: Annotated[Literal["native", "agent-os"], Query()] = "native"
     ) -> Response:
         thread = await existing_thread(server, caller, thread_id)
-        lines = native.export(server.reader, caller.tenant, thread_id, thread.last_seq)
-        if format == "agent-os":
-            lines = agent_os.export(server.reader, caller.tenant, thread_id, thread.last_seq)
+        dialect = agent_os.export if format == "agent-os" else native.export
+        lines = dialect(server.reader, caller.tenant, thread)
         return StreamingResponse(_with_newlines(lines), media_type="application/jsonl")
 
     return router

@@ -4,9 +4,11 @@ Talks to the server that holds the data folder, or opens the database itself whe
 happen here, on exported bytes, so that they trust neither.
 """
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import typer
 
@@ -14,7 +16,7 @@ from app.cli.access import LogAccess, open_log
 from app.cli.loop import run_loop
 from app.core import json
 from app.events.chain import Broken, Head, verify
-from app.protocols.dialects.native import Export, read_export
+from app.protocols.dialects.native import Export, ExportInvalid, read_export
 from app.views.records import records_json, replay
 
 app = typer.Typer(no_args_is_help=True, help="The event log: export, import, verify, replay, tail.")
@@ -35,6 +37,31 @@ async def _load(access: LogAccess, thread: str) -> Export:
     return read_export([line async for line in access.export(thread, "native")])
 
 
+async def _verify(access: LogAccess, thread: str, expected: Head | None) -> Head | Broken:
+    try:
+        export = await _load(access, thread)
+    except ExportInvalid as invalid:
+        # A line that cannot be read is a bad event; one before it may be the first.
+        before = verify(invalid.before)
+        return before if isinstance(before, Broken) else Broken(before.seq + 1, invalid.reason)
+    return verify(export.events, expected or export.head)
+
+
+@contextlib.contextmanager
+def _sink(output: Path | None) -> Iterator[IO[bytes]]:
+    """Standard output, or a file that takes its name only when it is whole."""
+    if output is None:
+        yield sys.stdout.buffer
+        return
+    part = output.with_name(output.name + ".part")
+    try:
+        with part.open("wb") as sink:
+            yield sink
+        part.replace(output)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 @app.command("export")
 def export_command(
     thread: Annotated[str, typer.Argument(help="The thread's id.")],
@@ -49,13 +76,9 @@ def export_command(
 
     async def work() -> None:
         async with open_log(data_dir, database_url) as access:
-            sink = output.open("wb") if output is not None else sys.stdout.buffer
-            try:
+            with _sink(output) as sink:
                 async for line in access.export(thread, format):
                     sink.write(line + b"\n")
-            finally:
-                if output is not None:
-                    sink.close()
 
     if format not in ("native", "agent-os"):
         raise typer.BadParameter("must be native or agent-os", param_hint="--format")
@@ -70,9 +93,8 @@ def import_command(
 ) -> None:
     """Bring an exported thread into this database, hash for hash. The server must be stopped (embedded)."""
 
-    export = read_export(file.read_bytes().splitlines())
-
     async def work() -> None:
+        export = read_export(file.read_bytes().splitlines())
         async with open_log(data_dir, database_url, own=True) as access:
             head = await access.put(export)
             typer.echo(f"imported {head.seq} events, head {head.hash}")
@@ -103,8 +125,7 @@ def verify_command(
         async with open_log(data_dir, database_url) as access:
             names = [thread] if thread is not None else [name async for name in access.threads()]
             for name in names:
-                export = await _load(access, name)
-                found = verify(export.events, expected or export.head)
+                found = await _verify(access, name, expected)
                 if isinstance(found, Broken):
                     bad += 1
                     typer.echo(f"{name}: CHAIN_BROKEN at seq {found.seq}: {found.reason}")

@@ -12,12 +12,13 @@ import uvicorn
 from app.core.settings import Settings
 from app.protocols.context import Server
 from app.protocols.server import create_app
+from app.protocols.stream.connection import StreamConnection
 from app.wiring import Holdfast, open_holdfast
 
 _GRACE_SECONDS = 5
 
 
-class _Uvicorn(uvicorn.Server):
+class Web(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, when_listening: Callable[[int], None]) -> None:
         super().__init__(config)
         self._when_listening = when_listening
@@ -38,7 +39,8 @@ async def serve(settings: Settings) -> None:
         await _serve_http(settings, holdfast)
 
 
-async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
+def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[int], None]) -> Web:
+    """The web server, not yet started; tells its port when it listens."""
     store = holdfast.store
     server = Server(
         service=holdfast.service,
@@ -52,10 +54,14 @@ async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
     )
     config = uvicorn.Config(
         create_app(server), host=settings.host, port=settings.port, loop="none", http="httptools",
-        ws="websockets-sansio", ws_per_message_deflate=False, ws_max_size=1024 * 1024, lifespan="off",
+        ws=StreamConnection, ws_per_message_deflate=False, ws_max_size=1024 * 1024, lifespan="off",
         access_log=False, log_config=None, timeout_graceful_shutdown=_GRACE_SECONDS, server_header=False,
     )  # fmt: skip
-    web = _Uvicorn(config, lambda port: _announce(port, settings, holdfast))
+    return Web(config, when_listening)
+
+
+async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
+    web = build_web(settings, holdfast, lambda port: _announce(port, settings, holdfast))
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -64,7 +70,7 @@ async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
     await asyncio.wait({serving, asyncio.create_task(stopping.wait())}, return_when=asyncio.FIRST_COMPLETED)
     # First no new work, then the streams, then the sockets: nobody is cut off before the log is still.
     await holdfast.executor.drain(_GRACE_SECONDS)
-    store.hub.close_all()
+    holdfast.store.hub.close_all()
     web.should_exit = True
     await serving
 

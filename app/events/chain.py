@@ -33,6 +33,7 @@ class ChainCheck:
         self._expected = expected
         self._seq = 0
         self._hash = GENESIS
+        self._place: tuple[str, str] | None = None
         self._run_seqs: dict[str, int] = {}
         self.broken: Broken | None = None
 
@@ -44,6 +45,7 @@ class ChainCheck:
                 self.broken = Broken(self._seq + 1, reason)
                 return False
             self._seq, self._hash = event.seq, event.hash
+            self._place = (event.tenant, event.thread_id)
             if event.run_id is not None:
                 self._run_seqs[event.run_id] = event.run_seq or 0
         return True
@@ -63,6 +65,8 @@ class ChainCheck:
             return "its prevHash is not the hash of the event before it"
         if event.sealed() != event.hash:
             return "its content does not give its hash"
+        if self._place is not None and self._place != (event.tenant, event.thread_id):
+            return "it belongs to another thread than the event before it"
         if event.run_id is not None and event.run_seq != self._run_seqs.get(event.run_id, 0) + 1:
             return f"its runSeq {event.run_seq} does not follow {self._run_seqs.get(event.run_id, 0)}"
         expected = self._expected

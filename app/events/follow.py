@@ -3,7 +3,7 @@
 The only place that joins history and news. Leaves to others: frames and what to do when a reader falls behind.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final
 
 from app.events.envelope import Event
@@ -23,7 +23,7 @@ class FellBehind(Exception):
         self.last_seq = last_seq
 
 
-async def follow(hub: Hub, read: ReadPage, tenant: str, thread_id: str, after: int) -> AsyncIterator[list[Event]]:
+async def follow(hub: Hub, read: ReadPage, tenant: str, thread_id: str, after: int) -> AsyncGenerator[list[Event]]:
     """Batches of events after `after`: stored ones first, then live ones, until closed from outside.
 
     Ends when the hub closes (drain); raises `FellBehind` when the bounded queue overflowed.
@@ -38,7 +38,7 @@ async def follow(hub: Hub, read: ReadPage, tenant: str, thread_id: str, after: i
 
 async def _join(
     subscription: Subscription, read: ReadPage, tenant: str, thread_id: str, last: int
-) -> AsyncIterator[list[Event]]:
+) -> AsyncGenerator[list[Event]]:
     async for page in backfill(subscription, read, tenant, thread_id, last):
         last = page[-1].seq
         yield page
@@ -46,7 +46,8 @@ async def _join(
         await subscription.wait()
         if subscription.overflowed:
             raise FellBehind(last)
-        fresh = [event for event in subscription.take() if event.seq > last]
+        # Global news of other threads comes along; a follower of one thread has no use for it.
+        fresh = [event for event in subscription.take() if event.thread_id == thread_id and event.seq > last]
         if fresh and fresh[0].seq != last + 1:
             # Another replica wrote in between: its news may come late, the store has it all.
             async for page in backfill(subscription, read, tenant, thread_id, last):
@@ -59,20 +60,26 @@ async def _join(
 
 async def backfill(
     subscription: Subscription, read: ReadPage, tenant: str, thread_id: str, last: int
-) -> AsyncIterator[list[Event]]:
-    """Pages from the store until it has no more; keeps no queue meanwhile, only the newest `seq`."""
-    while True:
-        subscription.paused = True
-        subscription.newest.pop(thread_id, None)
-        subscription.take()
-        page = await read(tenant, thread_id, last, PAGE)
-        while page:
-            last = page[-1].seq
-            yield page
-            if len(page) < PAGE:
-                break
+) -> AsyncGenerator[list[Event]]:
+    """Pages from the store until it has no more; keeps no queue meanwhile, only what was missed.
+
+    Live again when it ends or is closed; `subscription.missed` then tells of the other threads.
+    """
+    try:
+        while True:
+            subscription.pause()
+            subscription.missed.pop(thread_id, None)
             page = await read(tenant, thread_id, last, PAGE)
-        # From here to the test below nothing can be published: both run in one step of the loop.
+            while page:
+                last = page[-1].seq
+                yield page
+                if len(page) < PAGE:
+                    break
+                page = await read(tenant, thread_id, last, PAGE)
+            # From here to the test below nothing can be published: both run in one step of the loop.
+            subscription.paused = False
+            _, newest = subscription.missed.get(thread_id, (0, 0))
+            if newest <= last:
+                return
+    finally:
         subscription.paused = False
-        if subscription.newest.get(thread_id, 0) <= last:
-            return

@@ -21,7 +21,7 @@ MAX_QUEUED_BYTES: Final = 1024 * 1024
 
 
 class Subscription:
-    """One listener. While `paused` it keeps no events, only how far the log has come."""
+    """One listener. While `paused` it keeps no events of its threads, only which it missed."""
 
     def __init__(self, hub: "Hub", tenant: str, max_events: int, max_bytes: int) -> None:
         self._hub = hub
@@ -33,8 +33,8 @@ class Subscription:
         self.tenant = tenant
         self.threads: frozenset[str] | None = frozenset()
         self.paused = False
-        self.newest: dict[str, int] = {}
-        """While paused: the newest `seq` per thread that was not queued."""
+        self.missed: dict[str, tuple[int, int]] = {}
+        """First and newest `seq` per thread that was not queued because of a pause."""
         self.overflow = asyncio.Event()
         self.closed = False
 
@@ -49,8 +49,8 @@ class Subscription:
     def offer(self, event: Event) -> None:
         if self.closed or self.overflowed:
             return
-        if self.paused:
-            self.newest[event.thread_id] = event.seq
+        if self.paused and (self.threads is None or event.thread_id in self.threads):
+            self._miss(event)
             self._arrived.set()
             return
         size = len(event.payload_bytes)
@@ -62,6 +62,16 @@ class Subscription:
             self._queue.append(event)
             self._bytes += size
         self._arrived.set()
+
+    def pause(self) -> None:
+        """For reading from the store. What is queued already counts as missed; news of other threads is kept."""
+        self.paused = True
+        for event in self.take():
+            self.offer(event)
+
+    def _miss(self, event: Event) -> None:
+        first, _ = self.missed.get(event.thread_id, (event.seq, 0))
+        self.missed[event.thread_id] = (first, event.seq)
 
     def take(self) -> list[Event]:
         """Everything that has arrived, without waiting."""

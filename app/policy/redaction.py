@@ -11,6 +11,8 @@ from typing import Any, Final, TypeVar
 import ahocorasick_rs
 import re2
 
+from app.core import json
+
 J = TypeVar("J")
 
 
@@ -55,17 +57,20 @@ class Redaction:
         self._patterns = [(kind, re2.compile(pattern)) for kind, pattern in patterns.items()]
         self._prefilter = re2.Set.SearchSet()
         for pattern in patterns.values():
-            self._prefilter.Add(pattern)
+            # Encoded, a line break before a secret ends in a letter (\n), so no word boundary may be asked for.
+            self._prefilter.Add(pattern.replace(r"\b", ""))
         self._prefilter.Compile()
         # Short values would redact ordinary words; no credential worth the name is under eight characters.
-        values = sorted({value for value in known if len(value) >= 8}, key=len, reverse=True)
-        self._known = ahocorasick_rs.AhoCorasick(values) if values else None
+        values = sorted({value for value in known if len(value) >= 8})
+        # Longest first at each place: of two values where one begins the other, no tail may stay.
+        self._known = _automaton(values)
+        self._known_encoded = _automaton([json.dumps(value).decode()[1:-1] for value in values])
 
     def suspects(self, encoded: bytes) -> bool:
         """False means: certainly clean."""
         if self._prefilter.Match(encoded):
             return True
-        return self._known is not None and bool(self._known.find_matches_as_indexes(encoded.decode()))
+        return self._known_encoded is not None and bool(self._known_encoded.find_matches_as_indexes(encoded.decode()))
 
     def clean(self, value: J) -> J:
         """The value with every finding replaced, keys included; containers are rebuilt, never changed in place."""
@@ -93,6 +98,12 @@ class Redaction:
 
             text = pattern.sub(replaced, text)
         return text
+
+
+def _automaton(values: list[str]) -> Any:
+    if not values:
+        return None
+    return ahocorasick_rs.AhoCorasick(values, matchkind=ahocorasick_rs.MatchKind.LeftmostLongest)
 
 
 def _spans(automaton: Any, text: str) -> list[tuple[int, int]]:

@@ -86,9 +86,9 @@ class Service:
             answer = await self._recorder.record(scope, *payloads, conditions=conditions)
             if isinstance(answer, ports.Appended):
                 self._wake(who.tenant, thread_id, run_id)
-                return await self._must_read(who.tenant, run_id)
+                return await self._read_back(who.tenant, run_id)
             if answer.failure.code == "IDEMPOTENCY_KEY_SEEN" and answer.winner is not None:
-                return await self._must_read(who.tenant, answer.winner)
+                return await self._read_back(who.tenant, answer.winner)
             refused = Rejected(answer.failure, answer.winner)
             if not (new and answer.failure.code == "THREAD_EXISTS"):
                 break
@@ -100,7 +100,7 @@ class Service:
             return Rejected(Failure("AGENT_REQUIRED", "no agent was named and there is no default"))
         agent = workspace.agents.get(name)
         if agent is None:
-            return Rejected(Failure("AGENT_NOT_FOUND", f"there is no agent {name[:100]!r}"))
+            return Rejected(Failure("AGENT_NOT_FOUND", "the workspace has no such agent"))
         if agent.spec.backend not in self._backends:
             return Rejected(Failure("BACKEND_NOT_AVAILABLE", f"there is no backend {agent.spec.backend!r} here"))
         return name
@@ -141,9 +141,9 @@ class Service:
             self._stop(who.tenant, run_id)
         if isinstance(answer, Refused) and answer.failure.code != "RUN_TERMINAL":
             return Rejected(answer.failure, answer.winner)
-        return await self._must_read(who.tenant, run_id)
+        return await self._read_back(who.tenant, run_id)
 
-    async def _must_read(self, tenant: str, run_id: str) -> Run:
+    async def _read_back(self, tenant: str, run_id: str) -> Run | Rejected:
+        """An accepted run is in the tables; only its thread's deletion takes it out of sight."""
         run = await self._reader.run(tenant, run_id)
-        assert run is not None, "an accepted run is in the tables"
-        return run
+        return run or Rejected(Failure("THREAD_DELETED", "the thread was deleted"), run_id)

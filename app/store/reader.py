@@ -171,6 +171,9 @@ class StoreReader:
 
 def _event(tenant: str, thread_id: str, row: Any) -> Event:
     id, run_id, seq, run_seq, type, actor, at, payload, parent_id, prev_hash, hash = row
+    if not isinstance(payload, bytes):
+        # SQLite keeps whatever was put into a column; somebody edited this one, and verifying will say so.
+        payload = str(payload).encode()
     return Event(id, tenant, thread_id, run_id, seq, run_seq, type, actor, at, payload, parent_id,
                  prev_hash.hex(), hash.hex())  # fmt: skip
 

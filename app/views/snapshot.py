@@ -52,6 +52,8 @@ def snapshot(thread_id: str, events: Sequence[Event], run_id: str | None = None)
         "phases": phases,
         "verdict": verdict,
         "messagesInFlight": sorted(open_messages),
-        "openInterrupts": [i.id for i in records.interrupts.values() if i.status == "open"],
+        "openInterrupts": [
+            i.id for i in records.interrupts.values() if i.status == "open" and run_id in (None, i.run_id)
+        ],
         "usage": usage(mine)["total"],
     }

@@ -76,7 +76,7 @@ def category(event: Event) -> str | None:
 def trace(events: Iterable[Event]) -> list[dict[str, Any]]:
     """Spans where a start has its end, points otherwise; deltas are counted in their message, not listed."""
     items: list[dict[str, Any]] = []
-    open_spans: dict[tuple[str, str], dict[str, Any]] = {}
+    open_spans: dict[tuple[str | None, str, str], dict[str, Any]] = {}
     for event in events:
         group = category(event)
         if group is None:
@@ -88,7 +88,7 @@ def trace(events: Iterable[Event]) -> list[dict[str, Any]]:
             if name in adapter.DELTAS:
                 continue
         subject = _subject(event, told)
-        if name in _ENDS and (span := open_spans.pop((_family(name), subject), None)) is not None:
+        if name in _ENDS and (span := open_spans.pop((event.run_id, _family(name), subject), None)) is not None:
             failed = told.get("ok") is False or told.get("error") is not None
             span |= {
                 "status": "failed" if failed else _ENDS[name],
@@ -107,7 +107,7 @@ def trace(events: Iterable[Event]) -> list[dict[str, Any]]:
         }
         items.append(item)
         if name in _STARTS:
-            open_spans[_family(name), subject] = item
+            open_spans[event.run_id, _family(name), subject] = item
     return items
 
 
@@ -117,6 +117,8 @@ def _family(name: str) -> str:
 
 
 def _subject(event: Event, told: dict[str, Any]) -> str:
+    if event.type.startswith("runtime.request."):
+        return event.run_id or event.thread_id  # whatever message or call the run began or ended with
     for key in ("callId", "messageId", "toolId", "phaseId", "workflowId", "memoryId", "target", "skill"):
         if told.get(key):
             return str(told[key])

@@ -24,6 +24,7 @@ from app.protocols.dialects.native import export, read_export
 from app.store.importer import import_thread
 from app.store.migrate import migrate
 from app.store.tables import metadata
+from app.views.thread import Thread
 from app.wiring import Store, open_store
 from tests.conftest import create_database
 from tests.postgres import PostgresServer
@@ -163,14 +164,16 @@ def test_an_export_imports_to_the_same_events_and_the_same_tables(
     async def write(store: Store) -> None:
         await play(store, history, "x")
         found = await store.reader.thread("default", "x-a")
-        assert found is not None
-        exported.extend([line async for line in export(store.reader, "default", "x-a", found.last_seq)])
+        assert isinstance(found, Thread)
+        exported.extend([line async for line in export(store.reader, "default", found)])
 
     async def bring(store: Store) -> None:
         brought = read_export(exported)
         head = await import_thread(store.database, brought.events, brought.blobs, brought.head)
         assert head == brought.head
-        again = [line async for line in export(store.reader, "default", "x-a", head.seq)]
+        found = await store.reader.thread("default", "x-a")
+        assert isinstance(found, Thread)
+        again = [line async for line in export(store.reader, "default", found)]
         assert again == exported
         await assert_tables_equal_replay(store)
 

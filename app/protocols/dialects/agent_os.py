@@ -11,6 +11,7 @@ from app.core.clock import iso
 from app.events.envelope import Event
 from app.protocols.dialects.native import PAGE
 from app.views.ports import Reader
+from app.views.thread import Thread
 
 Told = dict[str, Any]
 
@@ -90,10 +91,10 @@ def spell(event: Event) -> dict[str, Any] | None:
     }
 
 
-async def export(reader: Reader, tenant: str, thread_id: str, up_to: int) -> AsyncIterator[bytes]:
+async def export(reader: Reader, tenant: str, thread: Thread) -> AsyncIterator[bytes]:
     after = 0
-    while after < up_to:
-        page = await reader.events(tenant, thread_id, after, min(PAGE, up_to - after))
+    while after < thread.last_seq:
+        page = await reader.events(tenant, thread.id, after, min(PAGE, thread.last_seq - after))
         if not page:
             return
         for event in page:

@@ -5,6 +5,7 @@
 """
 
 import base64
+import contextlib
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,46 +17,57 @@ from app.core.errors import HoldfastError
 from app.events.chain import Head
 from app.events.envelope import Event
 from app.views.ports import Reader
+from app.views.thread import Thread
 
 PAGE: Final = 1000
 
 
 class ExportInvalid(HoldfastError):
-    def __init__(self, line: int, reason: str) -> None:
+    """`before` are the events that could be read up to there."""
+
+    def __init__(self, line: int, reason: str, before: "list[Event]") -> None:
         super().__init__("EXPORT_INVALID", f"line {line}: {reason}")
+        self.reason = reason
+        self.before = before
 
 
-async def export(reader: Reader, tenant: str, thread_id: str, up_to: int) -> AsyncIterator[bytes]:
-    """The lines, without their newlines. `up_to` fixes the end, so that a thread in motion gives a whole file."""
-    after, head = 0, ""
+async def export(reader: Reader, tenant: str, thread: Thread) -> AsyncIterator[bytes]:
+    """The lines, without their newlines. The thread as it was read fixes the end, so that one in motion gives a whole.
+
+    The head is what the thread's row says, not the last event found: events that are gone show against it.
+    """
+    after = 0
     blobs: dict[str, None] = {}
-    while after < up_to:
-        page = await reader.events(tenant, thread_id, after, min(PAGE, up_to - after))
+    while after < thread.last_seq:
+        page = await reader.events(tenant, thread.id, after, min(PAGE, thread.last_seq - after))
         if not page:
             break
         for event in page:
             blobs.update(dict.fromkeys(references(event)))
             yield event.export_line()
-        after, head = page[-1].seq, page[-1].hash
+        after = page[-1].seq
     for digest in blobs:
-        found = await reader.blob(tenant, thread_id, digest)
+        found = await reader.blob(tenant, thread.id, digest)
         if found is not None:
             mime, data = found
             yield json.canonical({"blob": {"sha256": digest, "mime": mime, "data": base64.b64encode(data).decode()}})
-    yield json.canonical({"head": {"threadId": thread_id, "seq": after, "hash": head}})
+    yield json.canonical({"head": {"threadId": thread.id, "seq": thread.last_seq, "hash": thread.head_hash}})
 
 
 def references(event: Event) -> Iterator[str]:
     """The blobs that an event's payload refers to. Looked for in the bytes first: most have none."""
     if b'"$blob"' in event.payload_bytes:
-        yield from _references(event.payload)
+        # A payload that was damaged is exported as it is: verifying finds it.
+        with contextlib.suppress(json.JsonError):
+            yield from _references(event.payload)
 
 
 def _references(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         blob = value.get("$blob")
-        if isinstance(blob, dict) and "sha256" in blob:
-            yield blob["sha256"]
+        # Only what has the form of a hash: a client may send anything under this name.
+        if isinstance(blob, dict) and isinstance(digest := blob.get("sha256"), str):
+            yield digest
         else:
             for item in value.values():
                 yield from _references(item)
@@ -74,29 +86,40 @@ class Export:
 def read_export(lines: Iterable[bytes]) -> Export:
     """A file as it stands; whether its chain holds is for `events.chain` to say."""
     found = Export()
+    number = 0
     for number, line in enumerate(lines, 1):
         line = line.strip()
         if not line:
             continue
         try:
-            told = json.loads(line)
-            if not isinstance(told, dict):
-                raise ExportInvalid(number, "not an object")
-            if "head" in told:
-                found.head = Head(told["head"]["seq"], told["head"]["hash"])
-            elif "blob" in told:
-                data = base64.b64decode(told["blob"]["data"])
-                if sha256(data).hexdigest() != told["blob"]["sha256"]:
-                    raise ExportInvalid(number, "a blob does not have its hash")
-                found.blobs[told["blob"]["sha256"]] = (told["blob"]["mime"], data)
-            else:
-                event = _event(told)
-                if event.export_line() != line:
-                    raise ExportInvalid(number, "not written canonically, so its bytes were changed")
-                found.events.append(event)
-        except (json.JsonError, KeyError, TypeError, ValueError) as error:
-            raise ExportInvalid(number, "not a line of an export") from error
+            fault = _read_line(found, line)
+        except (json.JsonError, AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            fault = "not a line of an export"
+        if fault is not None:
+            raise ExportInvalid(number, fault, found.events)
+    if found.head is None:
+        raise ExportInvalid(number + 1, "the head of the chain is missing, so the end was cut off", found.events)
     return found
+
+
+def _read_line(found: Export, line: bytes) -> str | None:
+    """Adds what the line says, or tells what is wrong with it."""
+    told = json.loads(line)
+    if found.head is not None:
+        return "there is more after the head of the chain"
+    if "head" in told:
+        found.head = Head(told["head"]["seq"], told["head"]["hash"])
+    elif "blob" in told:
+        data = base64.b64decode(told["blob"]["data"])
+        if sha256(data).hexdigest() != told["blob"]["sha256"]:
+            return "a blob does not have its hash"
+        found.blobs[told["blob"]["sha256"]] = (told["blob"]["mime"], data)
+    else:
+        event = _event(told)
+        if event.export_line() != line:
+            return "not written canonically, so its bytes were changed"
+        found.events.append(event)
+    return None
 
 
 def _event(told: dict[str, Any]) -> Event:

@@ -1,9 +1,10 @@
-"""Reads a request's body as a stranger's: bounded, strict JSON, then a model. Errors name places, never values."""
+"""Reads a request as a stranger's: bounded, strict JSON, then a model. Errors name places, never values."""
 
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
-from fastapi import Request
+from fastapi import Query, Request
 from pydantic import BaseModel, ValidationError
+from starlette.requests import HTTPConnection
 
 from app.core import json
 from app.core.errors import Failure
@@ -11,8 +12,18 @@ from app.core.schemas import Issue
 from app.protocols.http.errors import Problem
 
 MAX_BODY_BYTES: Final = 1024 * 1024
+MAX_SEQ: Final = 2**63 - 1
+"""What the databases hold; a cursor over it can only be a mistake."""
 
 M = TypeVar("M", bound=BaseModel)
+
+Cursor = Annotated[int, Query(ge=0, le=MAX_SEQ)]
+
+
+async def refuse_nul(request: HTTPConnection) -> None:
+    """No database takes the NUL character in a text; in an address it is a mistake like in a body."""
+    if "\x00" in request.scope["path"] or b"%00" in request.scope["query_string"]:
+        raise Problem(Failure("INVALID_REQUEST", "the address contains the NUL character"))
 
 
 async def read_body(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:

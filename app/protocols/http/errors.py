@@ -83,7 +83,9 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def _framework(_request: Request, error: HTTPException) -> Response:
         if error.status_code == 405:
-            return answer(Failure("METHOD_NOT_ALLOWED", "the path exists, the method does not"))
+            refused = answer(Failure("METHOD_NOT_ALLOWED", "the path exists, the method does not"))
+            refused.headers.update(error.headers or {})  # the framework knows which methods there are
+            return refused
         if error.status_code == 404:
             return answer(Failure("NOT_FOUND", "there is nothing at this path"))
         return answer(Failure("INVALID_REQUEST", "the request cannot be read"))

@@ -15,7 +15,7 @@ from app.events.catalog.request import TERMINAL
 from app.events.envelope import Event
 from app.events.follow import FellBehind, follow
 from app.protocols.context import Server
-from app.protocols.http.body import read_model
+from app.protocols.http.body import Cursor, read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.errors import Problem
 from app.runtime.service import Rejected, Submission
@@ -83,7 +83,7 @@ def routes(server: Server) -> APIRouter:
     async def events(
         run_id: str,
         caller: Caller,
-        after: Annotated[int, Query(ge=0)] = 0,
+        after: Cursor = 0,
         limit: Annotated[int, Query(ge=1, le=1000)] = 200,
         type: Annotated[str | None, Query(max_length=200)] = None,
     ) -> Response:

@@ -11,6 +11,7 @@ from app.core.errors import Failure
 from app.core.principal import Principal
 from app.protocols.context import Server
 from app.protocols.dialects import agent_os, native
+from app.protocols.http.body import Cursor
 from app.protocols.http.caller import Caller
 from app.protocols.http.errors import Problem
 from app.protocols.http.runs import page_response
@@ -45,7 +46,7 @@ def routes(server: Server) -> APIRouter:
     async def events(
         thread_id: str,
         caller: Caller,
-        after: Annotated[int, Query(ge=0)] = 0,
+        after: Cursor = 0,
         limit: Annotated[int, Query(ge=1, le=1000)] = 200,
     ) -> Response:
         await existing_thread(server, caller, thread_id)
@@ -57,9 +58,8 @@ def routes(server: Server) -> APIRouter:
         thread_id: str, caller: Caller, format: Annotated[Literal["native", "agent-os"], Query()] = "native"
     ) -> Response:
         thread = await existing_thread(server, caller, thread_id)
-        lines = native.export(server.reader, caller.tenant, thread_id, thread.last_seq)
-        if format == "agent-os":
-            lines = agent_os.export(server.reader, caller.tenant, thread_id, thread.last_seq)
+        dialect = agent_os.export if format == "agent-os" else native.export
+        lines = dialect(server.reader, caller.tenant, thread)
         return StreamingResponse(_with_newlines(lines), media_type="application/jsonl")
 
     return router

@@ -6,6 +6,8 @@ with 1013 and its last `seq`. Producers never wait for it.
 
 import asyncio
 import contextlib
+from collections.abc import AsyncGenerator
+from typing import Final
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
@@ -18,8 +20,10 @@ from app.protocols.context import Server
 from app.protocols.http.caller import Caller
 from app.protocols.stream import commands, frames
 
-TRY_AGAIN_LATER = 1013
-RESTARTING = 1012
+TRY_AGAIN_LATER: Final = 1013
+RESTARTING: Final = 1012
+CLOSE_SECONDS: Final = 5.0
+"""How long a peer that was told to go may take to read so; then its connection is dropped."""
 
 
 def routes(server: Server) -> APIRouter:
@@ -28,9 +32,8 @@ def routes(server: Server) -> APIRouter:
     @router.websocket("/api/stream")
     async def stream(websocket: WebSocket, caller: Caller) -> None:
         await websocket.accept()
-        given = websocket.query_params.getlist("threadId")
-        thread_id = given[0] if len(given) == 1 and given[0] else None
-        await Socket(server, caller, websocket).serve(thread_id)
+        query = websocket.query_params
+        await Socket(server, caller, websocket).serve(query.getlist("threadId"), query.getlist("afterSeq"))
 
     return router
 
@@ -44,13 +47,18 @@ class Socket:
         """Thread to the last `seq` sent; None until the first live event tells where it is."""
         self._behind: set[str] = set()
         """Threads whose history has to be read before their news."""
+        self._filters = 0
+        """How many filters there have been: history that an earlier one asked for is not sent on."""
         self._subscription: Subscription = server.hub.subscribe(caller.tenant, None)
 
-    async def serve(self, thread_id: str | None) -> None:
-        if thread_id is not None:
-            self._listen({thread_id: None})
+    async def serve(self, threads: list[str], cursors: list[str]) -> None:
+        asked = commands.from_query(threads, cursors)
+        if isinstance(asked, commands.Subscribe):
+            self._listen(asked.threads)
         try:
-            await self._websocket.send_text(frames.ready(thread_id))
+            await self._websocket.send_text(frames.ready(next(iter(self._cursors), None)))
+            if asked == "invalid":
+                await self._websocket.send_text(frames.INVALID)
             async with asyncio.TaskGroup() as tasks:
                 listening = tasks.create_task(self._listen_to_client())
                 sending = tasks.create_task(self._send_events())
@@ -69,9 +77,10 @@ class Socket:
         if overflowed or draining:
             code = TRY_AGAIN_LATER if overflowed else RESTARTING
             reason = json.dumps({"lastSeq": self._cursors}).decode()
-            with contextlib.suppress(RuntimeError, WebSocketDisconnect):
-                # A close reason is at most 123 bytes; the cursors of many threads do not fit.
-                await self._websocket.close(code, reason if len(reason) <= 120 else "")
+            with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    # A close reason is at most 123 bytes; the cursors of many threads do not fit.
+                    await self._websocket.close(code, reason if len(reason) <= 120 else "")
 
     # -- commands ------------------------------------------------------------------------------------
 
@@ -94,11 +103,20 @@ class Socket:
                     self._listen(threads)
 
     def _listen(self, threads: dict[str, int | None] | None) -> None:
+        self._filters += 1
         self._cursors = dict(threads or {})
         self._behind = {thread for thread, after in self._cursors.items() if after is not None}
-        self._subscription.listen_to(None if threads is None else threads.keys())
-        self._subscription.take()
-        self._subscription.wake()
+        subscription = self._subscription
+        queued = subscription.take()
+        # History that the former filter asked for is on its way out: the new one hears from now on.
+        subscription.paused = False
+        subscription.missed.clear()
+        subscription.listen_to(None if threads is None else threads.keys())
+        for event in queued:
+            # What the former filter let through is dropped; global news is for everybody.
+            if frames.is_global(event):
+                subscription.offer(event)
+        subscription.wake()
 
     # -- events --------------------------------------------------------------------------------------
 
@@ -139,21 +157,26 @@ class Socket:
         if after is None:
             return
         read, subscription = self._server.reader.events, self._subscription
-        async for page in backfill(subscription, read, self._caller.tenant, thread, after):
-            for event in page:
-                if self._cursors.get(thread) is None:
-                    return  # the filter was replaced meanwhile
-                await self._websocket.send_text(frames.event_frame(event))
-                self._cursors[thread] = event.seq
+        pages = backfill(subscription, read, self._caller.tenant, thread, after)
+        async with contextlib.aclosing(pages):
+            await self._send_pages(thread, pages)
         # What other threads of this socket said while their queue was off has to be read as well.
-        for other, seq in subscription.newest.items():
+        for other, (first, newest) in subscription.missed.items():
             last = self._cursors.get(other)
-            if last is not None and seq > last:
+            if other in self._cursors and (last is None or newest > last):
+                self._cursors[other] = first - 1 if last is None else last
                 self._behind.add(other)
-            elif last is None and other in self._cursors:
-                self._cursors[other] = seq - 1
-                self._behind.add(other)
-        subscription.newest.clear()
+        subscription.missed.clear()
+
+    async def _send_pages(self, thread: str, pages: AsyncGenerator[list[Event]]) -> None:
+        asked = self._filters
+        async for page in pages:
+            for event in page:
+                if self._filters != asked:
+                    return
+                await self._websocket.send_text(frames.event_frame(event))
+                if self._filters == asked:
+                    self._cursors[thread] = event.seq
 
     async def _watch_for_overflow(self, sending: "asyncio.Task[None]") -> None:
         """A send to a peer that does not read never returns; the overflow ends it."""

@@ -1,0 +1,102 @@
+"""A stored thread that has something of everything, and the command line in this process."""
+
+import asyncio
+import itertools
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.cli.application import app
+from app.core.principal import DEFAULT_TENANT
+from app.core.settings import Settings
+from app.events.catalog import Payload, artifact, interrupt, model, request, thread, tool
+from app.events.recorder import Scope
+from app.wiring import Store, open_store
+from tests.conftest import create_database
+from tests.postgres import PostgresServer
+
+THREAD = "thr_example"
+RUN = "run_example"
+SMALL = "thr_small"
+USAGE = {"inputTokens": 7, "outputTokens": 3, "costUsd": 0.25}
+_names = itertools.count(1)
+
+Holdfast = Callable[..., Result]
+
+STORY: list[Payload] = [
+    request.RequestStarted(executor="executor_1", epoch=1),
+    model.ModelRequested.model_validate(
+        {"messageId": "msg_1", "model": "demo", "provider": "scripted", "providerModel": "s", "attempt": 1,
+         "requestHash": "0" * 64, "parameters": {"temperature": 0.5}}
+    ),
+    model.ModelCompleted.model_validate(
+        {"messageId": "msg_1", "model": "demo", "provider": "scripted", "text": "I'll ask \u2028\U0001f600",
+         "toolCalls": [], "finishReason": "tool_use", "usage": USAGE}
+    ),
+    tool.ToolInvoked.model_validate(
+        {"callId": "call_1", "tool": "add", "arguments": {"a": 1, "b": None}, "argumentHash": "1" * 64,
+         "effect": "readonly"}
+    ),
+    tool.ToolResulted.model_validate({"callId": "call_1", "tool": "add", "ok": True, "output": 3}),
+    artifact.ArtifactCreated.model_validate({"artifact": {"id": "art_1", "name": "sum.txt"}}),
+    interrupt.InterruptRaised.model_validate(
+        {"interruptId": "int_1", "kind": "approval", "title": "May I?", "expiresAt": "2027-01-01T00:00:00.000Z"}
+    ),
+    interrupt.InterruptResolved.model_validate(
+        {"interruptId": "int_1", "answer": {"decision": "approve"}, "answeredBy": "user:local"}
+    ),
+    request.RequestCompleted(output="x" * 20_000, message_id="msg_2"),
+]  # fmt: skip
+
+
+async def fill(settings: Settings) -> None:
+    async with open_store(settings) as store:
+        await _tell(store)
+        await store.recorder.record(Scope(DEFAULT_TENANT, SMALL), thread.ThreadCreated(title="small"))
+
+
+async def _tell(store: Store) -> None:
+    scope = Scope(DEFAULT_TENANT, THREAD, RUN, actor="user:local")
+    await store.recorder.record(
+        scope, thread.ThreadCreated(title="Grüße"), request.RequestQueued(agent="echo", input="how much is it?")
+    )
+    for payload in STORY:
+        await store.recorder.record(scope, payload)
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("filled") / "data"
+    asyncio.run(fill(Settings(data_dir=folder)))
+    return folder
+
+
+@pytest.fixture
+def data_dir(filled: Path, tmp_path: Path) -> Path:
+    """The filled data folder of a stopped server, for this test alone."""
+    return Path(shutil.copytree(filled, tmp_path / "data"))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest) -> Iterator[list[str]]:
+    """The flags that lead to a filled database, of either kind, that no server holds."""
+    if request.param == "sqlite":
+        yield ["--data-dir", str(request.getfixturevalue("data_dir"))]
+        return
+    postgres: PostgresServer = request.getfixturevalue("postgres_server")
+    name = f"cli_{next(_names)}"
+    asyncio.run(create_database(postgres, name))
+    asyncio.run(fill(Settings(database_url=postgres.url(name))))
+    yield ["--database-url", postgres.url(name)]
+
+
+@pytest.fixture
+def holdfast(monkeypatch: pytest.MonkeyPatch) -> Holdfast:
+    """The command line in this process: arguments in, output and exit code out."""
+    for name in ("HOLDFAST_URL", "HOLDFAST_KEY", "HOLDFAST_CONFIG", "HOLDFAST_DATA_DIR", "HOLDFAST_DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    runner = CliRunner()
+    return lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])

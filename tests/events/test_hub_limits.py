@@ -1,0 +1,80 @@
+"""The hub never waits for a reader: every queue is bounded, and one that overflows concerns nobody else."""
+
+import pytest
+
+from app.events.envelope import GENESIS, Event
+from app.events.hub import MAX_QUEUED_BYTES, MAX_QUEUED_EVENTS, Hub
+
+
+def _event(seq: int, size: int = 2, thread_id: str = "thr_1", tenant: str = "default", type: str = "x") -> Event:
+    return Event(
+        f"evt_{seq}", tenant, thread_id, None, seq, None, type, "system", 0, b" " * size, None, GENESIS, GENESIS
+    )
+
+
+@pytest.mark.smoke
+@pytest.mark.requirement("G12", "HK-29")
+def test_a_reader_that_never_reads_overflows_and_nobody_else_notices() -> None:
+    hub = Hub()
+    sleeper, reader = hub.subscribe("default", ["thr_1"]), hub.subscribe("default", ["thr_1"])
+    seen: list[int] = []
+    for seq in range(1, 3 * MAX_QUEUED_EVENTS + 1):
+        hub.publish([_event(seq)])
+        seen += [event.seq for event in reader.take()]
+    assert seen == list(range(1, 3 * MAX_QUEUED_EVENTS + 1))
+    assert (sleeper.overflowed, reader.overflowed, hub.dropped) == (True, False, 1)
+    assert sleeper.take() == []  # what it missed is in the store, not in memory
+
+
+@pytest.mark.requirement("G12")
+def test_large_events_overflow_a_queue_by_their_size() -> None:
+    hub = Hub()
+    sleeper = hub.subscribe("default", ["thr_1"])
+    hub.publish([_event(1, MAX_QUEUED_BYTES), _event(2, 1)])
+    assert sleeper.overflowed
+
+
+@pytest.mark.requirement("G12")
+def test_one_event_over_the_limit_is_delivered_to_a_reader_that_keeps_up() -> None:
+    hub = Hub()
+    reader = hub.subscribe("default", ["thr_1"])
+    hub.publish([_event(1, 2 * MAX_QUEUED_BYTES)])
+    assert [event.seq for event in reader.take()] == [1]
+
+
+@pytest.mark.requirement("CM-2", "S6")
+def test_another_tenant_hears_nothing() -> None:
+    hub = Hub()
+    other = hub.subscribe("other", None)
+    named = hub.subscribe("other", ["thr_1"])
+    hub.publish([_event(1), _event(2, thread_id="sys_ledger", type="runtime.workspace.loaded")])
+    assert (other.take(), named.take()) == ([], [])
+
+
+@pytest.mark.requirement("CM-2")
+def test_global_news_reaches_a_paused_subscription_of_another_thread() -> None:
+    hub = Hub()
+    reader = hub.subscribe("default", ["thr_1"])
+    reader.pause()
+    hub.publish([_event(7), _event(8), _event(1, thread_id="sys_ledger", type="runtime.workspace.loaded")])
+    assert [event.thread_id for event in reader.take()] == ["sys_ledger"]
+    assert reader.missed == {"thr_1": (7, 8)}
+
+
+def test_what_was_queued_when_a_subscription_pauses_counts_as_missed() -> None:
+    hub = Hub()
+    reader = hub.subscribe("default", ["thr_1", "thr_2"])
+    hub.publish([_event(4), _event(9, thread_id="thr_2")])
+    reader.pause()
+    assert (reader.take(), reader.missed) == ([], {"thr_1": (4, 4), "thr_2": (9, 9)})
+
+
+def test_a_closed_subscription_leaves_nothing_behind() -> None:
+    hub = Hub()
+    for threads in (None, ["thr_1"], ["thr_1", "thr_2"]):
+        subscription = hub.subscribe("default", threads)
+        subscription.listen_to(["thr_3"])
+        subscription.close()
+        subscription.close()
+    assert len(hub) == 0
+    assert (hub._by_thread, hub._unfiltered, hub._by_tenant) == ({}, {}, {})

@@ -1,0 +1,149 @@
+"""The real server for tests: as a process of its own, and inside the test's loop where a test needs its parts.
+
+Leaves to others: databases (`tests.conftest` and `tests.postgres`).
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from app.backends.contract import Backend
+from app.cli.serve import build_web
+from app.core.settings import Settings
+from app.wiring import Holdfast, open_holdfast
+
+START_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 20.0
+ROOT: Final = Path(__file__).parents[1]
+
+
+def clean_environment() -> dict[str, str]:
+    """Without settings of the person who runs the tests, and with this source tree in front of an installed one."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    return kept | {"PYTHONPATH": str(ROOT)}
+
+
+class ServerProcess:
+    """`holdfast serve` as its users run it."""
+
+    def __init__(self, process: "subprocess.Popen[str]", data_dir: Path, errors: Path) -> None:
+        self._process = process
+        self._errors = errors
+        self._listening = threading.Event()
+        self.data_dir = data_dir
+        self.url = ""
+        # Read to the end, or a server that prints much would wait for us.
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    @classmethod
+    def start(cls, data_dir: Path, database_url: str | None = None) -> Self:
+        """Returns when the server said where it listens."""
+        data_dir.mkdir(parents=True, exist_ok=True)
+        errors = data_dir / "stderr.log"
+        command = [sys.executable, "-m", "app.main", "serve", "--port", "0", "--data-dir", str(data_dir)]
+        command += ["--database-url", database_url] if database_url else []
+        with errors.open("ab") as sink:
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=sink, text=True, env=clean_environment(), cwd=ROOT
+            )
+        server = cls(process, data_dir, errors)
+        if not server._listening.wait(START_SECONDS) or not server.url:
+            server.kill()
+            raise AssertionError(f"the server did not start:\n{server.errors()}")
+        return server
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def running(cls, data_dir: Path, database_url: str | None = None) -> AsyncIterator[Self]:
+        """A server for the length of a block; stopped cleanly unless the test killed it."""
+        server = await asyncio.to_thread(cls.start, data_dir, database_url)
+        try:
+            yield server
+        finally:
+            if server.is_running:
+                await asyncio.to_thread(server.stop)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                if line.startswith("listening on "):
+                    self.url = line.removeprefix("listening on ").strip()
+                    self._listening.set()
+        self._listening.set()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def stream_url(self) -> str:
+        return self.url.replace("http", "ws", 1) + "/api/stream"
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def errors(self) -> str:
+        return self._errors.read_text(encoding="utf-8", errors="replace")
+
+    def stop(self) -> None:
+        """SIGTERM; anything but a clean end is a failure."""
+        self._process.send_signal(signal.SIGTERM)
+        self.wait()
+
+    def wait(self) -> None:
+        """For its clean end, whoever asked for it."""
+        try:
+            code = self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the server did not stop within {STOP_SECONDS} s:\n{self.errors()}") from None
+        self._reading.join(STOP_SECONDS)
+        assert code == 0, f"the server ended with {code}:\n{self.errors()}"
+
+    def kill(self) -> None:
+        """As a crash: no chance to write anything."""
+        self._process.kill()
+        self._process.wait(STOP_SECONDS)
+        self._reading.join(STOP_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class InProcessServer:
+    """The same application and web server in the test's own loop: its store can be reached, its backends chosen."""
+
+    url: str
+    holdfast: Holdfast
+
+    @property
+    def stream_url(self) -> str:
+        return self.url.replace("http", "ws", 1) + "/api/stream"
+
+
+@contextlib.asynccontextmanager
+async def in_process(
+    settings: Settings, backends: Mapping[str, Backend] | None = None
+) -> AsyncIterator[InProcessServer]:
+    settings = settings.model_copy(update={"port": 0})
+    async with open_holdfast(settings, backends=backends) as holdfast:
+        listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        web = build_web(settings, holdfast, listening.set_result)
+        serving = asyncio.create_task(web.serve())
+        try:
+            port = await asyncio.wait_for(listening, START_SECONDS)
+            yield InProcessServer(f"http://{settings.host}:{port}", holdfast)
+        finally:
+            await holdfast.executor.drain(STOP_SECONDS)
+            holdfast.store.hub.close_all()
+            web.should_exit = True
+            await serving

@@ -1,0 +1,136 @@
+"""Journal, snapshot and usage: pure folds over a run's events."""
+
+from hashlib import sha256
+
+import pytest
+
+from app.events.catalog import EVENTS, adapter, interrupt, model, request, skill, thread, tool, workflow
+from app.events.envelope import GENESIS
+from app.views.journal import KINDS, journal
+from app.views.snapshot import snapshot
+from app.views.usage import usage
+from tests.views.story import THREAD, tell
+
+
+def _completed(message_id: str, name: str, tokens: int, cost: float | None = None) -> model.ModelCompleted:
+    used = {"inputTokens": tokens, "outputTokens": 2 * tokens} | ({} if cost is None else {"costUsd": cost})
+    return model.ModelCompleted.model_validate(
+        {"messageId": message_id, "model": name, "provider": "p", "text": "t", "toolCalls": [],
+         "finishReason": "stop", "usage": used}
+    )  # fmt: skip
+
+
+def _requested(message_id: str) -> model.ModelRequested:
+    return model.ModelRequested.model_validate(
+        {"messageId": message_id, "model": "m", "provider": "p", "providerModel": "x", "attempt": 1,
+         "requestHash": "0", "parameters": {}}
+    )  # fmt: skip
+
+
+def _invoked(call_id: str) -> tool.ToolInvoked:
+    return tool.ToolInvoked.model_validate(
+        {"callId": call_id, "tool": "add", "arguments": {"a": 1}, "argumentHash": "0", "effect": "readonly"}
+    )
+
+
+QUEUED = request.RequestQueued(agent="echo", input="x")
+DELTA = adapter.AdapterEvent.model_validate(
+    {"event": {"adapter": "e", "phase": "agent.output.delta", "messageId": "m", "part": 0, "text": "t"}}
+)
+RAISED = interrupt.InterruptRaised(
+    interrupt_id="int_1", kind="approval", title="t", expires_at="2027-01-01T00:00:00.000Z"
+)
+
+
+@pytest.mark.requirement("HK-36")
+def test_the_journal_holds_what_changed_state_in_order_and_nothing_else() -> None:
+    events = tell(thread.ThreadCreated(), QUEUED, DELTA, _invoked("c"), request.RequestCompleted(output="y"))
+    items = journal(events)
+    assert [(item["seq"], item["kind"]) for item in items] == [
+        (2, "InputAccepted"),
+        (4, "ToolCalled"),
+        (5, "OutputCommitted"),
+    ]
+    assert [item["hash"] for item in items] == [events[seq - 1].hash for seq in (2, 4, 5)]
+
+
+@pytest.mark.requirement("HK-36", "G19")
+def test_the_journal_s_links_chain_its_own_items() -> None:
+    items = journal(tell(QUEUED, DELTA, _invoked("c"), request.RequestCompleted(output="y")))
+    link = GENESIS
+    for item in items:
+        link = sha256((link + item["hash"]).encode()).hexdigest()
+        assert item["link"] == link
+    without = journal(tell(QUEUED, DELTA, request.RequestCompleted(output="y")))
+    assert without[-1]["link"] != items[-1]["link"]
+
+
+def test_every_kind_of_the_journal_names_a_type_of_the_catalog() -> None:
+    assert set(KINDS) <= set(EVENTS)
+    assert len(set(KINDS.values())) == len(KINDS)
+
+
+@pytest.mark.requirement("OS-I1", "G22")
+def test_a_snapshot_of_a_run_in_motion_tells_what_is_open() -> None:
+    events = tell(
+        QUEUED,
+        request.RequestStarted(executor="e", epoch=1),
+        skill.RoleTransitioned(to="worker"),
+        _requested("msg_1"),
+        _completed("msg_1", "m", 10, 0.5),
+        _invoked("c1"),
+        _requested("msg_2"),
+        RAISED,
+    )
+    told = snapshot(THREAD, events, "run_1")
+    assert told["runs"][0]["status"] == "waiting"
+    assert (told["closed"], told["output"], told["upToSeq"]) == (False, None, 8)
+    assert told["roles"] == {"backend:echo": "worker"}
+    assert told["toolsInvoked"] == [{"callId": "c1", "tool": "add", "arguments": {"a": 1}}]
+    assert (told["messagesInFlight"], told["openInterrupts"]) == (["msg_2"], ["int_1"])
+    assert told["usage"] == {"calls": 1, "inputTokens": 10, "outputTokens": 20, "costUsd": 0.5, "toolCalls": 1}
+
+
+@pytest.mark.requirement("OS-I1")
+def test_a_snapshot_of_an_ended_run_has_its_output_and_its_way() -> None:
+    events = tell(
+        QUEUED,
+        workflow.WorkflowPhaseAdvanced(workflow_id="w", to_phase="plan"),
+        workflow.WorkflowPhaseAdvanced(workflow_id="w", to_phase="work", from_phase="plan"),
+        workflow.WorkflowCompleted(workflow_id="w", adapter="n", verdict="done"),
+        request.RequestCompleted(output="y"),
+    )
+    told = snapshot(THREAD, events)
+    assert (told["closed"], told["output"]) == (True, "y")
+    assert (told["phases"], told["verdict"]) == (["plan", "work"], "done")
+
+
+def test_a_snapshot_of_one_run_leaves_the_others_out() -> None:
+    events = tell(
+        ("run_1", QUEUED), ("run_2", QUEUED), ("run_1", _invoked("c1")), ("run_2", _invoked("c2")), ("run_2", RAISED),
+        ("run_1", request.RequestCompleted(output="one")),
+    )  # fmt: skip
+    told = snapshot(THREAD, events, "run_1")
+    assert [run["id"] for run in told["runs"]] == ["run_1"]
+    assert [call["callId"] for call in told["toolsInvoked"]] == ["c1"]
+    assert told["openInterrupts"] == []
+
+
+def test_usage_is_summed_in_total_and_by_model() -> None:
+    events = tell(
+        _completed("a", "m", 1, 0.5), _completed("b", "m", 2), _completed("c", "n", 4, 0.25), _invoked("c1"), DELTA
+    )
+    assert usage(events) == {
+        "total": {"calls": 3, "inputTokens": 7, "outputTokens": 14, "costUsd": 0.75, "toolCalls": 1},
+        "byModel": {
+            "m": {"calls": 2, "inputTokens": 3, "outputTokens": 6, "costUsd": 0.5},
+            "n": {"calls": 1, "inputTokens": 4, "outputTokens": 8, "costUsd": 0.25},
+        },
+    }
+
+
+def test_usage_of_nothing_is_zero() -> None:
+    assert usage([]) == {
+        "total": {"calls": 0, "inputTokens": 0, "outputTokens": 0, "costUsd": 0, "toolCalls": 0},
+        "byModel": {},
+    }

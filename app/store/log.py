@@ -19,7 +19,6 @@ from app.events.ports import (
     Appended,
     Command,
     Draft,
-    StorageBroken,
     StorageDown,
     StoreError,
 )
@@ -60,13 +59,11 @@ class Log:
         database: Database,
         clock: Clock,
         publish: Callable[[Sequence[Event]], None],
-        stop_the_process: Callable[[StorageBroken], None],
         max_pending: int = 20_000,
     ) -> None:
         self._database = database
         self._clock = clock
         self._publish = publish
-        self._stop_the_process = stop_the_process
         self._max_pending = max_pending
         self._waiting: deque[_Waiting] = deque()
         self._last_of_thread: dict[tuple[str, str], _Waiting] = {}
@@ -166,10 +163,6 @@ class Log:
         commands = [waiting.command for waiting in batch]
         try:
             answers, heads = await self._commit(commands, batch)
-        except StorageBroken as broken:
-            self._fail(batch, broken)
-            self._stop_the_process(broken)
-            return
         except StoreError as error:
             self._fail(batch, error)
             if isinstance(error, StorageDown):

@@ -98,7 +98,8 @@ class Log:
             self._room.clear()
             await self._room.wait()
         if self._down is not None:
-            raise self._down
+            # A fresh one each: an exception that is raised again and again keeps every caller's frames.
+            raise StorageDown(self._down.failure.message) from self._down
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         if not self._merge(command, answer):
             self._enqueue(command, answer)
@@ -240,6 +241,8 @@ class Log:
             except StoreError as error:
                 self._refuse_all(error)
                 if self._clock.monotonic() >= give_up_at:
+                    if self._closing:
+                        return False  # whoever reads the log next sees what is there
                     self._fail(batch, StorageDown("the connection was lost while committing"))
                 await asyncio.sleep(PROBE_SECONDS)
             else:

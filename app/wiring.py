@@ -37,6 +37,7 @@ from app.runtime.ledger import Ledger
 from app.runtime.service import Service
 from app.runtime.workspaces import CurrentWorkspace, WorkspaceHistory, WorkspaceStatus
 from app.store.blobs import Blobs
+from app.store.broken import StopsWhenBroken
 from app.store.engine import Database
 from app.store.folder import DataFolder
 from app.store.leases import Leases
@@ -63,7 +64,17 @@ DRAIN_SECONDS = 30.0
 log = structlog.get_logger("holdfast.wiring")
 
 
+def die(broken: StorageBroken) -> None:
+    """After a failed sync nobody knows what the disk holds. Stop at once; the log says on restart what is there."""
+    log.critical("storage.broken", code=broken.code, remedy=broken.remedy)
+    os._exit(74)
+
+
 def open_database(settings: Settings) -> Database:
+    return StopsWhenBroken(_open_database(settings), die)
+
+
+def _open_database(settings: Settings) -> Database:
     if settings.is_postgres:
         from app.store.postgres import PostgresDatabase
 
@@ -89,12 +100,6 @@ class Store:
     recorder: Recorder
 
 
-def die(broken: StorageBroken) -> None:
-    """After a failed sync nobody knows what the disk holds. Stop at once; the log says on restart what is there."""
-    log.critical("storage.broken", code=broken.code, remedy=broken.remedy)
-    os._exit(74)
-
-
 @contextlib.asynccontextmanager
 async def open_store(
     settings: Settings, *, clock: Clock | None = None, redactor: Redactor | None = None
@@ -108,7 +113,7 @@ async def open_store(
         await migrate(settings)
         database = open_database(settings)
         hub = Hub()
-        event_log = Log(database, clock, hub.publish, die, settings.max_pending_events)
+        event_log = Log(database, clock, hub.publish, settings.max_pending_events)
         leases = Leases(database)
         if not settings.is_postgres:
             await leases.expire_all()

@@ -46,6 +46,8 @@ class _Held:
     epoch: int
     task: "asyncio.Task[None]"
     cancelled: Cancellation = field(default_factory=Cancellation)
+    asked: int = 0
+    """The epoch it asked for: set before the claim is answered, because the answer may get lost."""
 
 
 class Executor:
@@ -65,6 +67,8 @@ class Executor:
         self._slots = asyncio.Semaphore(max_concurrent)
         self._owner = new_id("key").replace("key_", "executor_")
         self._held: dict[tuple[str, str], _Held] = {}
+        self._cut_off: dict[tuple[str, str], int] = {}
+        """Runs that the store cut off, with the epoch of a lease that may still be ours."""
         self._wanted: asyncio.Queue[tuple[str, str, str]] = asyncio.Queue(maxsize=10_000)
         self._sweep_now = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -107,7 +111,7 @@ class Executor:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await held.task
             with contextlib.suppress(StoreError):
-                await self._leases.release(held.tenant, held.run_id, held.epoch)
+                await self._leases.release(held.tenant, held.run_id, self._owner, held.epoch)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
@@ -136,6 +140,7 @@ class Executor:
                 await asyncio.wait_for(self._sweep_now.wait(), SWEEP_SECONDS)
             self._sweep_now.clear()
             try:
+                await self._give_back()
                 await self._expire_interrupts()
                 found = await self._backlog.runs_without_an_owner(SWEEP_LIMIT)
             except StoreError:
@@ -151,6 +156,13 @@ class Executor:
             scope = Scope(tenant, thread_id, run_id)
             expired = InterruptExpired(interrupt_id=interrupt_id)
             await self._recorder.record(scope, expired, conditions=[ports.InterruptOpen(interrupt_id)])
+
+    async def _give_back(self) -> None:
+        """Leases of runs that the store cut off: nobody works on those, so nobody should wait for the leases to end."""
+        while self._cut_off:
+            (tenant, run_id), epoch = next(iter(self._cut_off.items()))
+            await self._leases.release(tenant, run_id, self._owner, epoch)
+            self._cut_off.pop((tenant, run_id), None)
 
     async def _renew_forever(self) -> None:
         while True:
@@ -170,23 +182,28 @@ class Executor:
     async def _conduct(self, tenant: str, thread_id: str, run_id: str) -> None:
         try:
             await self._claim_and_run(tenant, thread_id, run_id)
-        except (Superseded, Suspended, StoreError, asyncio.CancelledError):
-            pass  # the log says how it stands; the sweep takes the run up again if it has not ended
+        except StoreError:
+            # Looking for work at once would spin for as long as the store refuses; the regular sweep is soon enough.
+            self._cut_off[tenant, run_id] = self._held[tenant, run_id].asked
+        except (Superseded, Suspended, asyncio.CancelledError):
+            self._sweep_now.set()  # the log says how it stands; the sweep takes the run up again if it has not ended
         except Exception:
             log.exception("run.conduct_failed", run=run_id)
+        else:
+            self._sweep_now.set()
         finally:
             self._held.pop((tenant, run_id), None)
             self._slots.release()
-            self._sweep_now.set()
 
     async def _claim_and_run(self, tenant: str, thread_id: str, run_id: str) -> None:
         run = await self._reader.run(tenant, run_id)
         if run is None or run.terminal or run.status == "waiting":
             return
+        held = self._held[tenant, run_id]
+        held.asked = run.epoch + 1
         scope = await self._claim(tenant, run)
         if scope is None:
             return
-        held = self._held[tenant, run_id]
         assert scope.fence is not None
         held.epoch = scope.fence.epoch
         try:

@@ -3,17 +3,20 @@
 A lease is taken and given back by the log, in the transaction of the event that says so; here it is only kept alive.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
 
-from app.store.engine import Database, Sql, Tx
+from app.events.ports import StorageDown
+from app.store.engine import CommitUnknown, Conflict, Database, Sql, Tx
+
+T = TypeVar("T")
 
 _RENEW: Final = Sql(
     "UPDATE leases SET until = {now} + $4 WHERE tenant = $1 AND run_id = $2 AND epoch = $3 AND until > 0 "
     "RETURNING run_id"
 )
 _EXPIRE_ALL: Final = Sql("UPDATE leases SET until = 0 WHERE until <> 0")
-_RELEASE: Final = Sql("UPDATE leases SET until = 0 WHERE tenant = $1 AND run_id = $2 AND epoch = $3")
+_RELEASE: Final = Sql("UPDATE leases SET until = 0 WHERE tenant = $1 AND run_id = $2 AND owner = $3 AND epoch = $4")
 
 
 class Leases:
@@ -30,15 +33,15 @@ class Leases:
                     kept.add((tenant, run_id))
             return kept
 
-        return await self._database.write(work) if held else set()
+        return await self._write(work) if held else set()
 
-    async def release(self, tenant: str, run_id: str, epoch: int) -> None:
-        """Give a run back unfinished, for drain: another executor takes it at once."""
+    async def release(self, tenant: str, run_id: str, owner: str, epoch: int) -> None:
+        """Give a run back unfinished: another executor takes it at once. Somebody else's lease is left alone."""
 
         async def work(tx: Tx) -> None:
-            await tx.many(_RELEASE, [(tenant, run_id, epoch)])
+            await tx.many(_RELEASE, [(tenant, run_id, owner, epoch)])
 
-        await self._database.write(work)
+        await self._write(work)
 
     async def expire_all(self) -> None:
         """Embedded start-up: holding the folder's lock proves that every former owner is dead."""
@@ -46,4 +49,11 @@ class Leases:
         async def work(tx: Tx) -> None:
             await tx.rows(_EXPIRE_ALL)
 
-        await self._database.write(work)
+        await self._write(work)
+
+    async def _write(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        try:
+            return await self._database.write(work)
+        except (CommitUnknown, Conflict) as error:
+            # Each write here may be done twice: the caller hears that the store is down and asks again.
+            raise StorageDown from error

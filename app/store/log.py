@@ -19,7 +19,6 @@ from app.events.ports import (
     Appended,
     Command,
     Draft,
-    StorageBroken,
     StorageDown,
     StoreError,
 )
@@ -60,13 +59,11 @@ class Log:
         database: Database,
         clock: Clock,
         publish: Callable[[Sequence[Event]], None],
-        stop_the_process: Callable[[StorageBroken], None],
         max_pending: int = 20_000,
     ) -> None:
         self._database = database
         self._clock = clock
         self._publish = publish
-        self._stop_the_process = stop_the_process
         self._max_pending = max_pending
         self._waiting: deque[_Waiting] = deque()
         self._last_of_thread: dict[tuple[str, str], _Waiting] = {}
@@ -101,7 +98,8 @@ class Log:
             self._room.clear()
             await self._room.wait()
         if self._down is not None:
-            raise self._down
+            # A fresh one each: an exception that is raised again and again keeps every caller's frames.
+            raise StorageDown(self._down.failure.message) from self._down
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         if not self._merge(command, answer):
             self._enqueue(command, answer)
@@ -166,10 +164,6 @@ class Log:
         commands = [waiting.command for waiting in batch]
         try:
             answers, heads = await self._commit(commands, batch)
-        except StorageBroken as broken:
-            self._fail(batch, broken)
-            self._stop_the_process(broken)
-            return
         except StoreError as error:
             self._fail(batch, error)
             if isinstance(error, StorageDown):
@@ -247,6 +241,8 @@ class Log:
             except StoreError as error:
                 self._refuse_all(error)
                 if self._clock.monotonic() >= give_up_at:
+                    if self._closing:
+                        return False  # whoever reads the log next sees what is there
                     self._fail(batch, StorageDown("the connection was lost while committing"))
                 await asyncio.sleep(PROBE_SECONDS)
             else:

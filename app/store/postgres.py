@@ -46,6 +46,8 @@ _LOST: Final = (
     OSError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    # What the driver says of a connection that the server closed in the middle of an exchange.
+    asyncpg.InternalClientError,
     asyncpg.OperatorInterventionError,
     asyncpg.CannotConnectNowError,
     asyncpg.TooManyConnectionsError,

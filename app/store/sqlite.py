@@ -5,6 +5,7 @@ folder's lock. Leaves to others: what is written (the log) and the schema (migra
 """
 
 import asyncio
+import os
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -19,6 +20,8 @@ from app.store.engine import EVENT_COLUMNS, Row, Sql, Tx
 T = TypeVar("T")
 
 READERS: Final = 3
+WAL_BYTES: Final = 4 * 1024 * 1024
+"""The size over which what was written ahead is moved into the main file; SQLite's own choice."""
 
 _SYNC_FAILED: Final = frozenset({sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC})
 # Besides "full" itself: what the other files of a WAL database answer when the disk has no room to grow them.
@@ -117,9 +120,10 @@ def _settle(future: "asyncio.Future[Any]", result: Any, failure: BaseException |
 class SqliteDatabase:
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._wal = f"{path}-wal"
         self._writes: SimpleQueue[Any] = SimpleQueue()
         self._reads: SimpleQueue[Any] = SimpleQueue()
-        self._workers = [_Worker("holdfast-writer", self._connect_writer, self._writes, _write)]
+        self._workers = [_Worker("holdfast-writer", self._connect_writer, self._writes, self._write)]
         self._workers += [
             _Worker(f"holdfast-reader-{n}", self._connect_reader, self._reads, _read) for n in range(READERS)
         ]
@@ -153,9 +157,19 @@ class SqliteDatabase:
         connection.execute("PRAGMA journal_mode = WAL")
         # FULL syncs the log on every commit: an acknowledged event survives a power cut. Group commit pays for it.
         connection.execute("PRAGMA synchronous = FULL")
+        # We checkpoint ourselves: SQLite would hide that a checkpoint's sync failed, and try again.
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
         connection.execute("PRAGMA foreign_keys = OFF")
         connection.execute("PRAGMA cache_size = -32768")
         return connection
+
+    def _write(self, connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]]) -> T:
+        result = _transact(connection, work)
+        # The file keeps the limit's size when it is used from its beginning again: over it means it has filled up.
+        if os.stat(self._wal).st_size > WAL_BYTES:
+            _checkpoint(connection)
+        return result
 
     def _connect_reader(self) -> sqlite3.Connection:
         connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
@@ -163,7 +177,7 @@ class SqliteDatabase:
         return connection
 
 
-def _write(connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]]) -> T:
+def _transact(connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]]) -> T:
     connection.execute("BEGIN IMMEDIATE")
     try:
         result = _run_to_end(work(_SqliteTx(connection)))
@@ -173,6 +187,15 @@ def _write(connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]]) -
             connection.execute("ROLLBACK")
         raise
     return result
+
+
+def _checkpoint(connection: sqlite3.Connection) -> None:
+    """Waits for nobody: what readers still need stays for the next time, and so does what the disk has no room for."""
+    try:
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    except sqlite3.Error as error:
+        if isinstance(translated(error), StorageBroken):
+            raise
 
 
 def _read(connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]]) -> T:

@@ -1,0 +1,53 @@
+"""The process that migrates an empty database when told to, as a replica does that starts.
+
+python -m tests.faults.migrator --data-dir D [--database-url U] [--die-before-commit]
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from app.core.errors import HoldfastError
+from app.core.settings import Settings
+from app.store import migrate as migrations
+from app.store.folder import DataFolder
+
+
+def _die_before_commit() -> None:
+    inner = migrations._upgrade
+
+    def upgrade(connection: Any) -> None:
+        inner(connection)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    migrations._upgrade = upgrade
+
+
+async def _main(given: Any) -> None:
+    settings = Settings(data_dir=given.data_dir, database_url=given.database_url)
+    import alembic.command  # noqa: F401  # loaded before the race, so that it is one
+    import sqlalchemy.ext.asyncio  # noqa: F401
+
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    if not settings.is_postgres:
+        DataFolder(settings.data_dir).take()
+    await migrations.migrate(settings)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--database-url")
+    parser.add_argument("--die-before-commit", action="store_true")
+    told = parser.parse_args()
+    if told.die_before_commit:
+        _die_before_commit()
+    try:
+        asyncio.run(_main(told))
+    except HoldfastError as error:
+        sys.exit(str(error))

@@ -1,0 +1,150 @@
+"""Starting up: migrations at once, cut off, too new; a data folder that somebody else holds."""
+
+import asyncio
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from app.core.settings import Settings
+from app.store.folder import FolderLocked
+from app.store.migrate import NEWEST, SchemaNewer, migrate
+from app.wiring import open_store
+from tests.faults.processes import ROOT, flags, serving, started
+from tests.postgres import PostgresServer
+
+_MIGRATE = "tests.faults.migrator"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
+    """A place for a database in which nothing is yet."""
+    if request.param == "sqlite":
+        return Settings(data_dir=tmp_path)
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    name = f"empty_{zlib.crc32(request.node.name.encode())}"
+    admin = await asyncpg.connect(server.url("postgres"))
+    await admin.execute(f"CREATE DATABASE {name}")
+    await admin.close()
+    return Settings(data_dir=tmp_path, database_url=server.url(name))
+
+
+async def _state(settings: Settings) -> tuple[int, str | None]:
+    """How many tables of ours there are, and the revision that the database claims to have."""
+    if not settings.is_postgres:
+        if not settings.sqlite_path.exists():
+            return 0, None
+        connection = sqlite3.connect(settings.sqlite_path)
+        names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        revision = connection.execute("SELECT version_num FROM alembic_version").fetchone() if names else None
+        connection.close()
+        return len(names - {"sqlite_sequence"}), revision[0] if revision else None
+    assert settings.database_url is not None
+    database = await asyncpg.connect(settings.database_url)
+    names = {row[0] for row in await database.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")}
+    found: str | None = await database.fetchval("SELECT version_num FROM alembic_version") if names else None
+    await database.close()
+    return len(names), found
+
+
+@pytest.mark.requirement("G20")
+async def test_replicas_that_start_together_migrate_an_empty_database_once(empty: Settings) -> None:
+    async with started(_MIGRATE, *flags(empty)) as one, started(_MIGRATE, *flags(empty)) as other:
+        await asyncio.gather(one.line("ready"), other.line("ready"))
+        await asyncio.gather(one.tell("go"), other.tell("go"))
+        codes = [await one.end(), await other.end()]
+        if empty.is_postgres or codes == [0, 0]:
+            assert codes == [0, 0], one.said + other.said
+        else:  # the folder's lock lets one of them in at a time
+            assert sorted(codes) == [0, 1] and "DATA_DIR_LOCKED" in one.said + other.said
+    assert (await _state(empty))[1] == NEWEST
+    async with open_store(empty):
+        pass
+
+
+@pytest.mark.requirement("G20")
+@pytest.mark.parametrize(
+    "kills", [3, pytest.param(25, marks=[pytest.mark.faults, pytest.mark.timeout(600)])], ids="{}-kills".format
+)
+async def test_a_migration_that_is_killed_leaves_all_or_nothing(empty: Settings, kills: int) -> None:
+    chance = random.Random(7)
+    for _ in range(kills):
+        await _wipe(empty)
+        async with started(_MIGRATE, *flags(empty)) as child:
+            await child.line("ready")
+            await child.tell("go")
+            await asyncio.sleep(chance.uniform(0.0, 0.3))  # the random moment is the fault itself
+            child.signal(signal.SIGKILL)
+            await child.end()
+        left = await _state(empty)
+        await migrate(empty)
+        whole = await _state(empty)
+        assert whole[1] == NEWEST and left in ((0, None), whole)
+    async with open_store(empty):
+        pass
+
+
+async def _wipe(settings: Settings) -> None:
+    if settings.database_url is None:
+        for file in settings.data_dir.glob("holdfast.db*"):
+            file.unlink()
+        return
+    database = await asyncpg.connect(settings.database_url)
+    await database.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    await database.close()
+
+
+@pytest.mark.requirement("G20")
+async def test_a_migration_that_is_killed_before_its_commit_leaves_nothing(empty: Settings) -> None:
+    async with started(_MIGRATE, *flags(empty), "--die-before-commit") as child:
+        await child.line("ready")
+        await child.tell("go")
+        assert await child.end() == -signal.SIGKILL, child.said
+    assert await _state(empty) == (0, None)
+    await migrate(empty)
+    assert (await _state(empty))[1] == NEWEST
+
+
+@pytest.mark.requirement("G20")
+async def test_a_database_of_an_unknown_revision_is_refused_and_left_alone(settings: Settings) -> None:
+    if settings.is_postgres:
+        assert settings.database_url is not None
+        database = await asyncpg.connect(settings.database_url)
+        await database.execute("UPDATE alembic_version SET version_num = '9999'")
+        await database.close()
+    else:
+        connection = sqlite3.connect(settings.sqlite_path)
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.commit()
+        connection.close()
+    before = await _state(settings)
+    with pytest.raises(SchemaNewer) as refused:
+        async with open_store(settings):
+            pass
+    assert refused.value.code == "SCHEMA_NEWER"
+    command = [sys.executable, "-m", "app.main", "serve", "--port", "0", *flags(settings)]
+    ended = await asyncio.to_thread(
+        subprocess.run, command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, timeout=30, check=False
+    )
+    assert ended.returncode == 1 and "SCHEMA_NEWER" in ended.stderr
+    assert await _state(settings) == before
+
+
+@pytest.mark.requirement("G20")
+async def test_a_data_folder_in_use_is_refused_and_free_again_after_a_kill(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path)
+    async with serving(settings) as (server, _):
+        with pytest.raises(FolderLocked) as refused:
+            async with open_store(settings):
+                pass
+        assert refused.value.code == "DATA_DIR_LOCKED"
+        await server.kill()
+    async with open_store(settings):
+        pass

@@ -28,7 +28,7 @@ from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.registry import Providers, installed_kinds
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
-from app.policy.redaction import Redaction
+from app.policy.redaction import CurrentRedaction, Redaction
 from app.runtime.conductor import Conductor
 from app.runtime.executor import Executor
 from app.runtime.interrupts import Interrupts
@@ -152,14 +152,23 @@ async def open_holdfast(
     clock = clock or SystemClock()
     kinds: Mapping[str, Backend] = backends or {"echo": EchoBackend(), "native": NativeBackend()}
     catalog = shipped_catalog()
-    async with open_store(settings, clock=clock) as store, _closing(HttpClient()) as client:
+    redaction = CurrentRedaction()
+    opening = open_store(settings, clock=clock, redactor=redaction)
+    async with opening as store, _closing(HttpClient()) as client:
         ledger = Ledger(store.recorder)
+
+        async def loaded(status: WorkspaceStatus) -> None:
+            runtime = workspace.current.runtime
+            values = [os.environ[name] for name in runtime.env if name in os.environ]
+            redaction.follow(runtime.redaction.kinds, values)
+            await ledger.record(DEFAULT_TENANT, _loaded(workspace, status))
+
         workspace = CurrentWorkspace(
             settings.workspace,
             catalog,
             clock,
             profile=settings.profile,
-            on_loaded=lambda status: ledger.record(DEFAULT_TENANT, _loaded(workspace, status)),
+            on_loaded=loaded,
             on_rejected=lambda status: ledger.record(DEFAULT_TENANT, _rejected(status)),
         )
         if (await workspace.reload()).digest is None:

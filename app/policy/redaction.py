@@ -100,6 +100,23 @@ class Redaction:
         return text
 
 
+class CurrentRedaction:
+    """What is replaced now: secrets always, and what the loaded workspace adds."""
+
+    def __init__(self) -> None:
+        self._now = Redaction()
+
+    def follow(self, kinds: Iterable[str], known: Iterable[str]) -> None:
+        """`kinds` as a workspace names them; secrets are covered whether it says so or not."""
+        self._now = Redaction([*SECRETS, *(kind for kind in kinds if kind in PERSONAL)], known)
+
+    def suspects(self, encoded: bytes) -> bool:
+        return self._now.suspects(encoded)
+
+    def clean(self, value: dict[str, Any]) -> dict[str, Any]:
+        return self._now.clean(value)
+
+
 def _automaton(values: list[str]) -> Any:
     if not values:
         return None

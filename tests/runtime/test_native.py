@@ -361,3 +361,18 @@ async def test_an_approval_that_nobody_gives_expires_into_a_denial(settings: Set
         assert isinstance(late, NotAnswered) and late.failure.code == "INTERRUPT_NOT_OPEN"
         (result,) = [event.payload for event in events if event.type == "runtime.tool.resulted"]
         assert result["error"]["code"] == "APPROVAL_DENIED"
+
+
+@pytest.mark.requirement("G21", "HK-32")
+async def test_the_values_of_a_workspace_s_secrets_and_its_kinds_of_personal_data_are_never_stored(
+    settings: Settings, space: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "correct horse battery")
+    runtime = (space / "runtime.yaml").read_text()
+    assert "OPENAI_API_KEY" in runtime
+    (space / "runtime.yaml").write_text(runtime.replace("kinds: [secret]", "kinds: [secret, email]"))
+    async with opened(settings, space) as holdfast:
+        run = await submit(holdfast, "echo", "say correct horse battery to me@example.org")
+        assert (await ended(holdfast, run)).output == "say [REDACTED:secret] to [REDACTED:email]"
+        events = await holdfast.store.reader.events("default", run.thread_id, 0, 100)
+        assert not [e for e in events if b"horse" in e.payload_bytes or b"me@" in e.payload_bytes]

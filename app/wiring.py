@@ -16,6 +16,7 @@ from app.backends.kinds.echo import EchoBackend
 from app.backends.kinds.native import NativeBackend
 from app.core.clock import Clock, SystemClock
 from app.core.errors import Failure, HoldfastError
+from app.core.metrics import Metrics
 from app.core.principal import DEFAULT_TENANT
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings
@@ -139,6 +140,7 @@ class Holdfast:
     service: Service
     interrupts: Interrupts
     executor: Executor
+    metrics: Metrics
 
 
 @contextlib.asynccontextmanager
@@ -200,13 +202,26 @@ async def open_holdfast(
         stop_watching = asyncio.Event()
         watching = asyncio.create_task(workspace.watch(stop_watching))
         try:
-            yield Holdfast(store, workspace, kinds, service, interrupts, executor)
+            yield Holdfast(store, workspace, kinds, service, interrupts, executor, _metrics(store, executor))
         finally:
             stop_watching.set()
             await watching
             await executor.drain(DRAIN_SECONDS)
             await tools.close()
             store.hub.close_all()
+
+
+def _metrics(store: Store, executor: Executor) -> Metrics:
+    """Every queue and cache of the process with its size; each is bounded where it stands."""
+    metrics = Metrics()
+    store.log.on_commit = metrics.committed
+    metrics.watch("events_waiting", "Appends that wait for the next commit.", lambda: store.log.pending)
+    metrics.watch("hot_threads", "Threads whose records the writer keeps in memory.", lambda: store.log.hot_threads)
+    metrics.watch("subscribers", "Listeners of the hub.", lambda: len(store.hub))
+    metrics.watch("readers_dropped", "Listeners closed because they fell behind.", lambda: store.hub.dropped)
+    metrics.watch("runs_running", "Runs that this process works on.", lambda: executor.running)
+    metrics.watch("runs_wanted", "Runs that wait for a worker of this process.", lambda: executor.waiting)
+    return metrics
 
 
 @contextlib.asynccontextmanager

@@ -47,6 +47,7 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
         interrupts=holdfast.interrupts,
         reader=store.reader,
         hub=store.hub,
+        metrics=holdfast.metrics,
         workspace=holdfast.workspace,
         backends=holdfast.backends,
         ping=store.database.ping,

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
 
+from app.core.metrics import Metrics
 from app.events.hub import Hub
 from app.runtime.interrupts import Interrupts
 from app.runtime.service import Service
@@ -16,6 +17,7 @@ class Server:
     interrupts: Interrupts
     reader: Reader
     hub: Hub
+    metrics: Metrics
     workspace: CurrentWorkspace
     backends: Container[str]
     """The kinds of backend that this installation can run."""

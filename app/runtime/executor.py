@@ -118,6 +118,10 @@ class Executor:
     def running(self) -> int:
         return len(self._held)
 
+    @property
+    def waiting(self) -> int:
+        return self._wanted.qsize()
+
     async def idle(self) -> None:
         """Returns when no run is held here."""
         while self._held:

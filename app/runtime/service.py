@@ -13,6 +13,7 @@ from app.core.ids import new_id
 from app.core.principal import Principal
 from app.events import ports
 from app.events.catalog import Payload, execution, request, thread
+from app.events.catalog.interrupt import InterruptExpired
 from app.events.ports import Condition, Refused
 from app.events.recorder import Recorder, Scope
 from app.runtime.workspaces import WorkspaceHistory
@@ -135,7 +136,11 @@ class Service:
         scope = Scope(who.tenant, run.thread_id, run_id, actor=who.actor)
         command = execution.CommandInjected(command="cancel", command_id=new_id("step"))
         ended = request.RequestCancelled(reason=reason, by=who.actor)
-        answer = await self._recorder.record(scope, command, ended, conditions=[ports.RunUnclaimed(run_id)])
+        # Nobody needs to answer a run that has ended: its open questions end in the same commit.
+        unanswered = [InterruptExpired(interrupt_id=asked) for asked in run.waiting_on]
+        answer = await self._recorder.record(
+            scope, command, *unanswered, ended, conditions=[ports.RunUnclaimed(run_id)]
+        )
         if isinstance(answer, Refused) and answer.failure.code == "LEASE_HELD":
             answer = await self._recorder.record(scope, command, conditions=[ports.RunNotTerminal(run_id)])
             self._stop(who.tenant, run_id)

@@ -89,6 +89,10 @@ class Log:
             self._task = None
 
     @property
+    def hot_threads(self) -> int:
+        return len(self._hot)
+
+    @property
     def pending(self) -> int:
         return len(self._waiting)
 

@@ -220,3 +220,15 @@ async def test_a_large_input_is_kept_as_a_blob_and_travels_with_the_export(clien
     lines = (await client.get(f"/api/threads/{run['threadId']}/export")).text.splitlines()
     assert run["input"]["$blob"]["size"] == len(text)
     assert any(line.startswith('{"blob":{"data":"') for line in lines)
+
+
+@pytest.mark.requirement("G13")
+async def test_metrics_tell_the_size_of_every_queue_and_what_was_committed(client: httpx2.AsyncClient) -> None:
+    await client.post("/api/runs?wait=10", json={"agent": "echo", "input": "count me"})
+    answer = await client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    told = dict(line.rsplit(" ", 1) for line in answer.text.splitlines() if not line.startswith("#"))
+    assert float(told["holdfast_events_appended_total"]) >= 5
+    assert float(told["holdfast_commit_seconds_count"]) >= 1
+    for name in ("events_waiting", "hot_threads", "subscribers", "readers_dropped", "runs_running", "runs_wanted"):
+        assert float(told[f"holdfast_{name}"]) >= 0

@@ -1,0 +1,17 @@
+"""/metrics: what Prometheus reads."""
+
+from fastapi import APIRouter, Response
+
+from app.core.metrics import CONTENT_TYPE
+from app.protocols.context import Server
+from app.protocols.http.caller import Caller
+
+
+def routes(server: Server) -> APIRouter:
+    router = APIRouter(tags=["operation"])
+
+    @router.get("/metrics", summary="Metrics in Prometheus' text format")
+    async def metrics(_caller: Caller) -> Response:
+        return Response(server.metrics.render(), media_type=CONTENT_TYPE)
+
+    return router

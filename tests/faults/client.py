@@ -14,6 +14,7 @@ from app.events.follow import follow
 from app.views.run import Run
 from app.wiring import Store
 
+SEVERAL: Final = 12
 MAX_SUBSCRIBED: Final = 100
 """Threads that one socket may listen to."""
 
@@ -25,14 +26,15 @@ class Client:
         self._url = url
         self.accepted: dict[str, str] = {}
         """Run to thread."""
-        self.first = asyncio.Event()
+        self.several = asyncio.Event()
 
     async def submit(self, text: str) -> None:
         async with httpx2.AsyncClient(base_url=self._url, timeout=10) as http:
             answer = await http.post("/api/runs", json={"agent": "echo", "input": text})
             assert answer.status_code == 202, answer.text
             self.accepted[answer.json()["id"]] = answer.json()["threadId"]
-            self.first.set()
+            if len(self.accepted) >= SEVERAL:
+                self.several.set()
 
     async def submit_until_it_dies(self, text: str) -> None:
         with contextlib.suppress(httpx2.HTTPError):

@@ -57,7 +57,8 @@ async def _ends_of_some(url: str, threads: list[str]) -> dict[str, list[dict[str
         await socket.send(json.dumps({"type": "subscribe", "threads": dict.fromkeys(threads, 0)}).decode())
         async for message in socket:
             frame = json.loads(message)
-            if "seq" in frame:
+            # Until the server has read the subscription, the socket hears every thread.
+            if frame.get("threadId") in frames:
                 frames[frame["threadId"]].append(frame)
                 if frame["type"] in TERMINAL:
                     open_threads.discard(frame["threadId"])

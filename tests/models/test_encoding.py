@@ -187,3 +187,17 @@ def test_encoding_a_large_attachment_allocates_no_copy_of_it() -> None:
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.requirement("HK-10", "HK-2")
+@pytest.mark.parametrize("kind", ["openai", "anthropic", "gemini"])
+def test_a_file_is_sent_whole_with_its_kind_where_the_provider_takes_files(kind: str) -> None:
+    given = Media("file", "application/pdf", b"%PDF-1.7 hello", "report.pdf")
+    body = body_of(kind, CompletionRequest((Message("user", "", (Text("read this"), given)),)))
+    sent = json.dumps(body).decode()
+    assert base64.b64encode(b"%PDF-1.7 hello").decode() in sent and "application/pdf" in sent and "read this" in sent
+
+
+@pytest.mark.requirement("HK-10")
+def test_a_provider_without_files_does_not_claim_them() -> None:
+    assert "input.file" not in Ollama().capabilities

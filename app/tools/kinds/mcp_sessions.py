@@ -18,7 +18,7 @@ from app.core.errors import Failure
 from app.outside.addresses import AddressPolicy
 from app.outside.http import HttpClient
 from app.outside.httpx_transport import PinnedTransport
-from app.tools.rendering import Rendering, RenderingError, Secret, Text
+from app.tools.rendering import Redaction, Rendering, RenderingError, Secret, Text
 
 _CLOSE_SECONDS: Final = 6.0  # the client gives a process 2 s to end by itself and 2 s after SIGTERM
 _SSE_IDLE: Final = 300.0
@@ -53,6 +53,8 @@ class SessionLost(Exception):
 class Sessions:
     def __init__(self, server: Server, client: HttpClient, secret: Secret = lambda _: None) -> None:
         self.server = server
+        self.secrets = Redaction()
+        """Those that the server was given."""
         self._client, self._secret = client, secret
         self._open: list[Session] = []
         self._starting = asyncio.Lock()
@@ -83,10 +85,14 @@ class Sessions:
             idle = min(self._open, key=lambda s: s.users, default=None)
             if idle is not None and (idle.users == 0 or len(self._open) >= self.server.sessions):
                 return idle
-            session = Session(self.server, lambda stack: _connect(stack, self.server, self._client, self._secret))
+            session = Session(self.server, self._connect, self.secrets)
             await session.start()
             self._open.append(session)
             return session
+
+    async def _connect(self, stack: AsyncExitStack) -> Any:
+        rendering = Rendering({}, self._secret, self.secrets)
+        return await _connect(stack, self.server, self._client, rendering)
 
     async def _discard(self, session: "Session") -> None:
         if session in self._open:
@@ -100,10 +106,10 @@ class Sessions:
 class Session:
     """One connected client, kept by its own task."""
 
-    def __init__(self, server: Server, connect: Callable[[AsyncExitStack], Awaitable[Any]]) -> None:
+    def __init__(self, server: Server, connect: Callable[[AsyncExitStack], Awaitable[Any]], secrets: Redaction) -> None:
         self.users = 0
         self.broken = False
-        self._server, self._connect = server, connect
+        self._server, self._connect, self._secrets = server, connect, secrets
         self._end = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._client: Any = None
@@ -149,7 +155,8 @@ class Session:
                 if error.code == REQUEST_TIMEOUT:
                     return self._timeout()
                 raise SessionLost(self._failure("broke off"), during_call=during_call) from error
-            return Failure("TOOL_FAILED", f"the MCP server {self._server.name} answered: {error.message[:500]}")
+            said = self._secrets.text(error.message)[:500]
+            return Failure("TOOL_FAILED", f"the MCP server {self._server.name} answered: {said}")
         except SessionLost:
             raise
         except Exception as error:
@@ -210,13 +217,12 @@ def _quiet() -> TextIO:
     return open(os.devnull, "w")  # the exit stack closes it
 
 
-async def _connect(stack: AsyncExitStack, server: Server, http: HttpClient, secret: Secret) -> Any:
+async def _connect(stack: AsyncExitStack, server: Server, http: HttpClient, rendering: Rendering) -> Any:
     import httpx2
     from mcp import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
     from mcp.client.streamable_http import streamable_http_client
 
-    rendering = Rendering({}, secret)
     transport: Any
     if server.url is None:
         env = {name: rendering.text(Text.of(value)) for name, value in server.env.items()}

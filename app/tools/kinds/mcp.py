@@ -92,7 +92,8 @@ class McpTool:
         try:
             return await self._once(arguments, ctx)
         except SessionLost as lost:
-            if not lost.during_call:
+            # Whoever answers with too much will do so again.
+            if not lost.during_call or lost.failure.code == "OUTPUT_TOO_LARGE":
                 return lost.failure
             if ctx.effect == "unsafe":
                 return Failure("TOOL_FAILED", _UNKNOWN_OUTCOME)

@@ -97,6 +97,13 @@ def _said(value: dict[str, Any]) -> CallToolResult:
 
 
 @server.tool()
+def flood(size: int, say: str = "") -> CallToolResult:
+    """Answers with a text of this size, and tells its own log something."""
+    print(say, file=sys.stderr, flush=True)
+    return CallToolResult(content=[TextContent(type="text", text="x" * size)])
+
+
+@server.tool()
 def swap() -> str:
     """Gives `add` another schema."""
     server.remove_tool("add")

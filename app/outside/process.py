@@ -168,11 +168,11 @@ class _Running:
         assert stream is not None
         kept = bytearray()
         while piece := await stream.read(65536):
-            kept += piece[: max(0, limit - len(kept))]
-            if stop and len(kept) == limit and not self._too_large and await stream.read(1):
+            kept += piece[: max(0, limit + 1 - len(kept))]
+            if stop and len(kept) > limit and not self._too_large:
                 self._too_large = True
                 self._kill()
-        return bytes(kept)
+        return bytes(kept[:limit])
 
 
 async def _spawn(

@@ -6,7 +6,7 @@ Leaves to others: who may run it and when (the executor), what a backend may do 
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -21,7 +21,7 @@ from app.events.envelope import Event
 from app.events.ports import StoreError
 from app.events.recorder import Recorder, Scope
 from app.models.router import ModelRouter, error_value
-from app.runtime.context import Cancellation, RunContext, RunParts, Superseded, expect
+from app.runtime.context import BlobPorts, Cancellation, RunContext, RunParts, Superseded, expect
 from app.runtime.kits import Kits
 from app.runtime.memo import Memo
 from app.runtime.ports import BlobStore
@@ -83,8 +83,8 @@ class Conductor:
         memo = Memo.of(mine) if backend.resume == "replay" else Memo()
         before = history(event for event in events if event.seq < run.first_seq)
         parts = RunParts(run, agent, chosen, kit, memo, before, scope, cancelled)
-        put_blob = partial(self._put_blob, scope)
-        context = RunContext(parts, self._recorder, self._router, put_blob, self._clock)
+        blobs = BlobPorts(partial(self._put_blob, scope), partial(self._load_blob, scope))
+        context = RunContext(parts, self._recorder, self._router, blobs, self._clock)
         try:
             result = await backend.run(context)
         except (Superseded, StoreError):
@@ -124,6 +124,10 @@ class Conductor:
 
     async def _put_blob(self, scope: Scope, data: bytes, mime: str) -> JsonObject:
         return await self._blobs.put(scope.tenant, scope.thread_id, data, mime)
+
+    async def _load_blob(self, scope: Scope, reference: Mapping[str, Any]) -> bytes | None:
+        found = await self._reader.blob(scope.tenant, scope.thread_id, str(reference["sha256"]))
+        return None if found is None else found[1]
 
 
 def _closing(chosen: CompiledSkill | None, *, ok: bool) -> list[Payload]:

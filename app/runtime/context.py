@@ -37,7 +37,7 @@ from app.models.negotiate import Negotiation
 from app.models.router import ModelRouter
 from app.runtime.kits import Kit
 from app.runtime.memo import Memo, Told
-from app.tools.contract import Ports, ToolCall, ToolDefinition, ToolOutcome
+from app.tools.contract import LoadBlob, Ports, ToolCall, ToolDefinition, ToolOutcome
 from app.tools.contract import Scope as ToolScope
 from app.views.run import Run
 from app.workspace.compiled import CompiledAgent, CompiledSkill
@@ -62,6 +62,14 @@ PutBlob = Callable[[bytes, str], Awaitable[JsonObject]]
 
 
 @dataclass(frozen=True, slots=True)
+class BlobPorts:
+    """The blobs of the run's thread."""
+
+    put: PutBlob
+    load: LoadBlob
+
+
+@dataclass(frozen=True, slots=True)
 class RunParts:
     """What a context works with."""
 
@@ -77,15 +85,9 @@ class RunParts:
 
 class RunContext:
     def __init__(
-        self, parts: RunParts, recorder: Recorder, router: ModelRouter, put_blob: PutBlob, clock: Clock
+        self, parts: RunParts, recorder: Recorder, router: ModelRouter, blobs: BlobPorts, clock: Clock
     ) -> None:
-        self._parts, self._recorder, self._router, self._put_blob, self._clock = (
-            parts,
-            recorder,
-            router,
-            put_blob,
-            clock,
-        )
+        self._parts, self._recorder, self._router, self._blobs, self._clock = parts, recorder, router, blobs, clock
         self._model_calls = 0
         self._questions = 0
         self._negotiated: Negotiation | None = None
@@ -172,8 +174,8 @@ class RunContext:
         gateway, memo = self._parts.kit.gateway, self._parts.memo
         scope = ToolScope(self.run_id, self._allowed, self._parts.scope.tenant)
         ports = Ports(
-            record=self._record_nothing_back, put_blob=self._put_blob, approve=self._approve,
-            cancelled=self._parts.cancelled,
+            record=self._record_nothing_back, put_blob=self._blobs.put, load_blob=self._blobs.load,
+            approve=self._approve, cancelled=self._parts.cancelled,
         )  # fmt: skip
         outcomes: dict[str, ToolOutcome] = {}
         fresh: list[ToolCall] = []

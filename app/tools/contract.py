@@ -18,6 +18,7 @@ from app.events.catalog.values import Effect
 
 DEFAULT_TIMEOUT: Final = 30.0  # seconds
 DEFAULT_MAX_OUTPUT: Final = 1024 * 1024  # bytes
+DEFAULT_EXCERPT: Final = 16 * 1024  # bytes
 
 
 class Condition(Protocol):
@@ -62,6 +63,8 @@ class ToolDefinition:
     effect: Effect = "unsafe"
     timeout_seconds: float = DEFAULT_TIMEOUT
     max_output_bytes: int = DEFAULT_MAX_OUTPUT
+    excerpt_bytes: int = DEFAULT_EXCERPT
+    """How much of an output the model and the log get; of a larger one the rest is in a blob."""
     approval: Literal["never", "always"] | Condition = "never"
     rules: tuple[Rule, ...] = ()
     paths: tuple[str, ...] = ()
@@ -179,6 +182,8 @@ Approve = Callable[[ToolCall, ToolDefinition, str], Awaitable[Approval]]
 """Asked with the call, its tool and the hash of its arguments; may raise `Suspended`."""
 AskModel = Callable[[ToolCall, str], Awaitable[Proposal | None]]
 PutBlob = Callable[[bytes, str], Awaitable[Mapping[str, Any]]]
+LoadBlob = Callable[[Mapping[str, Any]], Awaitable[bytes | None]]
+"""Asked with the reference that `PutBlob` gave; None when the blob is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +197,8 @@ class Ports:
     ask_model: AskModel | None = None
     cancelled: Cancellation | None = None
     progress: Progress = _silent
+    load_blob: LoadBlob | None = None
+    """For `Gateway.finish`: without it a stored output that has a schema to satisfy is withheld."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ def define(declared: CompiledTool, derived: ToolDefinition | None = None) -> Too
         effect=spec.effect,
         timeout_seconds=float(spec.timeout_seconds),
         max_output_bytes=spec.max_output_bytes,
+        excerpt_bytes=spec.excerpt_bytes,
         approval=declared.approval,
         rules=tuple(_rule(rule) for rule in declared.rules),
         paths=spec.paths,

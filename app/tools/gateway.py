@@ -16,15 +16,18 @@ Each stage wraps the rest. The stages themselves stand in `stages`; here they ar
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from app.core.clock import Clock, SystemClock
+from app.core.errors import Failure
 from app.core.suspend import Suspended
 from app.tools import mending, stages
 from app.tools.attempt import Attempt, Gate, Next, Returned, Turn
 from app.tools.contract import Ports, Scope, ToolCall, ToolOutcome
 from app.tools.invocation import CANCEL_GRACE
+from app.tools.outputs import stored
 from app.tools.registry import Registry
 
 ORDER: Final = (
@@ -86,11 +89,17 @@ class Gateway:
 
     async def finish(self, call: ToolCall, scope: Scope, ports: Ports, recorded: ToolOutcome) -> ToolOutcome:
         """The way back for a result that was recorded before a crash: PostToolUse and the output schema,
-        without acting again. `recorded.output` is what the result event holds."""
-        attempt = Attempt(call, scope, ports, Turn.free(), tool=self.registry.find(recorded.tool))
+        without acting again. `recorded` has `output` and `truncated` as the result event holds them; what the
+        schema is to judge is read back from its blob."""
+        tool = self.registry.find(recorded.tool)
+        attempt = Attempt(call, scope, ports, Turn.free(), tool=tool)
+        has_schema = tool is not None and tool.definition.output is not None
+        whole = await stored(recorded, ports.load_blob) if recorded.ok and has_schema else recorded.output
 
         async def done(_attempt: Attempt) -> Returned:
-            return Returned(recorded, recorded.output)
+            if isinstance(whole, Failure):
+                return Returned(replace(recorded, output=None, error=whole))
+            return Returned(recorded, whole)
 
         back: Next = partial(stages.post_hook, self._gate, proceed=done)
         return (await stages.check_output(self._gate, attempt, proceed=back)).outcome

@@ -2,7 +2,6 @@
 to a blob that the part refers to."""
 
 import asyncio
-import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,14 +13,18 @@ from app.tools.contract import (
     BytesResult,
     FileResult,
     JsonResult,
+    LoadBlob,
     PutBlob,
     Result,
     TextResult,
     ToolDefinition,
+    ToolOutcome,
 )
 
 INLINE_BYTES: Final = 16 * 1024  # the log keeps values up to this size in the event itself
-_HEAD, _TAIL = 6 * 1024, 2 * 1024  # of a long output the beginning says most, and the end how it went
+_JSON: Final = "application/json"
+_TAIL_SHARE: Final = 4  # one part in four: the beginning says most, and the end how it went
+_LEAST_WITH_TAIL: Final = 200  # bytes; a shorter excerpt is all beginning
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +34,21 @@ class Output:
     whole: Json
     """For the output schema. None where there is only binary content."""
     truncated: bool = False
+    """`shown` is an excerpt with a reference to the whole."""
 
 
 async def bounded(result: Result, definition: ToolDefinition, put_blob: PutBlob) -> Output | Failure:
-    limit = definition.max_output_bytes
+    limit, size = definition.max_output_bytes, definition.excerpt_bytes
     match result:
         case JsonResult(value):
             try:
                 encoded = json.canonical(value)
             except (json.JsonError, RecursionError):
                 return Failure("OUTPUT_INVALID", "the tool's output cannot be written as JSON")
-            return await _text(value, encoded, "application/json", limit, put_blob)
+            return await _text(value, encoded, _JSON, limit, size, put_blob)
         case TextResult(text):
             clean = text.encode(errors="replace")
-            return await _text(clean.decode(), clean, "text/plain; charset=utf-8", limit, put_blob)
+            return await _text(clean.decode(), clean, "text/plain; charset=utf-8", limit, size, put_blob)
         case BytesResult(data, mime):
             return await _binary(data, mime, limit, put_blob)
         case FileResult(path, mime):
@@ -52,13 +56,28 @@ async def bounded(result: Result, definition: ToolDefinition, put_blob: PutBlob)
             return content if isinstance(content, Failure) else await _binary(content, mime, limit, put_blob)
 
 
-async def _text(value: Json, encoded: bytes, mime: str, limit: int, put_blob: PutBlob) -> Output | Failure:
+async def stored(outcome: ToolOutcome, load_blob: LoadBlob | None) -> "Json | Failure":
+    """The whole of an output that was recorded by `bounded`, as the output schema saw it or would have."""
+    shown = outcome.output
+    reference = shown.get("$blob") if isinstance(shown, dict) else None
+    if not isinstance(reference, dict):
+        return shown
+    if not outcome.truncated:
+        return None  # binary content
+    data = await load_blob(reference) if load_blob is not None else None
+    if data is None:
+        return Failure("OUTPUT_INVALID", "the tool's stored output cannot be read, so it cannot be checked")
+    return json.loads(data) if reference.get("mime") == _JSON else data.decode()
+
+
+async def _text(value: Json, encoded: bytes, mime: str, limit: int, size: int, put_blob: PutBlob) -> Output | Failure:
     if len(encoded) > limit:
         return _too_large(limit)
-    if len(encoded) <= INLINE_BYTES:
+    if len(encoded) <= min(INLINE_BYTES, size):
         return Output(value, value)
     reference = await put_blob(encoded, mime)
-    return Output({"excerpt": _excerpt(encoded), "truncated": True, "$blob": dict(reference)}, value, True)
+    shown: Json = {"excerpt": _excerpt(encoded, size), "truncated": len(encoded) > size, "$blob": dict(reference)}
+    return Output(shown, value, True)
 
 
 async def _binary(data: bytes, mime: str, limit: int, put_blob: PutBlob) -> Output | Failure:
@@ -68,11 +87,18 @@ async def _binary(data: bytes, mime: str, limit: int, put_blob: PutBlob) -> Outp
     return Output({"$blob": dict(reference)}, None)
 
 
-def _excerpt(encoded: bytes) -> str:
-    left_out = len(encoded) - _HEAD - _TAIL
-    # A cut through a character is dropped, not shown as a replacement.
-    head = codecs.getincrementaldecoder("utf-8")("ignore").decode(encoded[:_HEAD])
-    return f"{head}\n[... {left_out} bytes left out ...]\n{encoded[-_TAIL:].decode(errors='ignore')}"
+def _excerpt(encoded: bytes, size: int) -> str:
+    """At most `size` bytes, the note of what was left out included. A character that a cut hits is dropped."""
+    if len(encoded) <= size or size < _LEAST_WITH_TAIL:
+        return encoded[:size].decode(errors="ignore")
+    room = size - len(_left_out(len(encoded)))
+    tail = room // _TAIL_SHARE
+    head = encoded[: room - tail].decode(errors="ignore")
+    return f"{head}{_left_out(len(encoded) - room)}{encoded[-tail:].decode(errors='ignore')}"
+
+
+def _left_out(count: int) -> str:
+    return f"\n[... {count} bytes left out ...]\n"
 
 
 def _read(path: Any, limit: int) -> bytes | Failure:

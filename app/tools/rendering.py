@@ -14,6 +14,7 @@ from app.core.errors import Failure
 
 _PLACE: Final = re.compile(r"\{\{\s*(args(?:\.[A-Za-z0-9_-]+)+)\s*\}\}")
 _SECRET: Final = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_REDACTED: Final = "[REDACTED:secret]"
 _SHORTEST_SECRET: Final = 6  # replacing something shorter would tear words apart and hide nothing
 
 Secret = Callable[[str], str | None]
@@ -43,13 +44,47 @@ class Text:
         return cls(tuple(parts[0::2]), tuple(tuple(path.split(".")) for path in parts[1::2]))
 
 
+class Redaction:
+    """Secrets that were given to somebody, and their removal from whatever comes back from there."""
+
+    def __init__(self) -> None:
+        self._spellings: tuple[str, ...] = ()
+
+    def add(self, secret: str) -> None:
+        if len(secret) >= _SHORTEST_SECRET:
+            # Also as it is spelt within JSON. The longest first, for one secret may contain another.
+            spellings = {*self._spellings, secret, json.dumps(secret).decode()[1:-1]}
+            self._spellings = tuple(sorted(spellings, key=len, reverse=True))
+
+    def text(self, text: str) -> str:
+        for spelling in self._spellings:
+            text = text.replace(spelling, _REDACTED)
+        return text
+
+    def data(self, data: bytes) -> bytes:
+        for spelling in self._spellings:
+            data = data.replace(spelling.encode(), _REDACTED.encode())
+        return data
+
+    def value(self, value: Any) -> Any:
+        """A JSON value, after it was read: before, any character of a secret may be spelt in several ways."""
+        if not self._spellings:
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.text(key): self.value(item) for key, item in value.items()}
+        return [self.value(item) for item in value] if isinstance(value, list) else value
+
+
 @dataclass(slots=True)
 class Rendering:
-    """One call's rendering; remembers the secrets it used."""
+    """One call's rendering; remembers the secrets that it used."""
 
     arguments: Mapping[str, Any]
     secret: Secret
-    used: list[str] = field(default_factory=list)
+    secrets: "Redaction" = field(default_factory=lambda: Redaction())
+    """Those that were used."""
 
     def text(self, template: Template, quote: Callable[[str], str] = str) -> str:
         parts = [self._literal(template.literals[0])]
@@ -63,12 +98,6 @@ class Rendering:
             return self._value(template.places[0])
         return self.text(template)
 
-    def scrub(self, text: str) -> str:
-        for secret in self.used:
-            if len(secret) >= _SHORTEST_SECRET:
-                text = text.replace(secret, "[REDACTED:secret]")
-        return text
-
     def _literal(self, text: str) -> str:
         return _SECRET.sub(self._resolved, text)
 
@@ -76,7 +105,7 @@ class Rendering:
         value = self.secret(found[1])
         if value is None:
             raise RenderingError(Failure("TOOL_UNAVAILABLE", f"the environment variable {found[1]} is not set"))
-        self.used.append(value)
+        self.secrets.add(value)
         return value
 
     def _value(self, place: tuple[str, ...]) -> Any:

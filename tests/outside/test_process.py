@@ -36,6 +36,15 @@ async def test_a_program_reads_its_input_and_its_output_and_status_come_back(tmp
     assert (finished.status, finished.stdout) == (3, b"hi\n")
 
 
+@pytest.mark.requirement("S15")
+@pytest.mark.parametrize(("size", "too_large"), [(1000, False), (1001, True)])
+async def test_output_that_ends_just_over_the_limit_is_not_taken_for_all_of_it(
+    tmp_path: Path, size: int, too_large: bool
+) -> None:
+    finished = await python(tmp_path, f"print('x' * {size}, end='')", limits=Limits(output_bytes=1000))
+    assert (finished.too_large, len(finished.stdout)) == (too_large, 1000)
+
+
 @pytest.mark.requirement("S15", "G21")
 async def test_the_environment_is_scrubbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_TOKEN", "secret")

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from app.backends.contract import Context, Resume
+from app.core import json
 from app.core.ids import new_id
+from app.core.json import JsonObject
 from app.core.principal import LOCAL
 from app.core.resources import shipped
 from app.core.settings import Settings
 from app.events.catalog import request, thread
 from app.events.catalog.model import ModelCompleted
-from app.events.catalog.tool import ToolInvoked
+from app.events.catalog.tool import ToolInvoked, ToolResulted
 from app.events.catalog.values import Effect, ToolCallValue, Usage
 from app.events.envelope import Event
 from app.events.follow import follow
@@ -24,6 +26,7 @@ from app.events.ports import Appended
 from app.events.recorder import Scope
 from app.runtime.interrupts import NotAnswered
 from app.runtime.service import Rejected, Submission
+from app.store.blobs import Blobs
 from app.views.interrupt import Interrupt
 from app.views.run import Run
 from app.wiring import Holdfast, open_holdfast
@@ -51,7 +54,7 @@ spec:
   entry: witness:effect
   effect: {effect}
   input: {{type: object, properties: {{key: {{type: string}}}}, required: [key]}}
-  output: {{type: object}}
+  output: {{type: object, required: [done]}}
 """
 
 MODEL = """
@@ -64,6 +67,7 @@ spec:
   capabilities: {streaming: true, tools: true, parallelTools: true}
   script:
     rules:
+      - {match: {afterTool: readonly, toolResult: excerpt}, reply: {text: "read some of it"}}
       - {match: {afterTool: readonly}, reply: {text: "read"}}
       - {match: {afterTool: keyed}, reply: {text: "kept"}}
       - {match: {afterTool: unsafe}, reply: {text: "dared"}}
@@ -223,8 +227,9 @@ async def test_an_answer_after_a_restart_resumes_the_run(settings: Settings, spa
 
 
 async def left_behind(
-    settings: Settings, space: Path, tool: Effect, key: str, *, intent: bool, request_hash: str | None = None
-) -> Run:
+    settings: Settings, space: Path, tool: Effect, key: str, *, intent: bool, request_hash: str | None = None,
+    output: JsonObject | None = None,
+) -> Run:  # fmt: skip
     """The log as a crash leaves it: the model has asked for a tool, and perhaps the tool was begun."""
     async with opened(settings, space) as holdfast:
         word = {"readonly": "read", "keyed": "keep", "unsafe": "dare"}[tool]
@@ -245,9 +250,28 @@ async def left_behind(
         left = [thread.ThreadCreated(), queued, started, answered, *([begun] if intent else [])]
         await holdfast.executor.drain(0)
         assert isinstance(await holdfast.store.recorder.record(scope, *left), Appended)
+        if output is not None:
+            blobs = Blobs(holdfast.store.database)
+            blob = await blobs.put("default", scope.thread_id, json.canonical(output), "application/json")
+            shown = {"excerpt": "the beginning", "truncated": True, "$blob": blob}
+            resulted = ToolResulted(call_id="call_cut", tool=tool, ok=True, output=shown, truncated=True)
+            assert isinstance(await holdfast.store.recorder.record(scope, resulted), Appended)
         run = await holdfast.store.reader.run("default", scope.run_id or "")
         assert run is not None
         return run
+
+
+@pytest.mark.requirement("G4")
+@pytest.mark.parametrize(("output", "said"), [({"done": "x" * 20_000}, "read some of it"), ({"gone": 1}, "read")])
+async def test_a_large_result_that_was_recorded_is_judged_by_what_was_stored_and_not_by_its_excerpt(
+    settings: Settings, space: Path, tmp_path: Path, output: JsonObject, said: str
+) -> None:
+    run = await left_behind(settings, space, "readonly", "a", intent=True, output=output)
+    before = effects(tmp_path)
+    async with opened(settings, space) as holdfast:
+        over = await ended(holdfast, run)
+        assert (over.status, over.output) == ("completed", said)
+        assert effects(tmp_path) == before
 
 
 @pytest.mark.requirement("G4", "PX-2")

@@ -23,6 +23,9 @@ class Recording:
         self.blobs[hash_of(data)] = data
         return {"sha256": hash_of(data), "size": len(data), "mime": mime}
 
+    async def load_blob(self, reference: Mapping[str, Any]) -> bytes | None:
+        return self.blobs.get(str(reference["sha256"]))
+
     def ports(self, **ports: Any) -> Ports:
         return Ports(record=self.record, put_blob=self.put_blob, **ports)
 

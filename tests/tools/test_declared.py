@@ -104,11 +104,12 @@ async def test_every_tool_of_the_demo_works_as_declared(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("HK-35", "SH-12")
-async def test_rules_approval_repair_and_effect_come_from_the_document(tmp_path: Path) -> None:
+async def test_rules_approval_repair_excerpt_and_effect_come_from_the_document(tmp_path: Path) -> None:
     spec = """
 kind: python
 entry: mine:quote
 effect: readonly
+excerptBytes: 500
 approval: args.amount > 100
 repair: {types: false}
 rules:
@@ -126,6 +127,7 @@ rules:
     tools = await registry(compiled(files), tmp_path, client)
     await client.close()
     assert isinstance(tools, Registry), tools
+    assert tools.definitions()[0].excerpt_bytes == 500
     assert (await call(tools, "quote", {"symbol": "ACME", "amount": 3})).output == 21
     for arguments, code in (
         ({"symbol": "acme corp"}, "INVALID_ARGUMENTS"),

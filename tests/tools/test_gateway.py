@@ -326,6 +326,29 @@ async def test_large_output_goes_to_a_blob_and_the_model_gets_a_bounded_excerpt(
     assert log.payloads("tool.resulted")[0]["truncated"] is True
 
 
+@pytest.mark.parametrize("size", [1, 50, 1000, 16 * 1024, 40_000])
+async def test_the_excerpt_has_the_size_that_the_tool_says(size: int) -> None:
+    log, tool = Recording(), Spy(replace(WEATHER, excerpt_bytes=size), TextResult("start " + "é" * 50_000 + " end"))
+    outcome = await gate(tool).call(GOOD, scope("weather"), log.ports())
+    assert isinstance(outcome.output, dict)
+    excerpt = str(outcome.output["excerpt"])
+    assert size - 50 <= len(excerpt.encode()) <= size
+    assert excerpt.startswith("start "[:size])
+    assert excerpt.endswith(" end") or size < 1000
+
+
+async def test_what_fits_the_excerpt_is_shown_whole() -> None:
+    log = Recording()
+    short = Spy(replace(WEATHER, excerpt_bytes=100), TextResult("x" * 100))
+    assert (await gate(short).call(GOOD, scope("weather"), log.ports())).output == "x" * 100
+    # More than an event holds: stored as well, so that the log and the model have the same.
+    long = Spy(replace(WEATHER, excerpt_bytes=40_000), TextResult("x" * 30_000))
+    outcome = await gate(long).call(GOOD, scope("weather"), log.ports())
+    assert isinstance(outcome.output, dict)
+    assert (outcome.output["excerpt"], outcome.output["truncated"]) == ("x" * 30_000, False)
+    assert list(log.blobs.values()) == [b"x" * 30_000]
+
+
 async def test_output_over_the_limit_is_an_error_and_is_not_kept() -> None:
     log, tool = Recording(), Spy(replace(WEATHER, max_output_bytes=100), BytesResult(b"x" * 101))
     outcome = await gate(tool).call(GOOD, scope("weather"), log.ports())
@@ -462,6 +485,40 @@ async def test_a_recorded_result_is_finished_without_acting_again() -> None:
     assert outcome.error is not None
     assert outcome.error.code == "OUTPUT_INVALID"
     assert not tool.calls
+
+
+@pytest.mark.parametrize(
+    ("result", "schema"),
+    [
+        (JsonResult([1] * 9_000), {"type": "array", "minItems": 9_000}),
+        (TextResult("x" * 20_000), {"type": "string", "minLength": 20_000}),
+        (BytesResult(b"picture", "image/png"), {"type": "null"}),
+    ],
+)
+@pytest.mark.parametrize("good", [True, False])
+async def test_of_a_recorded_excerpt_the_stored_output_is_checked(
+    result: Result, schema: dict[str, Any], good: bool
+) -> None:
+    log = Recording()
+    recorded = await gate(Spy(WEATHER, result)).call(GOOD, scope("weather"), log.ports())
+    checked = gate(Spy(replace(WEATHER, output=schema if good else {"type": "boolean"})))
+    outcome = await checked.finish(GOOD, scope("weather"), log.ports(load_blob=log.load_blob), recorded)
+    if good:
+        assert outcome == recorded
+    else:
+        assert outcome.error is not None
+        assert outcome.error.code == "OUTPUT_INVALID"
+
+
+async def test_a_recorded_excerpt_whose_output_cannot_be_read_is_withheld_only_where_there_is_a_schema() -> None:
+    log = Recording()
+    recorded = await gate(Spy(WEATHER, JsonResult([1] * 9_000))).call(GOOD, scope("weather"), log.ports())
+    assert await gate(Spy(WEATHER)).finish(GOOD, scope("weather"), log.ports(), recorded) == recorded
+    strict = gate(Spy(replace(WEATHER, output={"type": "array"})))
+    outcome = await strict.finish(GOOD, scope("weather"), log.ports(), recorded)
+    assert outcome.error is not None
+    assert outcome.error.code == "OUTPUT_INVALID"
+    assert outcome.output is None
 
 
 @pytest.mark.requirement("OS-I3")

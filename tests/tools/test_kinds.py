@@ -11,7 +11,9 @@ import pytest
 from aiohttp import web
 from pydantic import BaseModel
 
+from app.core import json
 from app.core.clock import ManualClock
+from app.events.envelope import Event
 from app.outside.files import hash_of
 from app.outside.http import HttpClient
 from app.outside.process import Limits
@@ -33,6 +35,8 @@ from app.tools.kinds.python import PythonTool
 from app.tools.kinds.subprocess import Command, SubprocessTool
 from app.tools.registry import Registry
 from app.tools.rendering import Text
+from app.views.todos import Todos, fold, todos_json
+from app.workspace.catalog import shipped_catalog
 from tests.tools.recording import Recording, scope
 
 ANY = {"type": "object", "additionalProperties": True}
@@ -320,6 +324,39 @@ async def test_a_secret_in_a_programs_environment_is_scrubbed_from_what_it_says(
 
 
 # -- builtin ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("OS-I3")
+async def test_the_builtin_tools_that_a_workspace_may_name_are_those_that_exist(tmp_path: Path) -> None:
+    client = HttpClient()
+    made = builtins(tmp_path, ManualClock(), client=client, fetch_hosts=frozenset({"example.org"}))
+    await client.close()
+    assert shipped_catalog().builtin_tools == set(made)
+
+
+@pytest.mark.requirement("HK-24")
+async def test_todos_are_accepted_unless_two_have_one_id_or_there_are_too_many(tmp_path: Path) -> None:
+    todos = builtins(tmp_path, ManualClock())["todos"]
+    item = {"id": "a", "title": "Write", "status": "pending"}
+    assert (await call(todos, {"items": [item, item | {"id": "b"}]})).output == {"accepted": 2}
+    assert (await call(todos, {"items": [], "mode": "replace"})).output == {"accepted": 0}
+    many = [item | {"id": str(number), "title": "x" * 500} for number in range(30)]
+    for wrong in ([item, item], many, [item | {"status": "started"}], [item | {"owner": "me"}], [{"id": "a"}]):
+        assert code(await call(todos, {"items": wrong})) == "INVALID_ARGUMENTS"
+
+
+@pytest.mark.requirement("HK-24")
+async def test_what_the_todos_tool_records_is_what_the_view_reads(tmp_path: Path) -> None:
+    todos, log, items = builtins(tmp_path, ManualClock())["todos"], Recording(), []
+    for status in ("pending", "done"):
+        items = [{"id": "a", "title": "Write", "status": status}]
+        await call(todos, {"items": items, "mode": "update"}, log)
+    state = Todos()
+    for number, payload in enumerate(log.events):
+        told = json.dumps(payload.to_json())
+        happened = Event("e", "t", "th", "run_1", number, number, payload.type, "agent", 0, told, None, "", "")
+        state = fold(state, happened)
+    assert todos_json(state) == items
 
 
 async def test_echo_clock_and_calculator(tmp_path: Path) -> None:

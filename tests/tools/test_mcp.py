@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from app.core.errors import Failure
 from app.outside.http import HttpClient
@@ -123,6 +124,38 @@ async def test_pins_and_scope_hold_the_environment_is_scrubbed_and_a_hang_ends(
         outcome = await call(tools, "hang", {})
         assert outcome.error is not None
         assert outcome.error.code == "TOOL_TIMEOUT"
+
+
+@pytest.mark.requirement("HK-19", "S12")
+async def test_a_server_that_answers_with_far_too_much_is_ended_and_the_next_call_works() -> None:
+    async with connected("stdio") as sessions:
+        tools = await tools_of(McpServer(sessions), effect="readonly", timeout_seconds=30)
+        outcome = await call(tools, "flood", {"size": 50_000_000})
+        assert outcome.error is not None
+        assert outcome.error.code == "OUTPUT_TOO_LARGE"
+        assert (await call(tools, "add", {"a": 1, "b": 2})).output == {"result": 3}
+
+
+@pytest.mark.requirement("G21")
+async def test_the_end_of_a_servers_own_log_is_in_ours_without_secrets_when_it_breaks(tmp_path: Path) -> None:
+    log, secret = Recording(), "sk-secret-123"
+    client = HttpClient()
+    env = {"PYTHONPATH": str(ROOT), "TOKEN": "${env:TOKEN}"}
+    sessions = Sessions(Server("test", COMMAND, env=env, sessions=1), client, {"TOKEN": secret}.get)
+    tools = await tools_of(McpServer(sessions), effect="unsafe", timeout_seconds=15)
+    gateway = Gateway(Registry(tools.values()))
+    with capture_logs() as seen:
+        for name, arguments in (
+            ("flood", {"size": 1, "say": f"about to fail with {secret}"}),
+            ("crash", {"once": str(tmp_path / "crashed")}),
+        ):
+            await gateway.call(ToolCall("call_1", name, arguments), scope(*tools), log.ports())
+        await sessions.close()
+        await client.close()
+    [entry] = [entry for entry in seen if entry["event"] == "an MCP server ended"]
+    assert (entry["server"], entry["status"], entry["log_level"]) == ("test", 1, "warning")
+    assert entry["said"].endswith("about to fail with [REDACTED:secret]")
+    assert "about to fail" not in str([event.to_json() for event in log.events if event.type.endswith("resulted")])
 
 
 @pytest.mark.requirement("HK-19")

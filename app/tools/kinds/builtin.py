@@ -1,4 +1,4 @@
-"""The tools that ship: echo, clock, calculator, notes, files beneath the data folder, and http_fetch.
+"""The tools that ship: echo, clock, calculator, notes, todos, files beneath the data folder, and http_fetch.
 
 Each tenant has its own folder. `http_fetch` exists only when the operator lists hosts for it.
 """
@@ -28,6 +28,8 @@ _PATH: Final = {"type": "string", "format": "path", "minLength": 1, "maxLength":
 _CONTENT: Final = {"type": "string", "maxLength": 1_000_000}
 _NOTE: Final = {"type": "string", "minLength": 1, "maxLength": 10_000}
 _NOTES: Final = "notes.jsonl"
+# The list is read from the call's event, which holds values up to 16 KiB; what is larger leaves it.
+_TODOS_BYTES: Final = 12 * 1024
 _WRITE_ATTEMPTS: Final = 8  # against other writers of the same notes
 _CLAIM: Final = {
     "type": "object",
@@ -66,6 +68,7 @@ def builtins(
         BuiltinTool(_CLOCK, _Now(clock)),
         BuiltinTool(_CALCULATOR, _calculate),
         BuiltinTool(_NOTES_TOOL, files.notes),
+        BuiltinTool(_TODOS, _todos),
         BuiltinTool(_READ, files.read),
         BuiltinTool(_LIST, files.list),
         BuiltinTool(_WRITE, files.write),
@@ -102,6 +105,21 @@ _NOTES_TOOL = ToolDefinition(
     | {"if": {"properties": {"action": {"enum": ["add", "remove"]}}}, "then": {"required": ["text"]}},
     None, "keyed",
 )  # fmt: skip
+_TODO: Final = _object(
+    ["id", "title", "status"],
+    id={"type": "string", "minLength": 1, "maxLength": 64},
+    title={"type": "string", "minLength": 1, "maxLength": 500},
+    status={"enum": ["pending", "in_progress", "blocked", "done"]},
+)
+_TODOS = ToolDefinition(
+    "todos",
+    "Keep the list of things to do, which others can see. `replace` sets the whole list, `update` adds the items or "
+    "changes those with the same id.",
+    _object(["items"], items={"type": "array", "items": _TODO}, mode={"enum": ["replace", "update"]}),
+    _object(["accepted"], accepted={"type": "integer"}),
+    # The list is what the calls in the log add up to (`views.todos`); the tool itself changes nothing.
+    "readonly",
+)
 _READ = ToolDefinition(
     "read_file", "Read a text file of the data folder.", _object(["path"], path=_PATH), None, "readonly"
 )
@@ -126,6 +144,15 @@ async def _echo(arguments: JsonObject, _ctx: ToolContext) -> Result:
 async def _calculate(arguments: JsonObject, _ctx: ToolContext) -> Result | Failure:
     value = evaluate(arguments["expression"])
     return value if isinstance(value, Failure) else JsonResult({"value": value})
+
+
+async def _todos(arguments: JsonObject, _ctx: ToolContext) -> Result | Failure:
+    items = arguments["items"]
+    if len({item["id"] for item in items}) < len(items):
+        return Failure("INVALID_ARGUMENTS", "two items have the same id; give each its own")
+    if len(json.dumps(items)) > _TODOS_BYTES:
+        return Failure("INVALID_ARGUMENTS", "the list is too long; keep it to what matters, with short titles")
+    return JsonResult({"accepted": len(items)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ class HttpTool:
         except OutsideError as error:
             if error.code == "OUTSIDE_TOO_LARGE":
                 return Failure("OUTPUT_TOO_LARGE", f"the answer is larger than {ctx.max_output_bytes} bytes")
-            return Failure(error.code, rendering.scrub(error.failure.message), error.failure.retryable)
+            return Failure(error.code, rendering.secrets.text(error.failure.message), error.failure.retryable)
 
     def _outgoing(self, rendering: Rendering, arguments: JsonObject, ctx: ToolContext) -> Outgoing:
         request = self._request
@@ -108,7 +108,8 @@ class HttpTool:
         expected = self._request.ok_status
         good = reply.status in expected if expected else 200 <= reply.status < 300
         textual = not body or reply.content_type.startswith(_TEXTUAL) or reply.content_type.endswith("+json")
-        text = rendering.scrub(body.decode(errors="replace")) if textual else ""
+        secrets = rendering.secrets
+        text = secrets.text(body.decode(errors="replace")) if textual else ""
         if self._request.result == "response":
             answer: dict[str, Any] = {"status": reply.status, "contentType": reply.content_type, "body": text}
             return JsonResult(answer)
@@ -116,11 +117,11 @@ class HttpTool:
             retryable = reply.status in (408, 425, 429) or reply.status >= 500
             return Failure("TOOL_FAILED", f"the server answered {reply.status}: {text[:500]}", retryable)
         if self._request.result == "text":
-            return TextResult(text) if textual else BytesResult(body, reply.content_type)
+            return TextResult(text) if textual else BytesResult(secrets.data(body), reply.content_type)
         if not textual:
-            return BytesResult(body, reply.content_type)
+            return BytesResult(secrets.data(body), reply.content_type)
         try:
-            return JsonResult(json.loads_strict(text.encode()) if text else None)
+            return JsonResult(secrets.value(json.loads_strict(body)) if body else None)
         except json.JsonError:
             return Failure("TOOL_FAILED", "the server's answer is not JSON")
 

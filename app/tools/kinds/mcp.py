@@ -19,6 +19,7 @@ from app.tools.contract import BytesResult, JsonResult, Result, TextResult, Tool
 from app.tools.declared import define
 from app.tools.guard import ToolInvalid
 from app.tools.kinds.mcp_sessions import Server, Session, SessionLost, Sessions
+from app.tools.rendering import Redaction
 from app.workspace.compiled import CompiledTool, CompiledWorkspace, Named
 from app.workspace.specs.tool import McpServerSpec
 
@@ -91,7 +92,8 @@ class McpTool:
         try:
             return await self._once(arguments, ctx)
         except SessionLost as lost:
-            if not lost.during_call:
+            # Whoever answers with too much will do so again.
+            if not lost.during_call or lost.failure.code == "OUTPUT_TOO_LARGE":
                 return lost.failure
             if ctx.effect == "unsafe":
                 return Failure("TOOL_FAILED", _UNKNOWN_OUTCOME)
@@ -107,16 +109,19 @@ class McpTool:
             if changed is not None:
                 return changed
             left = max(0.05, ctx.deadline - asyncio.get_running_loop().time())
-            meta = {"idempotencyKey": ctx.idempotency_key} if ctx.idempotency_key is not None else None
+            # Not the tenant: its name is on no wire.
+            meta: JsonObject = {"runId": ctx.run_id, "callId": ctx.call_id, "secondsLeft": round(left, 3)}
+            if ctx.idempotency_key is not None:
+                meta["idempotencyKey"] = ctx.idempotency_key
 
             async def progress(done: float, total: float | None, message: str | None) -> None:
-                ctx.progress(done / total if total else None, message or "")
+                ctx.progress(done / total if total else None, self.sessions.secrets.text(message or ""))
 
             async def call(client: Any) -> Any:
                 return await client.call_tool(self.remote, arguments, left, progress, meta=meta)
 
             answer = await session.call(call, during_call=True)
-        return answer if isinstance(answer, Failure) else _result(answer)
+        return answer if isinstance(answer, Failure) else _result(answer, self.sessions.secrets)
 
     async def _changed(self, session: Session) -> Failure | None:
         for offer in await _listed(session):
@@ -158,17 +163,18 @@ def _offer(tool: "mcp_types.Tool") -> Offer:
     )  # fmt: skip
 
 
-def _result(answer: "mcp_types.CallToolResult") -> Result | Failure:
-    texts = [block.text for block in answer.content if block.type == "text"]
+def _result(answer: "mcp_types.CallToolResult", secrets: Redaction) -> Result | Failure:
+    texts = [secrets.text(block.text) for block in answer.content if block.type == "text"]
     if answer.is_error:
         return Failure("TOOL_FAILED", "\n".join(texts)[:2000] or "the MCP server reported an error")
     if answer.structured_content is not None:
-        return JsonResult(answer.structured_content)
+        return JsonResult(secrets.value(answer.structured_content))
     if len(texts) == len(answer.content):
         return TextResult("\n".join(texts))
     if len(answer.content) == 1 and (block := answer.content[0]).type in ("image", "audio"):
-        return BytesResult(base64.b64decode(block.data), block.mime_type)
-    return JsonResult([block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in answer.content])
+        return BytesResult(secrets.data(base64.b64decode(block.data)), block.mime_type)
+    blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in answer.content]
+    return JsonResult(secrets.value(blocks))
 
 
 async def make_mcp(

@@ -8,19 +8,20 @@ call starts another. Nothing here retries: whether a call may be repeated is not
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, TextIO
+from typing import Any, Final, TypeAlias
 
 from app.core.errors import Failure
 from app.outside.addresses import AddressPolicy
+from app.outside.dialogue import MAX_LINE
 from app.outside.http import HttpClient
 from app.outside.httpx_transport import PinnedTransport
-from app.tools.rendering import Rendering, RenderingError, Secret, Text
+from app.tools.kinds.mcp_stdio import stdio_transport
+from app.tools.rendering import Redaction, Rendering, RenderingError, Secret, Text
 
-_CLOSE_SECONDS: Final = 6.0  # the client gives a process 2 s to end by itself and 2 s after SIGTERM
+_CLOSE_SECONDS: Final = 6.0  # a process has 2 s to end by itself and 1 s after SIGTERM
 _SSE_IDLE: Final = 300.0
 
 _log = logging.getLogger(__name__)
@@ -40,6 +41,8 @@ class Server:
     connect_seconds: float = 10.0
     call_seconds: float = 60.0
     sessions: int = 4
+    max_message_bytes: int = MAX_LINE
+    """Of one message over stdio; a server that sends more is ended."""
 
 
 class SessionLost(Exception):
@@ -50,9 +53,15 @@ class SessionLost(Exception):
         self.failure, self.during_call = failure, during_call
 
 
+Connect: TypeAlias = Callable[[AsyncExitStack, Callable[[], None]], Awaitable[Any]]
+"""Enters a client into the stack; the second argument is called when the server sends too much at once."""
+
+
 class Sessions:
     def __init__(self, server: Server, client: HttpClient, secret: Secret = lambda _: None) -> None:
         self.server = server
+        self.secrets = Redaction()
+        """Those that the server was given."""
         self._client, self._secret = client, secret
         self._open: list[Session] = []
         self._starting = asyncio.Lock()
@@ -83,10 +92,14 @@ class Sessions:
             idle = min(self._open, key=lambda s: s.users, default=None)
             if idle is not None and (idle.users == 0 or len(self._open) >= self.server.sessions):
                 return idle
-            session = Session(self.server, lambda stack: _connect(stack, self.server, self._client, self._secret))
+            session = Session(self.server, self._connect, self.secrets)
             await session.start()
             self._open.append(session)
             return session
+
+    async def _connect(self, stack: AsyncExitStack, too_large: Callable[[], None]) -> Any:
+        rendering = Rendering({}, self._secret, self.secrets)
+        return await _connect(stack, self.server, self._client, rendering, too_large)
 
     async def _discard(self, session: "Session") -> None:
         if session in self._open:
@@ -100,13 +113,14 @@ class Sessions:
 class Session:
     """One connected client, kept by its own task."""
 
-    def __init__(self, server: Server, connect: Callable[[AsyncExitStack], Awaitable[Any]]) -> None:
+    def __init__(self, server: Server, connect: Connect, secrets: Redaction) -> None:
         self.users = 0
         self.broken = False
-        self._server, self._connect = server, connect
+        self._server, self._connect, self._secrets = server, connect, secrets
         self._end = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._client: Any = None
+        self._too_large = False
 
     async def start(self) -> None:
         ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -138,7 +152,7 @@ class Session:
                 self.broken = True
                 if not self._task.done():
                     return self._timeout()
-                raise SessionLost(self._failure("broke off"), during_call=during_call)
+                raise SessionLost(self._lost(), during_call=during_call)
             return work.result()
         except asyncio.CancelledError:
             self.broken = True  # what it still may send belongs to a call that nobody waits for
@@ -148,14 +162,15 @@ class Session:
                 self.broken = True
                 if error.code == REQUEST_TIMEOUT:
                     return self._timeout()
-                raise SessionLost(self._failure("broke off"), during_call=during_call) from error
-            return Failure("TOOL_FAILED", f"the MCP server {self._server.name} answered: {error.message[:500]}")
+                raise SessionLost(self._lost(), during_call=during_call) from error
+            said = self._secrets.text(error.message)[:500]
+            return Failure("TOOL_FAILED", f"the MCP server {self._server.name} answered: {said}")
         except SessionLost:
             raise
         except Exception as error:
             self.broken = True
             _log.warning("an MCP session failed", extra={"server": self._server.name}, exc_info=error)
-            raise SessionLost(self._failure("broke off"), during_call=during_call) from error
+            raise SessionLost(self._lost(), during_call=during_call) from error
         finally:
             if not work.done():
                 work.cancel()
@@ -173,7 +188,7 @@ class Session:
     async def _live(self, ready: "asyncio.Future[Any]") -> None:
         try:
             async with AsyncExitStack() as stack:
-                client = await self._until_ended(self._connect(stack))
+                client = await self._until_ended(self._connect(stack, self._note_too_large))
                 if client is None:
                     return
                 if not ready.done():
@@ -198,6 +213,16 @@ class Session:
         finally:
             watch.cancel()
 
+    def _note_too_large(self) -> None:
+        self._too_large = True
+
+    def _lost(self) -> Failure:
+        if not self._too_large:
+            return self._failure("broke off")
+        most = self._server.max_message_bytes
+        message = f"the MCP server {self._server.name} sent a message of more than {most} bytes and was ended"
+        return Failure("OUTPUT_TOO_LARGE", message)
+
     def _failure(self, what: str) -> Failure:
         return Failure("TOOL_UNAVAILABLE", f"the MCP server {self._server.name} {what}", retryable=True)
 
@@ -205,24 +230,20 @@ class Session:
         return Failure("TOOL_TIMEOUT", f"the MCP server {self._server.name} did not answer in time")
 
 
-def _quiet() -> TextIO:
-    """Where a server's own log goes: it may contain whatever it was sent."""
-    return open(os.devnull, "w")  # the exit stack closes it
-
-
-async def _connect(stack: AsyncExitStack, server: Server, http: HttpClient, secret: Secret) -> Any:
+async def _connect(
+    stack: AsyncExitStack, server: Server, http: HttpClient, rendering: Rendering, too_large: Callable[[], None]
+) -> Any:
     import httpx2
     from mcp import Client
-    from mcp.client.stdio import StdioServerParameters, stdio_client
     from mcp.client.streamable_http import streamable_http_client
 
-    rendering = Rendering({}, secret)
     transport: Any
     if server.url is None:
         env = {name: rendering.text(Text.of(value)) for name, value in server.env.items()}
-        program, *arguments = server.command
-        quiet = stack.enter_context(_quiet())
-        transport = stdio_client(StdioServerParameters(command=program, args=arguments, env=env), quiet)
+        transport = stdio_transport(
+            server.name, server.command, env,
+            max_message=server.max_message_bytes, too_large=too_large, secrets=rendering.secrets,
+        )  # fmt: skip
     else:
         headers = {name: rendering.text(Text.of(value)) for name, value in server.headers.items()}
         url = rendering.text(Text.of(server.url))

@@ -74,9 +74,8 @@ class SubprocessTool:
         if command.folder is not None and "/" in argv[0]:
             argv[0] = str(command.folder / argv[0])
         env = {name: rendering.text(template) for name, template in command.env.items()}
-        if ctx.idempotency_key is not None:
-            env["HOLDFAST_IDEMPOTENCY_KEY"] = ctx.idempotency_key
         left = max(0.05, ctx.deadline - asyncio.get_running_loop().time())
+        env |= _told(ctx, left)
         limits = replace(command.limits, wall_seconds=left, output_bytes=ctx.max_output_bytes)
         stdin = json.dumps(arguments) if command.stdin == "json" else b""
         return Program(argv, folder, stdin, env, command.read, command.write, command.network, limits)
@@ -93,16 +92,24 @@ class SubprocessTool:
             return Failure("OUTPUT_TOO_LARGE", f"the program wrote more than {ctx.max_output_bytes} bytes")
         if finished.timed_out:
             return Failure("TOOL_TIMEOUT", f"{ctx.tool} did not finish within its time")
-        said = rendering.scrub(finished.stdout.decode(errors="replace"))
+        secrets = rendering.secrets
         if finished.status != 0:
-            last = rendering.scrub(finished.stderr.decode(errors="replace")).strip()[-1000:]
+            last = secrets.text(finished.stderr.decode(errors="replace")).strip()[-1000:]
             return Failure("TOOL_FAILED", f"the program ended with status {finished.status}: {last}")
         if self._command.result == "text":
-            return TextResult(said)
+            return TextResult(secrets.text(finished.stdout.decode(errors="replace")))
         try:
-            return JsonResult(json.loads_strict(said.encode()) if said.strip() else None)
+            return JsonResult(secrets.value(json.loads_strict(finished.stdout)) if finished.stdout.strip() else None)
         except json.JsonError:
             return Failure("TOOL_FAILED", "the program did not write JSON")
+
+
+def _told(ctx: ToolContext, left: float) -> dict[str, str]:
+    """What a program may know of its call; these names win over those of the document."""
+    told = {"RUN_ID": ctx.run_id, "CALL_ID": ctx.call_id, "TENANT": ctx.tenant, "SECONDS_LEFT": f"{left:.3f}"}
+    if ctx.idempotency_key is not None:
+        told["IDEMPOTENCY_KEY"] = ctx.idempotency_key
+    return {f"HOLDFAST_{name}": value for name, value in told.items()}
 
 
 def make_subprocess(

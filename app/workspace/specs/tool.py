@@ -90,7 +90,8 @@ class ToolSpec(Spec):
     effect: Literal["readonly", "keyed", "unsafe"] = "unsafe"
     timeout_seconds: Seconds = 30
     max_output_bytes: Bytes = 1024 * 1024
-    excerpt_bytes: Bytes = 16 * 1024
+    # As JSON it may become six times as long, and must still fit an event.
+    excerpt_bytes: Annotated[int, Field(ge=1, le=128 * 1024)] = 16 * 1024
     approval: Cel = Field("never", description="never, always, or a CEL rule on `args` that asks when true")
     rules: tuple[Rule, ...] = ()
     compensation: Compensation | None = None

@@ -2,12 +2,14 @@
 
 import argparse
 import asyncio
+import base64
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import CallToolResult, ImageContent, TextContent
 
 server = MCPServer("test")
 
@@ -52,6 +54,53 @@ def key(ctx: Context[Any, Any]) -> str:
     """The idempotency key of this call."""
     meta = ctx.request_context.meta or {}
     return str(dict(meta).get("idempotencyKey"))
+
+
+@server.tool()
+async def act(do: str, ctx: Context[Any, Any], port: int = 0) -> CallToolResult:
+    """What the conformance suite asks of every kind of tool."""
+    meta = dict(ctx.request_context.meta or {})
+    match do:
+        case "json":
+            return _said({"answer": 42})
+        case "text":
+            return CallToolResult(content=[TextContent(type="text", text="plain")])
+        case "bytes":
+            data = base64.b64encode(b"\x89PNG\x00").decode()
+            return CallToolResult(content=[ImageContent(type="image", data=data, mime_type="image/png")])
+        case "large":
+            return CallToolResult(content=[TextContent(type="text", text="x" * 50_000)])
+        case "fail":
+            raise ValueError("it broke")
+        case "leak":
+            return _said({"said": os.environ["TOKEN"]})
+        case "leak_and_fail":
+            said = TextContent(type="text", text=f"the token is {os.environ['TOKEN']}")
+            return CallToolResult(content=[said], is_error=True)
+        case "work":
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                writer.close()
+        case "key":
+            return _said({"key": meta["idempotencyKey"]})
+        case "context":
+            return _said({name: meta[name] for name in ("runId", "callId", "secondsLeft")})
+        case "progress":
+            await ctx.report_progress(1, 2, "half")
+    return _said({"answer": 42})
+
+
+def _said(value: dict[str, Any]) -> CallToolResult:
+    return CallToolResult(content=[], structured_content=value)
+
+
+@server.tool()
+def flood(size: int, say: str = "") -> CallToolResult:
+    """Answers with a text of this size, and tells its own log something."""
+    print(say, file=sys.stderr, flush=True)
+    return CallToolResult(content=[TextContent(type="text", text="x" * size)])
 
 
 @server.tool()

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 import typer
 import uvicorn
 
+from app.core.logs import configure_logs
 from app.core.settings import Settings
+from app.policy.redaction import Redaction
 from app.protocols.context import Server
 from app.protocols.server import create_app
 from app.protocols.stream.connection import StreamConnection
@@ -35,6 +37,7 @@ class Web(uvicorn.Server):
 
 
 async def serve(settings: Settings) -> None:
+    configure_logs(settings.log_level, Redaction().text)
     async with open_holdfast(settings) as holdfast:
         await _serve_http(settings, holdfast)
 

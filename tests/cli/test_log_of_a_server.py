@@ -109,7 +109,7 @@ async def test_following_prints_only_its_thread_as_it_grows_and_ends_with_the_se
         )  # fmt: skip
         assert tail.stdout is not None and tail.stderr is not None
         seen = [await asyncio.wait_for(tail.stdout.readline(), 20)]
-        async with httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=20, verify=False) as client:
             for thread_id in (THREAD, SMALL):
                 body = {"agent": "echo", "input": "a b", "threadId": thread_id}
                 run = (await client.post("/api/runs", params={"wait": 15}, json=body)).json()
@@ -127,7 +127,10 @@ async def test_a_killed_server_leaves_a_database_that_verifies(
 ) -> None:
     folder = tmp_path / "data"
     shutil.copytree(filled, folder)
-    async with ServerProcess.running(folder) as server, httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
+    async with (
+        ServerProcess.running(folder) as server,
+        httpx2.AsyncClient(base_url=server.url, timeout=20, verify=False) as client,
+    ):
         body = {"agent": "echo", "input": " ".join("word" for _ in range(500)), "threadId": SMALL}
         run = (await client.post("/api/runs", json=body)).json()
         server.kill()

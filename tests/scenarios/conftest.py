@@ -35,5 +35,5 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 async def client(server: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=20, verify=False) as client:
         yield client

@@ -11,7 +11,7 @@ import uvicorn
 
 from app.core.logs import configure_logs
 from app.core.settings import Settings
-from app.policy.redaction import Redaction
+from app.policy.redaction import CurrentRedaction
 from app.protocols.context import Server
 from app.protocols.server import create_app
 from app.protocols.stream.connection import StreamConnection
@@ -37,8 +37,9 @@ class Web(uvicorn.Server):
 
 
 async def serve(settings: Settings) -> None:
-    configure_logs(settings.log_level, Redaction().text)
-    async with open_holdfast(settings) as holdfast:
+    redaction = CurrentRedaction()
+    configure_logs(settings.log_level, redaction.text)
+    async with open_holdfast(settings, redaction=redaction) as holdfast:
         await _serve_http(settings, holdfast)
 
 

@@ -121,6 +121,9 @@ class CurrentRedaction:
     def clean(self, value: dict[str, Any]) -> dict[str, Any]:
         return self._now.clean(value)
 
+    def text(self, text: str) -> str:
+        return self._now.text(text)
+
 
 def _with_lead(pattern: str) -> str:
     return pattern.replace(r"\b", _LEAD, 1) if r"\b" in pattern else f"(){pattern}"

@@ -149,12 +149,16 @@ async def open_holdfast(
     *,
     clock: Clock | None = None,
     backends: Mapping[str, Backend] | None = None,
+    redaction: CurrentRedaction | None = None,
 ) -> AsyncIterator[Holdfast]:
-    """`backends` replaces the kinds that ship, for whoever embeds the server with its own."""
+    """`backends` replaces the kinds that ship, for whoever embeds the server with its own.
+
+    `redaction` is given by whoever also cleans something else by it, such as the process's log.
+    """
     clock = clock or SystemClock()
     kinds: Mapping[str, Backend] = backends or {"echo": EchoBackend(), "native": NativeBackend()}
     catalog = shipped_catalog()
-    redaction = CurrentRedaction()
+    redaction = redaction or CurrentRedaction()
     opening = open_store(settings, clock=clock, redactor=redaction)
     async with opening as store, _closing(HttpClient()) as client:
         ledger = Ledger(store.recorder)

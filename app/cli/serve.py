@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 import typer
 import uvicorn
 
+from app.core.logs import configure_logs
 from app.core.settings import Settings
+from app.policy.redaction import CurrentRedaction
 from app.protocols.context import Server
 from app.protocols.server import create_app
 from app.protocols.stream.connection import StreamConnection
@@ -35,7 +37,9 @@ class Web(uvicorn.Server):
 
 
 async def serve(settings: Settings) -> None:
-    async with open_holdfast(settings) as holdfast:
+    redaction = CurrentRedaction()
+    configure_logs(settings.log_level, redaction.text)
+    async with open_holdfast(settings, redaction=redaction) as holdfast:
         await _serve_http(settings, holdfast)
 
 

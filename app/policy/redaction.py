@@ -46,6 +46,8 @@ PERSONAL: Final[dict[str, str]] = {
     "email": r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}\b",
     "iban": r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b",
 }
+_LEAD: Final = r"(\b|\\[bfnrt]|\\u[0-9a-fA-F]{4})"
+"""Before a secret: a word boundary, or an escape that ends in a letter, as in text that quotes JSON or a repr."""
 _CHECKSUMS: Final[dict[str, Callable[[str], bool]]] = {"card": _luhn, "iban": _iban}
 
 
@@ -54,7 +56,7 @@ class Redaction:
 
     def __init__(self, kinds: Iterable[str] = tuple(SECRETS), known: Iterable[str] = ()) -> None:
         patterns = {kind: (SECRETS | PERSONAL)[kind] for kind in kinds}
-        self._patterns = [(kind, re2.compile(pattern)) for kind, pattern in patterns.items()]
+        self._patterns = [(kind, re2.compile(_with_lead(pattern))) for kind, pattern in patterns.items()]
         self._prefilter = re2.Set.SearchSet()
         for pattern in patterns.values():
             # Encoded, a line break before a secret ends in a letter (\n), so no word boundary may be asked for.
@@ -93,8 +95,11 @@ class Redaction:
             test = _CHECKSUMS.get(kind)
 
             def replaced(match: Any, kind: str = kind, test: Callable[[str], bool] | None = test) -> str:
+                lead: str = match.group(1)
                 found: str = match.group()
-                return found if test is not None and not test(found) else f"[REDACTED:{kind}]"
+                if test is not None and not test(found[len(lead) :]):
+                    return found
+                return f"{lead}[REDACTED:{kind}]"
 
             text = pattern.sub(replaced, text)
         return text
@@ -115,6 +120,13 @@ class CurrentRedaction:
 
     def clean(self, value: dict[str, Any]) -> dict[str, Any]:
         return self._now.clean(value)
+
+    def text(self, text: str) -> str:
+        return self._now.text(text)
+
+
+def _with_lead(pattern: str) -> str:
+    return pattern.replace(r"\b", _LEAD, 1) if r"\b" in pattern else f"(){pattern}"
 
 
 def _automaton(values: list[str]) -> Any:

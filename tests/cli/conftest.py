@@ -1,9 +1,8 @@
 """A stored thread that has something of everything, and the command line in this process."""
 
 import asyncio
-import itertools
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ THREAD = "thr_example"
 RUN = "run_example"
 SMALL = "thr_small"
 USAGE = {"inputTokens": 7, "outputTokens": 3, "costUsd": 0.25}
-_names = itertools.count(1)
 
 Holdfast = Callable[..., Result]
 
@@ -80,17 +78,19 @@ def data_dir(filled: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(filled, tmp_path / "data"))
 
 
+@pytest.fixture(scope="session")
+def filled_postgres(postgres_server: PostgresServer) -> str:
+    asyncio.run(create_database(postgres_server, "cli"))
+    asyncio.run(fill(Settings(database_url=postgres_server.url("cli"))))
+    return postgres_server.url("cli")
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest) -> Iterator[list[str]]:
-    """The flags that lead to a filled database, of either kind, that no server holds."""
+def place(request: pytest.FixtureRequest) -> list[str]:
+    """The flags that lead to a filled database, of either kind, that no server holds; only to be read."""
     if request.param == "sqlite":
-        yield ["--data-dir", str(request.getfixturevalue("data_dir"))]
-        return
-    postgres: PostgresServer = request.getfixturevalue("postgres_server")
-    name = f"cli_{next(_names)}"
-    asyncio.run(create_database(postgres, name))
-    asyncio.run(fill(Settings(database_url=postgres.url(name))))
-    yield ["--database-url", postgres.url(name)]
+        return ["--data-dir", str(request.getfixturevalue("data_dir"))]
+    return ["--database-url", request.getfixturevalue("filled_postgres")]
 
 
 @pytest.fixture

@@ -45,6 +45,14 @@ def test_a_secret_is_found_whatever_stands_before_it(kind: str, before: str) -> 
 
 
 @pytest.mark.requirement("G21")
+@pytest.mark.parametrize("kind", sorted(SECRETS.keys() - {"private_key"}))
+@pytest.mark.parametrize("escape", [r"\n", r"\t", r"\r\n", r"\u001f", r"\\n"])
+def test_a_secret_is_found_in_text_that_quotes_json(kind: str, escape: str) -> None:
+    payload = {"text": f'{{"output":"line{escape}{EXAMPLES[kind]}"}}'}
+    assert _stored(Redaction(), payload) == {"text": f'{{"output":"line{escape}[REDACTED:{kind}]"}}'}
+
+
+@pytest.mark.requirement("G21")
 def test_a_private_key_that_was_cut_off_is_replaced_to_its_end() -> None:
     payload = {"text": "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg"}
     assert _stored(Redaction(), payload) == {"text": "[REDACTED:private_key]"}

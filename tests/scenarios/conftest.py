@@ -1,4 +1,4 @@
-"""One real server per module and database; when its module is done, the log must explain the tables."""
+"""One real server per database: scenarios use threads of their own. At the end the log must explain the tables."""
 
 import asyncio
 import itertools
@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import httpx2
 import pytest
 
+from app.core.settings import Settings
 from tests.conftest import create_database
 from tests.postgres import PostgresServer
 from tests.scenarios.proof import assert_replay_equals_tables
@@ -15,16 +16,27 @@ from tests.server import ServerProcess
 _names = itertools.count(1)
 
 
+def _empty_database(kind: str, request: pytest.FixtureRequest, folders: pytest.TempPathFactory) -> Settings:
+    folder = folders.mktemp("scenario")
+    if kind == "sqlite":
+        return Settings(data_dir=folder)
+    postgres: PostgresServer = request.getfixturevalue("postgres_server")
+    name = f"scenario_{next(_names)}"
+    with asyncio.Runner() as runner:
+        runner.run(create_database(postgres, name))
+    return Settings(data_dir=folder, database_url=postgres.url(name))
+
+
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def settings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """For servers inside the test: one database per module and kind."""
+    return _empty_database(request.param, request, tmp_path_factory)
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgres"])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    url: str | None = None
-    if request.param == "postgres":
-        postgres: PostgresServer = request.getfixturevalue("postgres_server")
-        name = f"scenario_{next(_names)}"
-        with asyncio.Runner() as runner:
-            runner.run(create_database(postgres, name))
-        url = postgres.url(name)
-    server = ServerProcess.start(tmp_path_factory.mktemp("server"), url)
+    settings = _empty_database(request.param, request, tmp_path_factory)
+    server = ServerProcess.start(settings.data_dir, settings.database_url)
     try:
         yield server
         with asyncio.Runner() as runner:
@@ -35,5 +47,5 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 async def client(server: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=20, verify=False) as client:
         yield client

@@ -13,6 +13,8 @@ from app.core.settings import Settings
 from app.events.catalog import thread
 from app.events.envelope import Event
 from app.events.recorder import Scope
+from app.runtime import service
+from app.views.run import ACTIVE
 from tests.server import InProcessServer, in_process
 from tests.store_equals_replay import assert_tables_equal_replay
 
@@ -46,14 +48,24 @@ async def server(settings: Settings, patient: Patient) -> AsyncIterator[InProces
     async with in_process(settings, {"echo": patient}) as server:
         yield server
         patient.go_on.set()
-        await server.holdfast.executor.drain(10)
+        await _all_ended(server)
         await assert_tables_equal_replay(server.holdfast.store)
 
 
 @pytest.fixture
 async def client(server: InProcessServer) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=20, verify=False) as client:
         yield client
+
+
+async def _all_ended(server: InProcessServer) -> None:
+    """The module's database is shared: no run may be left to the next test's backend."""
+    reader, subscription = server.holdfast.store.reader, server.holdfast.store.hub.subscribe(DEFAULT_TENANT, None)
+    async with asyncio.timeout(20):
+        while [run for status in ACTIVE for run in await reader.runs(DEFAULT_TENANT, status=status, limit=1)]:
+            await subscription.wait()
+            subscription.take()
+    subscription.close()
 
 
 async def _start(client: httpx2.AsyncClient, patient: Patient, **more: object) -> dict[str, str]:
@@ -85,10 +97,13 @@ async def test_a_thread_is_free_again_when_its_run_has_ended(client: httpx2.Asyn
     assert (answer.status_code, answer.json()["status"]) == (200, "completed")
 
 
-async def test_a_full_queue_is_429_and_nothing_of_it_is_kept(client: httpx2.AsyncClient, patient: Patient) -> None:
+async def test_a_full_queue_is_429_and_nothing_of_it_is_kept(
+    client: httpx2.AsyncClient, patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MAX_QUEUED_PER_THREAD", 5)
     running = await _start(client, patient)
     body = {"agent": "echo", "input": "x", "threadId": running["threadId"]}
-    queued = await asyncio.gather(*(client.post("/api/runs", json=body) for _ in range(99)))
+    queued = await asyncio.gather(*(client.post("/api/runs", json=body) for _ in range(4)))
     answer = await client.post("/api/runs", json=body)
     assert {each.status_code for each in queued} == {202}
     assert (answer.status_code, answer.json()["error"]["code"]) == (429, "QUEUE_FULL")

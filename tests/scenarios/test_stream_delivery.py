@@ -17,6 +17,7 @@ from app.core.settings import Settings
 from app.events.catalog import Payload, ledger, thread
 from app.events.recorder import Scope
 from app.protocols.stream import socket as stream_socket
+from app.views.thread import Thread
 from tests.server import InProcessServer, in_process
 from tests.waiting import until
 
@@ -42,6 +43,12 @@ async def _thread(server: InProcessServer, *payloads: Payload, prefix: str = "th
     thread_id = new_id("thread").replace("thr_", prefix)
     await _record(server, thread_id, thread.ThreadCreated(), *payloads)
     return thread_id
+
+
+async def _ledger_seq(server: InProcessServer) -> int:
+    found = await server.holdfast.store.reader.thread(DEFAULT_TENANT, "sys_ledger")
+    assert isinstance(found, Thread)
+    return found.last_seq
 
 
 async def _receive(socket: ClientConnection) -> dict[str, Any]:
@@ -70,8 +77,9 @@ async def test_global_news_reaches_every_socket_without_a_thread(server: InProce
         await _record(server, other, _row(1))
         await _record(server, "sys_ledger", ledger.WorkspaceLoaded(digest="d", agents=1))
         await _record(server, mine, thread.ThreadClosed())
-        assert await _heard(filtered, "runtime.thread.closed") == [(None, 3), (mine, 2)]
-        assert await _heard(unfiltered, "runtime.thread.closed") == [(other, 2), (None, 3), (mine, 2)]
+        told = await _ledger_seq(server)
+        assert await _heard(filtered, "runtime.thread.closed") == [(None, told), (mine, 2)]
+        assert await _heard(unfiltered, "runtime.thread.closed") == [(other, 2), (None, told), (mine, 2)]
 
 
 @pytest.mark.requirement("CM-2")
@@ -93,12 +101,13 @@ async def test_a_system_thread_is_heard_only_by_who_asks_for_exactly_it(server: 
 
 @pytest.mark.requirement("CM-2")
 async def test_the_exact_subscriber_of_a_ledger_resumes_it_with_its_global_news(server: InProcessServer) -> None:
-    async with connect(f"{server.stream_url}?threadId=sys_ledger&afterSeq=0") as socket:
+    loaded = await _ledger_seq(server)  # the server has told it of its workspace
+    async with connect(f"{server.stream_url}?threadId=sys_ledger&afterSeq={loaded - 1}") as socket:
         await _receive(socket)
         await _record(server, "sys_ledger", ledger.WorkspaceLoaded(digest="e", agents=1))
-        await _record(server, "sys_ledger", thread.ThreadClosed())
-        seen = await _heard(socket, "runtime.thread.closed")
-        assert seen == [("sys_ledger", 1), (None, 2), (None, 3), ("sys_ledger", 4)]
+        await _record(server, "sys_ledger", ledger.KeyRevoked(key_id="k"))
+        seen = await _heard(socket, "runtime.key.revoked")
+        assert seen == [(None, loaded), (None, loaded + 1), ("sys_ledger", loaded + 2)]
 
 
 LARGE = "0123456789" * 1500
@@ -160,7 +169,7 @@ async def test_what_happens_elsewhere_while_history_is_sent_is_not_lost(server: 
         while seen[large][-1] != 602 or seen[other][-1:] != [4] or not seen[None]:
             frame = await _receive(socket)
             seen[frame["threadId"]].append(frame["seq"])
-        assert seen == {large: list(range(1, 603)), other: [2, 3, 4], None: [3]}
+        assert seen == {large: list(range(1, 603)), other: [2, 3, 4], None: [await _ledger_seq(server)]}
 
 
 # -- slow readers -------------------------------------------------------------------------------------

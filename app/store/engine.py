@@ -8,6 +8,8 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
+from app.events.ports import StorageDown
+
 T = TypeVar("T")
 Row = Sequence[Any]
 
@@ -69,12 +71,21 @@ class Database(Protocol):
     async def close(self) -> None: ...
 
 
-class CommitUnknown(Exception):
-    """The connection was lost while committing: the transaction may or may not be there."""
+class CommitUnknown(StorageDown):
+    """The connection was lost while committing: the transaction may or may not be there.
+
+    The log finds out. Whatever else writes may be done twice, and hears only that the database is down.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("the connection was lost while committing")
 
 
-class Conflict(Exception):
+class Conflict(StorageDown):
     """Another replica got there first; the transaction was rolled back and may be tried again."""
+
+    def __init__(self) -> None:
+        super().__init__("another replica wrote at the same moment")
 
 
 EVENT_COLUMNS: Final = (

@@ -3,13 +3,10 @@
 A lease is taken and given back by the log, in the transaction of the event that says so; here it is only kept alive.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Sequence
+from typing import Final
 
-from app.events.ports import StorageDown
-from app.store.engine import CommitUnknown, Conflict, Database, Sql, Tx
-
-T = TypeVar("T")
+from app.store.engine import Database, Sql, Tx
 
 _RENEW: Final = Sql(
     "UPDATE leases SET until = {now} + $4 WHERE tenant = $1 AND run_id = $2 AND epoch = $3 AND until > 0 "
@@ -33,7 +30,7 @@ class Leases:
                     kept.add((tenant, run_id))
             return kept
 
-        return await self._write(work) if held else set()
+        return await self._database.write(work) if held else set()
 
     async def release(self, tenant: str, run_id: str, owner: str, epoch: int) -> None:
         """Give a run back unfinished: another executor takes it at once. Somebody else's lease is left alone."""
@@ -41,7 +38,7 @@ class Leases:
         async def work(tx: Tx) -> None:
             await tx.many(_RELEASE, [(tenant, run_id, owner, epoch)])
 
-        await self._write(work)
+        await self._database.write(work)
 
     async def expire_all(self) -> None:
         """Embedded start-up: holding the folder's lock proves that every former owner is dead."""
@@ -49,11 +46,4 @@ class Leases:
         async def work(tx: Tx) -> None:
             await tx.rows(_EXPIRE_ALL)
 
-        await self._write(work)
-
-    async def _write(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        try:
-            return await self._database.write(work)
-        except (CommitUnknown, Conflict) as error:
-            # Each write here may be done twice: the caller hears that the store is down and asks again.
-            raise StorageDown from error
+        await self._database.write(work)

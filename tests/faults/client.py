@@ -14,6 +14,7 @@ from app.events.follow import follow
 from app.views.run import Run
 from app.wiring import Store
 
+SEVERAL: Final = 12
 MAX_SUBSCRIBED: Final = 100
 """Threads that one socket may listen to."""
 
@@ -25,14 +26,15 @@ class Client:
         self._url = url
         self.accepted: dict[str, str] = {}
         """Run to thread."""
-        self.first = asyncio.Event()
+        self.several = asyncio.Event()
 
     async def submit(self, text: str) -> None:
         async with httpx2.AsyncClient(base_url=self._url, timeout=10) as http:
             answer = await http.post("/api/runs", json={"agent": "echo", "input": text})
             assert answer.status_code == 202, answer.text
             self.accepted[answer.json()["id"]] = answer.json()["threadId"]
-            self.first.set()
+            if len(self.accepted) >= SEVERAL:
+                self.several.set()
 
     async def submit_until_it_dies(self, text: str) -> None:
         with contextlib.suppress(httpx2.HTTPError):
@@ -51,7 +53,8 @@ async def ends(url: str, threads: list[str]) -> dict[str, list[dict[str, Any]]]:
 async def _ends_of_some(url: str, threads: list[str]) -> dict[str, list[dict[str, Any]]]:
     frames: dict[str, list[dict[str, Any]]] = {thread: [] for thread in threads}
     open_threads = set(threads)
-    async with connect(url.replace("http", "ws", 1) + "/api/stream") as socket:
+    # Filtered from the start: a socket without a filter hears every thread until its subscription arrives.
+    async with connect(url.replace("http", "ws", 1) + "/api/stream?threadId=thr_nobody") as socket:
         await socket.send(json.dumps({"type": "subscribe", "threads": dict.fromkeys(threads, 0)}).decode())
         async for message in socket:
             frame = json.loads(message)

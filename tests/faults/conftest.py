@@ -1,20 +1,25 @@
 """What the fault tests counted, printed at the end of a session: `make faults` is read by people."""
 
-from collections.abc import Callable
+from typing import Protocol
 
 import pytest
 
 from tests.faults.audit import Figures
 
-_COUNTED = pytest.StashKey[list[tuple[str, Figures]]]()
+_COUNTED = pytest.StashKey[list[str]]()
+
+
+class Count(Protocol):
+    def __call__(self, figures: Figures, note: str = "") -> None: ...
 
 
 @pytest.fixture
-def count(request: pytest.FixtureRequest) -> Callable[[Figures], None]:
+def count(request: pytest.FixtureRequest) -> Count:
     """Keeps a test's figures for the closing report, then insists that they are sound."""
 
-    def keep(figures: Figures) -> None:
-        request.config.stash.setdefault(_COUNTED, []).append((request.node.name, figures))
+    def keep(figures: Figures, note: str = "") -> None:
+        line = f"{request.node.name}: {figures}{note and f'; {note}'}"
+        request.config.stash.setdefault(_COUNTED, []).append(line)
         figures.assert_sound()
 
     return keep
@@ -24,5 +29,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     counted = config.stash.get(_COUNTED, [])
     if counted:
         terminalreporter.section("what the faults left behind")
-        for name, figures in counted:
-            terminalreporter.write_line(f"{name}: {figures}")
+        for line in counted:
+            terminalreporter.write_line(line)

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
@@ -13,8 +13,9 @@ from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.events.ports import StorageFull
 from app.wiring import open_store
-from tests.faults.audit import Figures, Told, audit
+from tests.faults.audit import Told, audit
 from tests.faults.client import ends
+from tests.faults.conftest import Count
 from tests.faults.load import Producer
 from tests.faults.processes import serving
 
@@ -44,7 +45,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.requirement("G16", "G1")
 async def test_a_full_disk_refuses_writes_serves_reads_and_recovers_when_there_is_room(
-    small_disk: Path, count: Callable[[Figures], None]
+    small_disk: Path, count: Count
 ) -> None:
     acknowledged: list[Told] = []
     async with open_store(Settings(data_dir=small_disk / "data")) as store:

@@ -3,14 +3,14 @@
 The disk of the embedded database, that is: a Postgres server that cannot sync stops by itself.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from app.core.settings import Settings
 from app.wiring import open_store
-from tests.faults.audit import Figures, audit, read_told
+from tests.faults.audit import audit, read_told
+from tests.faults.conftest import Count
 from tests.faults.processes import started
 
 BROKEN = 74
@@ -19,9 +19,7 @@ BROKEN = 74
 
 @pytest.mark.requirement("G16", "G1")
 @pytest.mark.parametrize("write", ["commits", "leases", "checkpoints"])
-async def test_a_failed_sync_stops_the_process_before_it_answers(
-    tmp_path: Path, write: str, count: Callable[[Figures], None]
-) -> None:
+async def test_a_failed_sync_stops_the_process_before_it_answers(tmp_path: Path, write: str, count: Count) -> None:
     settings, notes = Settings(data_dir=tmp_path / "data"), tmp_path / "notes"
     arguments = ("--data-dir", str(settings.data_dir), "--notes", str(notes), "--fail", write)
     async with started("tests.faults.failing_disk", *arguments) as child:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import zlib
-from collections.abc import Callable
 
 import pytest
 
@@ -18,8 +17,9 @@ from app.runtime.service import Submission
 from app.views.run import Run
 from app.wiring import Store, open_holdfast, open_store
 from tests.conftest import create_database
-from tests.faults.audit import Figures, Told, audit
+from tests.faults.audit import Told, audit
 from tests.faults.client import end_of
+from tests.faults.conftest import Count
 from tests.faults.load import Producer, birth
 from tests.postgres import PostgresServer
 from tests.store_equals_replay import assert_tables_equal_replay
@@ -131,7 +131,7 @@ async def shared(postgres_server: PostgresServer, request: pytest.FixtureRequest
 
 @pytest.mark.requirement("G3", "G10")
 async def test_two_replicas_on_the_same_threads_keep_the_order_dense_and_lose_nothing(
-    shared: Settings, count: Callable[[Figures], None]
+    shared: Settings, count: Count
 ) -> None:
     acknowledged: list[Told] = []
     async with contextlib.AsyncExitStack() as stack:

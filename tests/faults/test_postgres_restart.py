@@ -6,7 +6,7 @@ import random
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import asyncpg
@@ -22,8 +22,9 @@ from app.events.ports import Answer, Command, EventLog, StorageDown
 from app.events.recorder import Recorder
 from app.policy.redaction import Redaction
 from app.wiring import Store, open_store
-from tests.faults.audit import Figures, Told, audit
+from tests.faults.audit import Told, audit
 from tests.faults.client import Client, ends
+from tests.faults.conftest import Count
 from tests.faults.load import Producer, birth
 from tests.faults.processes import serving
 from tests.postgres import PostgresServer
@@ -103,7 +104,7 @@ async def _listen(store: Store, published: list[Told]) -> None:
     "times", [1, pytest.param(10, marks=[pytest.mark.faults, pytest.mark.timeout(600)])], ids="{}-times".format
 )
 async def test_a_restarted_postgres_costs_clean_errors_and_no_event(
-    own_server: PostgresServer, own_settings: Settings, stop: str, times: int, count: Callable[[Figures], None]
+    own_server: PostgresServer, own_settings: Settings, stop: str, times: int, count: Count
 ) -> None:
     chance = random.Random(stop)
     acknowledged: list[Told] = []
@@ -137,7 +138,7 @@ async def test_a_restarted_postgres_costs_clean_errors_and_no_event(
     async with open_store(own_settings) as store:
         figures = await audit(store, acknowledged, published)
     figures.trials = times
-    count(figures)
+    count(figures, f"{log.refused} refused, the slowest after {log.slowest_refusal:.2f} s")
 
 
 async def _until_next_append(log: TimedLog) -> None:
@@ -146,14 +147,14 @@ async def _until_next_append(log: TimedLog) -> None:
         await log.appended.wait()
 
 
-@pytest.mark.requirement("G5", "G17")
+@pytest.mark.requirement("G5", "G15", "G17")
 async def test_a_server_answers_503_while_postgres_is_away_and_ends_every_run_after_its_return(
-    own_server: PostgresServer, own_settings: Settings, count: Callable[[Figures], None]
+    own_server: PostgresServer, own_settings: Settings, count: Count
 ) -> None:
     async with serving(own_settings) as (server, url), httpx2.AsyncClient(base_url=url, timeout=10) as http:
         client = Client(url)
-        for _ in range(4):
-            await client.submit("word " * 300)
+        for _ in range(3):
+            await client.submit("word " * 150)
         await asyncio.to_thread(own_server.stop, "KILL")
         for request in (http.get("/readyz"), http.post("/api/runs", json={"agent": "echo", "input": "x"})):
             started = time.monotonic()
@@ -164,7 +165,11 @@ async def test_a_server_answers_503_while_postgres_is_away_and_ends_every_run_af
         await asyncio.to_thread(own_server.start)
         async with asyncio.timeout(RESUMES_WITHIN):
             await ends(url, list(client.accepted.values()))
-        server.signal(signal.SIGTERM)
-        assert await server.end() == 0, server.said
+        await asyncio.to_thread(own_server.stop)
+        try:
+            server.signal(signal.SIGTERM)
+            assert await server.end() == 0, server.said
+        finally:
+            await asyncio.to_thread(own_server.start)
     async with open_store(own_settings) as store:
         count(await audit(store, []))

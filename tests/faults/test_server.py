@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable
 
 import asyncpg
 import httpx2
@@ -15,8 +14,9 @@ from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.events.catalog.request import TERMINAL, RequestCompleted
 from app.wiring import Store, open_store
-from tests.faults.audit import Figures, audit
+from tests.faults.audit import audit
 from tests.faults.client import Client, ends
+from tests.faults.conftest import Count
 from tests.faults.processes import serving
 
 ENDS_WITHIN = 20.0
@@ -30,9 +30,7 @@ LONG = "word " * 150
 @pytest.mark.parametrize(
     "kills", [1, pytest.param(5, marks=[pytest.mark.faults, pytest.mark.timeout(600)])], ids="{}-kills".format
 )
-async def test_a_killed_server_ends_every_run_it_accepted(
-    settings: Settings, kills: int, count: Callable[[Figures], None]
-) -> None:
+async def test_a_killed_server_ends_every_run_it_accepted(settings: Settings, kills: int, count: Count) -> None:
     accepted: dict[str, str] = {}
     for _ in range(kills):
         async with serving(settings) as (server, url):
@@ -42,7 +40,7 @@ async def test_a_killed_server_ends_every_run_it_accepted(
                     tasks.create_task(client.submit_until_it_dies(LONG if number % 2 else f"short {number}"))
                 # Some have ended by now, some are under way, some wait: the kill meets all of them.
                 async with asyncio.timeout(10):
-                    await client.first.wait()
+                    await client.several.wait()
                     await ends(url, list(client.accepted.values())[:1])
                 await server.kill()
         accepted |= client.accepted
@@ -83,14 +81,12 @@ async def _assert_each_completed_once(store: Store, accepted: dict[str, str]) ->
 
 
 @pytest.mark.requirement("G5", "G15", "PX-2")
-async def test_a_terminated_server_says_so_and_loses_no_run(
-    settings: Settings, count: Callable[[Figures], None]
-) -> None:
+async def test_a_terminated_server_says_so_and_loses_no_run(settings: Settings, count: Count) -> None:
     async with serving(settings) as (server, url), httpx2.AsyncClient(base_url=url, timeout=10) as http:
         client = Client(url)
         assert (await http.get("/readyz")).status_code == 200
         async with connect(url.replace("http", "ws", 1) + "/api/stream") as socket:
-            await client.submit(LONG * 4)
+            await client.submit(LONG * 2)
             server.signal(signal.SIGTERM)
             turned_away = await _until_not_ready(http)
             async with asyncio.timeout(15):

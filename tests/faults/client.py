@@ -53,7 +53,8 @@ async def ends(url: str, threads: list[str]) -> dict[str, list[dict[str, Any]]]:
 async def _ends_of_some(url: str, threads: list[str]) -> dict[str, list[dict[str, Any]]]:
     frames: dict[str, list[dict[str, Any]]] = {thread: [] for thread in threads}
     open_threads = set(threads)
-    async with connect(url.replace("http", "ws", 1) + "/api/stream") as socket:
+    # Filtered from the start: a socket without a filter hears every thread until its subscription arrives.
+    async with connect(url.replace("http", "ws", 1) + "/api/stream?threadId=thr_nobody") as socket:
         await socket.send(json.dumps({"type": "subscribe", "threads": dict.fromkeys(threads, 0)}).decode())
         async for message in socket:
             frame = json.loads(message)

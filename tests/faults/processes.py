@@ -84,6 +84,8 @@ async def started(module: str, *arguments: str, limit: int = 2**16) -> AsyncIter
 def _environment() -> dict[str, str]:
     """Ours without settings of ours: what a child is told stands in its arguments."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    # Dozens of children start here: each would compile everything again.
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
     return kept | {"PYTHONUNBUFFERED": "1"}
 
 

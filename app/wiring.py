@@ -56,7 +56,7 @@ from app.tools.kinds.mcp_sessions import Sessions
 from app.tools.kinds.python import make_python
 from app.tools.kinds.subprocess import make_subprocess
 from app.tools.registry import Registry
-from app.workspace.catalog import shipped_catalog
+from app.workspace.catalog import KindCatalog, shipped_catalog
 from app.workspace.compiled import CompiledTool, CompiledWorkspace
 from app.workspace.secrets import resolve_env
 
@@ -157,51 +157,19 @@ async def open_holdfast(
     """
     clock = clock or SystemClock()
     kinds: Mapping[str, Backend] = backends or {"echo": EchoBackend(), "native": NativeBackend()}
-    catalog = shipped_catalog()
     redaction = redaction or CurrentRedaction()
     opening = open_store(settings, clock=clock, redactor=redaction)
     async with opening as store, _closing(HttpClient()) as client:
-        ledger = Ledger(store.recorder)
-
-        async def loaded(status: WorkspaceStatus) -> None:
-            runtime = workspace.current.runtime
-            values = [os.environ[name] for name in runtime.env if name in os.environ]
-            redaction.follow(runtime.redaction.kinds, values)
-            await ledger.record(DEFAULT_TENANT, _loaded(workspace, status))
-
-        workspace = CurrentWorkspace(
-            settings.workspace,
-            catalog,
-            clock,
-            profile=settings.profile,
-            on_loaded=loaded,
-            on_rejected=lambda status: ledger.record(DEFAULT_TENANT, _rejected(status)),
-        )
-        if (await workspace.reload()).digest is None:
-            raise HoldfastError("WORKSPACE_INVALID", _first_mistakes(workspace.status))
+        catalog = shipped_catalog()
+        workspace = await _load_workspace(settings, store, catalog, clock, redaction)
         history = WorkspaceHistory(workspace, catalog, WorkspaceArchive(store.database))
         tools = ToolMakers(settings, clock, client)
-        conductor = Conductor(
-            store.recorder,
-            store.reader,
-            clock,
-            kinds,
-            history,
-            Kits(tools.build),
-            _router(clock, client),
-            Blobs(store.database),
-        )
-        executor = Executor(
-            store.recorder,
-            store.reader,
-            store.reader,
-            store.leases,
-            conductor.run,
-            settings.max_concurrent_runs,
-            clock,
-        )
-        service = Service(store.recorder, store.reader, clock, history, kinds, executor.wake, executor.stop)
-        interrupts = Interrupts(store.recorder, store.reader, executor.wake)
+        recorder, reader = store.recorder, store.reader
+        conductor = Conductor(recorder, reader, clock, kinds, history, Kits(tools.build), _router(clock, client),
+                              Blobs(store.database))  # fmt: skip
+        executor = Executor(recorder, reader, reader, store.leases, conductor.run, settings.max_concurrent_runs, clock)
+        service = Service(recorder, reader, clock, history, kinds, executor.wake, executor.stop)
+        interrupts = Interrupts(recorder, reader, executor.wake)
         executor.start()
         stop_watching = asyncio.Event()
         watching = asyncio.create_task(workspace.watch(stop_watching))
@@ -213,6 +181,28 @@ async def open_holdfast(
             await executor.drain(DRAIN_SECONDS)
             await tools.close()
             store.hub.close_all()
+
+
+async def _load_workspace(
+    settings: Settings, store: Store, catalog: KindCatalog, clock: Clock, redaction: CurrentRedaction
+) -> CurrentWorkspace:
+    """The workspace, told of in the ledger and followed by the redaction; without a good one nothing starts."""
+    ledger = Ledger(store.recorder)
+
+    async def loaded(status: WorkspaceStatus) -> None:
+        runtime = workspace.current.runtime
+        redaction.follow(runtime.redaction.kinds, [os.environ[name] for name in runtime.env if name in os.environ])
+        await ledger.record(DEFAULT_TENANT, _loaded(workspace, status))
+
+    async def rejected(status: WorkspaceStatus) -> None:
+        await ledger.record(DEFAULT_TENANT, _rejected(status))
+
+    workspace = CurrentWorkspace(
+        settings.workspace, catalog, clock, profile=settings.profile, on_loaded=loaded, on_rejected=rejected
+    )
+    if (await workspace.reload()).digest is None:
+        raise HoldfastError("WORKSPACE_INVALID", _first_mistakes(workspace.status))
+    return workspace
 
 
 def _metrics(store: Store, executor: Executor) -> Metrics:

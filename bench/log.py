@@ -214,10 +214,10 @@ async def main() -> None:
     results: dict[str, Any] = {"bench": "log", "python": sys.version.split()[0], "cores": os.cpu_count()}
     with tempfile.TemporaryDirectory() as folder:
         if chosen.database in ("sqlite", "both"):
-            settings = Settings(data_dir=Path(folder) / "data")
+            settings = Settings(data_dir=Path(folder) / "sqlite")
             results["sqlite"] = await measure(settings, chosen.scale, chosen.events)
         if chosen.database in ("postgres", "both"):
-            server = PostgresServer(Path(folder))
+            server = PostgresServer(Path(tempfile.mkdtemp(prefix="holdfast-bench-", dir=folder)))
             server.start()
             try:
                 admin = await asyncpg.connect(server.url("postgres"))

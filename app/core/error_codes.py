@@ -32,6 +32,7 @@ CODES: Final[dict[str, Code]] = {
     "METHOD_NOT_ALLOWED": Code("The path exists, the method does not.", "See /docs for the methods of a path."),
     "THREAD_DELETED": Code("The thread was deleted.", "Start a new thread; deletion cannot be undone."),
     "THREAD_CLOSED": Code("The thread was closed and takes no new runs.", "Start a new thread or fork this one."),
+    "THREAD_RESERVED": Code("The thread belongs to the system.", "Use a thread whose id does not begin with `sys_`."),
     "THREAD_EXISTS": Code("There is a thread with that id already.", "Use it, or choose another id."),
     # -- log and store ---------------------------------------------------------------------------
     "UNKNOWN_EVENT_TYPE": Code(

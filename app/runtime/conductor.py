@@ -56,7 +56,7 @@ class Conductor:
 
     async def run(self, run: Run, scope: Scope, cancelled: Cancellation) -> list[Payload]:
         """The run's last events: what it made, and how it ended. `Suspended` passes through."""
-        if run.cancel_requested_at is not None:
+        if run.cancel_requested_at is not None or cancelled.is_set():
             return [request.RequestCancelled(by=scope.actor)]
         workspace = await self._workspaces.of(run.workspace_digest)
         if workspace is None:

@@ -93,6 +93,8 @@ class Executor:
         if held is None:
             return
         held.cancelled.set()
+        if not held.epoch:
+            return  # its claim is under way; the conductor looks at the signal before anything else
         if held.cancelled.acting:
             asyncio.get_running_loop().call_later(CANCEL_GRACE_SECONDS, held.task.cancel)
         else:

@@ -24,6 +24,8 @@ from app.workspace.compiled import CompiledWorkspace
 Busy = Literal["enqueue", "reject"]
 
 MAX_QUEUED_PER_THREAD: Final = 100
+SYSTEM_THREADS: Final = "sys_"
+"""How the ids of the system's own threads begin; nobody else may use them."""
 KEY_LIFETIME_MS: Final = 24 * 3600 * 1000
 
 
@@ -73,6 +75,8 @@ class Service:
         agent = self._agent(workspace, wanted.agent)
         if isinstance(agent, Rejected):
             return agent
+        if wanted.thread_id is not None and wanted.thread_id.startswith(SYSTEM_THREADS):
+            return Rejected(Failure("THREAD_RESERVED", "threads of the system take no runs"))
         thread_id, run_id = wanted.thread_id or new_id("thread"), new_id("run")
         scope = Scope(who.tenant, thread_id, run_id, actor=who.actor)
         queued = request.RequestQueued(

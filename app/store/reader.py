@@ -96,6 +96,10 @@ class StoreReader:
         rows = await self._database.read(lambda tx: tx.rows(_ONE_RUN, tenant, run_id))
         return _run(rows[0]) if rows and rows[0][6] is None else None
 
+    async def is_run_of_deleted_thread(self, tenant: str, run_id: str) -> bool:
+        rows = await self._database.read(lambda tx: tx.rows(_ONE_RUN, tenant, run_id))
+        return bool(rows) and rows[0][6] is not None
+
     async def runs(
         self, tenant: str, *, thread_id: str | None = None, status: str | None = None, before: str | None = None,
         limit: int = 100,

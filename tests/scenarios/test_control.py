@@ -180,7 +180,8 @@ async def test_a_deleted_thread_answers_410_on_every_route(
     path = f"/api/threads/{run['threadId']}"
     reads = [await client.get(path + suffix) for suffix in ("", "/events", "/export")]
     body = {"agent": "echo", "input": "x", "threadId": run["threadId"], "createThread": True}
-    for answer in (*reads, await client.post("/api/runs", json=body)):
+    of_run = [await client.get(f"/api/runs/{run['id']}{suffix}") for suffix in ("", "/events")]
+    for answer in (*reads, *of_run, await client.post("/api/runs", json=body)):
         assert (answer.status_code, answer.json()["error"]["code"]) == (410, "THREAD_DELETED")
     listed = (await client.get("/api/threads")).json()["items"]
     assert run["threadId"] not in {item["id"] for item in listed}
@@ -195,6 +196,13 @@ async def test_a_key_whose_thread_was_deleted_answers_410(
     await _delete(server, run["threadId"])
     answer = await client.post("/api/runs", json=body, headers=headers)
     assert (answer.status_code, answer.json()["error"]["code"]) == (410, "THREAD_DELETED")
+
+
+@pytest.mark.requirement("CM-2")
+async def test_a_thread_of_the_system_takes_no_runs(client: httpx2.AsyncClient) -> None:
+    body = {"agent": "echo", "input": "x", "threadId": "sys_ledger", "createThread": True}
+    answer = await client.post("/api/runs", json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "THREAD_RESERVED")
 
 
 async def test_a_closed_thread_takes_no_new_run(

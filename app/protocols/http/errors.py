@@ -13,6 +13,7 @@ from app.core.errors import Failure, HoldfastError
 from app.core.schemas import Issue
 
 STATUS: Final[dict[str, int]] = {
+    "THREAD_RESERVED": 403,
     "NOT_FOUND": 404,
     "AGENT_NOT_FOUND": 404,
     "RUN_NOT_FOUND": 404,

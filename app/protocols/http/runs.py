@@ -31,7 +31,7 @@ class SubmitRun(BaseModel):
 
     agent: str | None = Field(None, min_length=1, max_length=200)
     input: str | dict[str, Any] | list[dict[str, Any]]
-    thread_id: str | None = Field(None, min_length=1, max_length=200)
+    thread_id: str | None = Field(None, min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f]+$")
     create_thread: bool = False
     metadata: dict[str, Any] = Field(default_factory=dict)
     labels: dict[str, str] = Field(default_factory=dict)
@@ -120,6 +120,8 @@ def accepted(answer: Run | Rejected) -> Run:
 
 async def _existing(server: Server, caller: Principal, run_id: str) -> Run:
     run = await server.reader.run(caller.tenant, run_id)
+    if run is None and await server.reader.is_run_of_deleted_thread(caller.tenant, run_id):
+        raise Problem(Failure("THREAD_DELETED", "the run's thread was deleted"))
     if run is None:
         raise Problem(Failure("RUN_NOT_FOUND", "there is no such run"))
     return run

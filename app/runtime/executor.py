@@ -132,7 +132,7 @@ class Executor:
     # -- claiming ------------------------------------------------------------------------------------
 
     async def _claim_forever(self) -> None:
-        while True:
+        while not self.draining:
             tenant, thread_id, run_id = await self._wanted.get()
             if (tenant, run_id) in self._held:
                 continue
@@ -141,9 +141,11 @@ class Executor:
             self._held[tenant, run_id] = _Held(tenant, run_id, 0, task)
 
     async def _sweep_forever(self) -> None:
-        while True:
+        while not self.draining:
+            # Not wait_for: before Python 3.12 it loses a cancel that meets the event, and drain would wait for ever.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._sweep_now.wait(), SWEEP_SECONDS)
+                async with asyncio.timeout(SWEEP_SECONDS):
+                    await self._sweep_now.wait()
             self._sweep_now.clear()
             try:
                 await self._give_back()
@@ -171,7 +173,7 @@ class Executor:
             self._cut_off.pop((tenant, run_id), None)
 
     async def _renew_forever(self) -> None:
-        while True:
+        while not self.draining:
             await asyncio.sleep(RENEW_SECONDS)
             held = [(h.tenant, h.run_id, h.epoch) for h in self._held.values() if h.epoch]
             try:

@@ -179,7 +179,12 @@ class PostgresDatabase:
             raise _translated(error) from error
 
     async def close(self) -> None:
-        await self._drop_writer()
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            try:
+                await writer.close(timeout=ANSWER_SECONDS)
+            except (asyncpg.PostgresError, *_LOST):
+                writer.terminate()
         if self._pool is not None:
             pool, self._pool = self._pool, None
             try:

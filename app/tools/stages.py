@@ -231,7 +231,8 @@ async def _ask_hook(gate: Gate, ports: Ports, point: str, subject: JsonObject) -
     if ports.hook is None:
         return None
     try:
-        decision: object = await asyncio.wait_for(ports.hook(point, subject), gate.hook_timeout)
+        async with asyncio.timeout(gate.hook_timeout):
+            decision: object = await ports.hook(point, subject)
     except TimeoutError:
         return Deny(f"the {point} hook did not answer in time")
     except Exception as error:

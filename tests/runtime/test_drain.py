@@ -1,0 +1,22 @@
+"""Stopping: the executor's own loops end whatever they are doing when they are told."""
+
+import asyncio
+
+import pytest
+
+from app.core.settings import Settings
+from app.wiring import open_holdfast
+
+
+@pytest.mark.requirement("G15")
+@pytest.mark.parametrize("steps", range(4))
+async def test_a_drain_that_meets_news_of_work_still_ends(settings: Settings, steps: int) -> None:
+    async with open_holdfast(settings) as holdfast:
+        executor = holdfast.executor
+        await asyncio.wait_for(executor.idle(), 10)
+        executor._sweep_now.set()
+        # How far the news has come when the cancel arrives differs by steps of the loop.
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            await executor.drain(0)

@@ -69,7 +69,7 @@ class PostgresServer:
     def _initialise(self) -> None:
         if self._user is not None and not _open_to_all(self._install):
             # A checkout in a private folder: its user may read the binaries, the server's user may not.
-            self._install = Path(shutil.copytree(self._install, self._folder / "install", symlinks=True))
+            self._install = self._copy_of_the_install()
         for parent in [self._folder, *self._folder.parents][:3]:
             # Temporary folders are private to their owner; the server's user must be able to pass through.
             if self._user is not None and parent.stat().st_uid == 0 and parent != Path("/tmp"):
@@ -81,6 +81,14 @@ class PostgresServer:
              "--locale=C", "-E", "UTF8"],
             check=True, capture_output=True, user=self._user, group=self._user,
         )  # fmt: skip
+
+    def _copy_of_the_install(self) -> Path:
+        """The binaries find their libraries beside the package, so both are copied as they stand to each other."""
+        package = self._install.parent
+        place = self._folder / "install"
+        libraries = package.with_name(package.name + ".libs")
+        shutil.copytree(libraries, place / libraries.name, symlinks=True)
+        return Path(shutil.copytree(self._install, place / package.name / self._install.name, symlinks=True))
 
     def _wait_until_ready(self, seconds: float = 30) -> None:
         deadline = time.monotonic() + seconds

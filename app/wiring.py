@@ -30,6 +30,7 @@ from app.models.registry import Providers, installed_kinds
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
 from app.policy.redaction import CurrentRedaction, Redaction
+from app.runtime.budgets import Budgets
 from app.runtime.conductor import Conductor
 from app.runtime.executor import Executor
 from app.runtime.interrupts import Interrupts
@@ -166,7 +167,7 @@ async def open_holdfast(
         tools = ToolMakers(settings, clock, client)
         recorder, reader = store.recorder, store.reader
         conductor = Conductor(recorder, reader, clock, kinds, history, Kits(tools.build), _router(clock, client),
-                              Blobs(store.database))  # fmt: skip
+                              Blobs(store.database), Budgets(clock, reader.spent_since))  # fmt: skip
         executor = Executor(recorder, reader, reader, store.leases, conductor.run, settings.max_concurrent_runs, clock)
         service = Service(recorder, reader, clock, history, kinds, executor.wake, executor.stop)
         interrupts = Interrupts(recorder, reader, executor.wake)

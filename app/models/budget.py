@@ -35,6 +35,14 @@ class LocalBudget:
         self._open[reservation.id] = estimate
         return reservation
 
+    def allow(self, *, tokens: int | None, cost_usd: float | None) -> None:
+        """Other limits from now on; what was used stays used."""
+        self._tokens, self._cost = tokens, cost_usd
+
+    def release(self, reservation: Reservation) -> None:
+        """The call was not made."""
+        self._open.pop(reservation.id, None)
+
     async def settle(self, reservation: Reservation, usage: Usage) -> None:
         if self._open.pop(reservation.id, None) is None:
             return  # settled before: counting twice would be worse than ignoring

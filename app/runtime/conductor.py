@@ -21,6 +21,7 @@ from app.events.envelope import Event
 from app.events.ports import StoreError
 from app.events.recorder import Recorder, Scope
 from app.models.router import ModelRouter, error_value
+from app.runtime.budgets import Budgets
 from app.runtime.context import BlobPorts, Cancellation, RunContext, RunParts, Superseded, expect
 from app.runtime.kits import Kits
 from app.runtime.memo import Memo
@@ -49,7 +50,9 @@ class Conductor:
         kits: Kits,
         router: ModelRouter,
         blobs: BlobStore,
+        budgets: Budgets,
     ) -> None:
+        self._budgets = budgets
         self._recorder, self._reader, self._clock = recorder, reader, clock
         self._backends, self._workspaces, self._kits = backends, workspaces, kits
         self._router, self._blobs = router, blobs
@@ -82,7 +85,9 @@ class Conductor:
         chosen = await self._choose_skill(run, scope, workspace, agent, mine)
         memo = Memo.of(mine) if backend.resume == "replay" else Memo()
         before = history(event for event in events if event.seq < run.first_seq)
-        parts = RunParts(run, agent, chosen, kit, memo, before, scope, cancelled)
+        limits, daily = (workspace.runtime.budgets.run, agent.spec.limits), workspace.runtime.budgets.tenant
+        budget = await self._budgets.of(scope.tenant, run, len(memo.answers), limits, daily)
+        parts = RunParts(run, agent, chosen, kit, memo, before, scope, cancelled, budget)
         blobs = BlobPorts(partial(self._put_blob, scope), partial(self._load_blob, scope))
         context = RunContext(parts, self._recorder, self._router, blobs, self._clock)
         try:

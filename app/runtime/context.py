@@ -32,7 +32,7 @@ from app.models.completion import (
     message_from_json,
     request_hash,
 )
-from app.models.contract import ContentPolicy
+from app.models.contract import Budget, ContentPolicy
 from app.models.negotiate import Negotiation
 from app.models.router import ModelRouter
 from app.runtime.kits import Kit
@@ -81,6 +81,7 @@ class RunParts:
     history: Sequence[JsonObject]
     scope: Scope
     cancelled: Cancellation
+    budget: Budget
 
 
 class RunContext:
@@ -141,7 +142,7 @@ class RunContext:
         outcome = await self._router.complete(
             plan, request, record=self._record, message_id=new_id("message"), cancelled=self._parts.cancelled,
             tenant=self._parts.scope.tenant, adapter=self._parts.scope.actor.removeprefix("backend:"),
-            contents=contents, negotiated=self._negotiated,
+            contents=contents, negotiated=self._negotiated, budget=self._parts.budget,
         )  # fmt: skip
         self._negotiated = negotiation
         self._stop_if_cancelled()

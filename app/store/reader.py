@@ -96,6 +96,18 @@ class StoreReader:
         rows = await self._database.read(lambda tx: tx.rows(_ONE_RUN, tenant, run_id))
         return _run(rows[0]) if rows and rows[0][6] is None else None
 
+    async def spent_since(self, tenant: str, since: int) -> tuple[int, float]:
+        """The tokens and the cost of the tenant's runs that were created since then."""
+        tokens, cost, before = 0, 0.0, None
+        while page := await self.runs(tenant, before=before, limit=500):
+            for run in page:
+                if run.created_at < since:
+                    return tokens, cost
+                tokens += run.usage["inputTokens"] + run.usage["outputTokens"]
+                cost += run.usage["costUsd"]
+            before = page[-1].id
+        return tokens, cost
+
     async def is_run_of_deleted_thread(self, tenant: str, run_id: str) -> bool:
         rows = await self._database.read(lambda tx: tx.rows(_ONE_RUN, tenant, run_id))
         return bool(rows) and rows[0][6] is not None

@@ -400,3 +400,35 @@ async def test_the_values_of_a_workspace_s_secrets_and_its_kinds_of_personal_dat
         assert (await ended(holdfast, run)).output == "say [REDACTED:secret] to [REDACTED:email]"
         events = await holdfast.store.reader.events("default", run.thread_id, 0, 100)
         assert not [e for e in events if b"horse" in e.payload_bytes or b"me@" in e.payload_bytes]
+
+
+@pytest.mark.requirement("PX-8", "HK-6")
+async def test_a_run_that_would_spend_more_than_its_budget_fails_before_the_call(
+    settings: Settings, space: Path
+) -> None:
+    (space / "models" / "script.yaml").write_text(MODEL.replace("maxTurns: 3", "maxTurns: 3, limits: {modelCalls: 1}"))
+    async with opened(settings, space) as holdfast:
+        run = await submit(holdfast, "worker", "read please")
+        asked = [event for event in await until(holdfast, run) if event.type == "runtime.model.requested"]
+        over = await ended(holdfast, run)
+        assert over.error is not None and over.error["code"] == "BUDGET_EXCEEDED" and len(asked) == 1
+
+
+@pytest.mark.requirement("PX-8")
+async def test_a_tenant_s_day_is_shared_by_its_runs(settings: Settings, space: Path) -> None:
+    runtime = (space / "runtime.yaml").read_text()
+    daily = runtime.replace("  budgets:\n", "  budgets:\n    tenant: {tokensPerDay: 4000}\n")
+    (space / "runtime.yaml").write_text(daily)
+    limited = MODEL.replace("maxTurns: 3", "maxTurns: 3, parameters: {maxTokens: 1500}")
+    (space / "models" / "script.yaml").write_text(limited)
+    async with opened(settings, space) as holdfast:
+        # Two may be under way at once, a third would reach over the day's limit.
+        runs = [await submit(holdfast, "worker", "slowly") for _ in range(2)]
+        for run in runs:
+            await until(holdfast, run, frozenset({"runtime.model.requested"}))
+        refused = await ended(holdfast, await submit(holdfast, "worker", "hello"))
+        assert refused.error is not None and refused.error["code"] == "BUDGET_EXCEEDED"
+        for run in runs:
+            await holdfast.service.cancel(LOCAL, run.id)
+            await ended(holdfast, run)
+        assert (await ended(holdfast, await submit(holdfast, "worker", "hello"))).status == "completed"

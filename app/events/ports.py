@@ -90,11 +90,6 @@ class ThreadHasRoom:
 
 
 @dataclass(frozen=True, slots=True)
-class RunIsNew:
-    run_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class RunNotTerminal:
     run_id: str
 
@@ -136,15 +131,7 @@ class ClaimRun:
 
 
 Condition: TypeAlias = (
-    ThreadIsNew
-    | ThreadAccepts
-    | ThreadHasRoom
-    | RunIsNew
-    | RunNotTerminal
-    | RunUnclaimed
-    | InterruptOpen
-    | KeyUnused
-    | ClaimRun
+    ThreadIsNew | ThreadAccepts | ThreadHasRoom | RunNotTerminal | RunUnclaimed | InterruptOpen | KeyUnused | ClaimRun
 )
 
 

@@ -123,8 +123,6 @@ def _unmet(condition: ports.Condition, head: Head) -> Refused | None:
             blocker = next(iter(it.active))
             code = "THREAD_BUSY" if limit == 1 else "QUEUE_FULL"
             return _no(code, f"the thread has {len(it.active)} active runs", blocker)
-        case ports.RunIsNew(run_id=run_id) if run_id in records.runs or run_id in head.foreign_runs:
-            return _no("RUN_EXISTS", "there is a run with that id already", run_id)
         case ports.RunNotTerminal(run_id=run_id) | ports.RunUnclaimed(run_id=run_id):
             run = records.runs.get(run_id)
             if run is None:

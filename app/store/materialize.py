@@ -213,7 +213,7 @@ def _runs_of(command: Command) -> Iterable[str]:
         if draft.run_id is not None:
             yield draft.run_id
     for condition in command.conditions:
-        if isinstance(condition, ports.RunNotTerminal | ports.RunUnclaimed | ports.RunIsNew | ports.ClaimRun):
+        if isinstance(condition, ports.RunNotTerminal | ports.RunUnclaimed | ports.ClaimRun):
             yield condition.run_id
 
 

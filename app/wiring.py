@@ -37,6 +37,7 @@ from app.runtime.interrupts import Interrupts
 from app.runtime.kits import Kits
 from app.runtime.ledger import Ledger
 from app.runtime.service import Service
+from app.runtime.steps import Services
 from app.runtime.workspaces import CurrentWorkspace, WorkspaceHistory, WorkspaceStatus
 from app.store.blobs import Blobs
 from app.store.broken import StopsWhenBroken
@@ -166,8 +167,9 @@ async def open_holdfast(
         history = WorkspaceHistory(workspace, catalog, WorkspaceArchive(store.database))
         tools = ToolMakers(settings, clock, client)
         recorder, reader = store.recorder, store.reader
-        conductor = Conductor(recorder, reader, clock, kinds, history, Kits(tools.build), _router(clock, client),
-                              Blobs(store.database), Budgets(clock, reader.spent_since))  # fmt: skip
+        services = Services(recorder, reader, clock, _router(clock, client), Blobs(store.database),
+                            Budgets(clock, reader.spent_since))  # fmt: skip
+        conductor = Conductor(services, kinds, history, Kits(tools.build))
         executor = Executor(recorder, reader, reader, store.leases, conductor.run, settings.max_concurrent_runs, clock)
         service = Service(recorder, reader, clock, history, kinds, executor.wake, executor.stop)
         interrupts = Interrupts(recorder, reader, executor.wake)

@@ -62,6 +62,39 @@ class ModelAnswer:
     message_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """How one model call differs from the agent's usual ones."""
+
+    role: str | None = None
+    """Who speaks, where a backend has several voices; kept in the call's events."""
+    tools: frozenset[str] | None = None
+    """Of the agent's tools only these; what is not allowed anyway stays so. Empty means none."""
+    response_schema: JsonObject | None = None
+    model: str | None = None
+    """Another model of the workspace than the agent's plan names."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAnswer:
+    """How a subagent's run ended."""
+
+    run_id: str
+    ok: bool
+    text: str
+    """Its output, or why there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """The skill that the input's words chose."""
+
+    name: str
+    body: str
+    tools: frozenset[str]
+    """What it may use, which only ever narrows the agent's own."""
+
+
 class Context(Protocol):
     """What the runtime lends to a backend for one run. Every call is recorded before it is seen."""
 
@@ -84,6 +117,25 @@ class Context(Protocol):
     def max_turns(self) -> int: ...
 
     @property
+    def max_reworks(self) -> int: ...
+
+    @property
+    def skill(self) -> Skill | None: ...
+
+    @property
+    def roles(self) -> Mapping[str, str]:
+        """The prompts of the workspace's roles, by name."""
+        ...
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """The names that may be called, subagents and the client's own tools included."""
+        ...
+
+    @property
+    def cancelled(self) -> bool: ...
+
+    @property
     def history(self) -> Sequence[JsonObject]:
         """The messages of the thread's earlier completed runs, oldest first."""
         ...
@@ -96,8 +148,34 @@ class Context(Protocol):
         """Record a piece of the answer as it is made."""
         ...
 
-    async def call_model(self, messages: Sequence[JsonObject]) -> ModelAnswer:
+    async def call_model(self, messages: Sequence[JsonObject], options: CallOptions = CallOptions()) -> ModelAnswer:
         """One completion with the agent's model and tools; raises `StepFailed` when no model answers."""
+        ...
+
+    async def steering(self) -> list[JsonObject]:
+        """What people told the run since the last model call, as messages for the next one."""
+        ...
+
+    async def call_agent(self, name: str, given: Any, call_id: str | None = None) -> AgentAnswer:
+        """A subagent's run, within this one's lease, slot and budget."""
+        ...
+
+    async def checkpoint(self, label: str, data: Any = None) -> None:
+        """Name this point of the log."""
+        ...
+
+    async def transition(self, to: str, from_: str | None = None, reason: str | None = None) -> None:
+        """Record that another role has the word. Once, also when the backend is entered again."""
+        ...
+
+    async def report(
+        self, role: str, schema_name: str, report: JsonObject, message_id: str | None = None
+    ) -> None:
+        """Record what a role handed over, after it passed its schema. Once, like a transition."""
+        ...
+
+    async def violations(self, schema_name: str, value: Any, boundary: str) -> list[str]:
+        """What is wrong with a payload by a published schema; recorded when there is something."""
         ...
 
     async def call_tools(self, calls: Sequence[CallRequest]) -> list[CallResult]:

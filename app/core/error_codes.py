@@ -262,4 +262,35 @@ CODES: Final[dict[str, Code]] = {
     "PROCESS_FAILED": Code(
         "A program could not be started.", "Check that it is installed and may be executed by the server."
     ),
+    # -- runs ---------------------------------------------------------------------------
+    "MODEL_NOT_FOUND": Code("The workspace has no such model.", "Use a name that `holdfast check` lists."),
+    "EVIDENCE_MISSING": Code(
+        "The agent answered without results of tools that its contract names.",
+        "Look at which tools are missing; correct the instructions or the agent's `evidence`.",
+    ),
+    "GUARDRAIL_DENIED": Code("A guardrail refused the content.", "Change the content, or the guardrail."),
+    "PAUSE_EXPIRED": Code("A paused run was not resumed in time.", "Rerun it; raise interrupts.expiresSeconds."),
+    "AGENT_NOT_ALLOWED": Code(
+        "The agent has no such subagent.", "Name it under `subagents` of the agent that asks for it."
+    ),
+    "SUBAGENTS_TOO_DEEP": Code("Subagents are nested too deep.", "Let the work be done nearer to the root."),
+    "SUBAGENT_FAILED": Code("A subagent's run did not complete.", "Look at the subagent's run for the reason."),
+    "LIMITS_INVALID": Code(
+        "The limits of a run are not understood.",
+        "Use tokens, costUsd, modelCalls, toolCalls and wallSeconds, each above zero.",
+    ),
+    "CLIENT_TOOLS_REFUSED": Code(
+        "The agent takes no tools of the client, or a name is taken or malformed.",
+        "Set `clientTools: true` on the agent and use names that none of its tools has.",
+    ),
+    "COMMAND_INVALID": Code(
+        "The command or its arguments are not understood.",
+        "Use steer {message or hint}, pause, resume, switch_model_plan {model}, set_limits or checkpoint {label}.",
+    ),
+    "RUN_NOT_PAUSED": Code("The run is not paused.", "Nothing needs to be done: the run goes on."),
+    "REPLAY_MISMATCH": Code(
+        "A strict rerun would not repeat the recorded run.", "Look at what differs, or rerun with mode `compat`."
+    ),
+    "REPLAY_TOKEN_INVALID": Code("The replay token is not one of ours.", "Use the run's `replayToken` unchanged."),
+    "FORK_POINT_NOT_FOUND": Code("The thread has no such event.", "Use a `seq` from 1 to the thread's lastSeq."),
 }

@@ -72,6 +72,13 @@ class Event:
             self._payload = json.loads(self.payload_bytes)
         return self._payload
 
+    def with_payload(self, payload: dict[str, Any]) -> "Event":
+        """The same event for whoever works with its content; bytes, wire and hash stay what was stored."""
+        return Event(
+            self.id, self.tenant, self.thread_id, self.run_id, self.seq, self.run_seq, self.type, self.actor,
+            self.at, self.payload_bytes, self.parent_id, self.prev_hash, self.hash, payload,
+        )  # fmt: skip
+
     def wire(self) -> bytes:
         """The event as every native client sees it. Made once, however many sockets get it."""
         if self._wire is None:

@@ -13,7 +13,10 @@ from app.models.contract import Estimate, Reservation
 class LocalBudget:
     """Never awaits between reading and writing, so one event loop needs no lock to keep it atomic."""
 
-    def __init__(self, *, tokens: int | None = None, cost_usd: float | None = None, calls: int | None = None) -> None:
+    def __init__(
+        self, *, tokens: int | None = None, cost_usd: float | None = None, calls: int | None = None, scope: str = "run"
+    ) -> None:
+        self._scope = scope
         self._tokens, self._cost, self._calls = tokens, cost_usd, calls
         self._ids = count(1)
         self._open: dict[str, Estimate] = {}
@@ -26,18 +29,18 @@ class LocalBudget:
         held_cost = sum(e.cost_usd for e in self._open.values())
         wanted = estimate.input_tokens + estimate.output_tokens
         if self._tokens is not None and self.used_tokens + held_tokens + wanted > self._tokens:
-            return self._exceeded("tokens", self._tokens)
+            return self._exceeded("tokens", self._tokens, self.used_tokens)
         if self._cost is not None and self.used_cost_usd + held_cost + estimate.cost_usd > self._cost:
-            return self._exceeded("cost", self._cost)
+            return self._exceeded("cost", self._cost, self.used_cost_usd)
         if self._calls is not None and self.used_calls + len(self._open) + 1 > self._calls:
-            return self._exceeded("calls", self._calls)
+            return self._exceeded("calls", self._calls, self.used_calls)
         reservation = Reservation(f"local-{next(self._ids)}", estimate)
         self._open[reservation.id] = estimate
         return reservation
 
-    def allow(self, *, tokens: int | None, cost_usd: float | None) -> None:
+    def allow(self, *, tokens: int | None, cost_usd: float | None, calls: int | None = None) -> None:
         """Other limits from now on; what was used stays used."""
-        self._tokens, self._cost = tokens, cost_usd
+        self._tokens, self._cost, self._calls = tokens, cost_usd, calls
 
     def release(self, reservation: Reservation) -> None:
         """The call was not made."""
@@ -50,7 +53,7 @@ class LocalBudget:
         self.used_cost_usd += usage.cost_usd or 0.0
         self.used_calls += 1
 
-    @staticmethod
-    def _exceeded(what: str, limit: float) -> Failure:
-        message = f"the call might use more {what} than the budget has left"
-        return Failure("BUDGET_EXCEEDED", message, detail={"budget": what, "limit": limit})
+    def _exceeded(self, what: str, limit: float, used: float) -> Failure:
+        message = f"the call might use more {what} than the {self._scope}'s budget has left"
+        detail = {"budget": what, "limit": limit, "used": used, "scope": self._scope}
+        return Failure("BUDGET_EXCEEDED", message, detail=detail)

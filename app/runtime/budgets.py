@@ -1,18 +1,20 @@
-"""What a run and its tenant may still spend on models: reserved before a call, settled after it.
+"""What a run and its tenant may still spend: checked before each call, settled after it.
 
-A tenant's day is counted in this process, atomically across its runs, and begins with what the log says was already
-spent; replicas do not share it yet. Leaves to the models room: what a call is estimated to cost.
+The tightest of the given limits counts. A subagent spends what its parent has left. A tenant's day is counted in this
+process, atomically across its runs, and begins with what the log says was already spent; replicas do not share it yet.
+Leaves to the models room: what a call is estimated to cost.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, TypeVar
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
 
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.models.budget import LocalBudget
 from app.models.completion import Usage
-from app.models.contract import Budget, Estimate, Reservation
-from app.views.run import Run
+from app.models.contract import Estimate, Reservation
 from app.workspace.specs.base import Limits
 from app.workspace.specs.runtime import TenantBudget
 
@@ -23,24 +25,102 @@ Spent = Callable[[str, int], Awaitable[tuple[int, float]]]
 """(tenant, since in milliseconds) to the tokens and the cost of its runs since then."""
 
 
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What a run had used when it was entered; a resumed one goes on from there."""
+
+    tokens: int = 0
+    cost_usd: float = 0.0
+    model_calls: int = 0
+    worked_ms: int = 0
+
+
+class _Part(Protocol):
+    async def reserve(self, estimate: Estimate) -> Reservation | Failure: ...
+
+    async def settle(self, reservation: Reservation, usage: Usage) -> None: ...
+
+    def release(self, reservation: Reservation) -> None: ...
+
+
+class RunBudget:
+    """One run's: reserved in all of its parts or in none."""
+
+    def __init__(self, fixed: Sequence[Limits], asked: Limits, used: Used, above: Sequence[_Part], clock: Clock) -> None:
+        self._fixed, self._clock = fixed, clock
+        self._worked_ms, self._entered = used.worked_ms, clock.monotonic()
+        self._own = LocalBudget()
+        self._own.used_tokens, self._own.used_cost_usd = used.tokens, used.cost_usd
+        self._own.used_calls = used.model_calls
+        self._parts: tuple[_Part, ...] = (self._own, *above)
+        self._reserved: dict[str, list[Reservation]] = {}
+        self._timer: asyncio.Timeout | None = None
+        self.set(asked)
+
+    def set(self, asked: Limits) -> None:
+        """Other wishes from now on; the workspace's and the agent's own limits stay."""
+        limits = [*self._fixed, asked]
+        self._own.allow(
+            tokens=_least(limit.tokens for limit in limits), cost_usd=_least(limit.cost_usd for limit in limits),
+            calls=_least(limit.model_calls for limit in limits),
+        )  # fmt: skip
+        self.tool_calls = _least(limit.tool_calls for limit in limits)
+        self.wall_seconds = _least(limit.wall_seconds for limit in limits)
+        if self._timer is not None:
+            self._timer.reschedule(self._deadline())
+
+    def time_left(self) -> float | None:
+        """Seconds of work; time in which a run waits for people does not count."""
+        if self.wall_seconds is None:
+            return None
+        return self.wall_seconds - self._worked_ms / 1000 - (self._clock.monotonic() - self._entered)
+
+    def timer(self) -> asyncio.Timeout:
+        """Ends what runs inside it when the time is used up."""
+        self._timer = asyncio.timeout_at(self._deadline())
+        return self._timer
+
+    def _deadline(self) -> float | None:
+        left = self.time_left()
+        return None if left is None else asyncio.get_running_loop().time() + max(0.0, left)
+
+    async def reserve(self, estimate: Estimate) -> Reservation | Failure:
+        held: list[Reservation] = []
+        for part in self._parts:
+            answer = await part.reserve(estimate)
+            if isinstance(answer, Failure):
+                for taken, reservation in zip(self._parts, held, strict=False):
+                    taken.release(reservation)
+                return answer
+            held.append(answer)
+        self._reserved[held[0].id] = held
+        return held[0]
+
+    async def settle(self, reservation: Reservation, usage: Usage) -> None:
+        for part, held in zip(self._parts, self._reserved.pop(reservation.id, ()), strict=False):
+            await part.settle(held, usage)
+
+    def release(self, reservation: Reservation) -> None:
+        for part, held in zip(self._parts, self._reserved.pop(reservation.id, ()), strict=False):
+            part.release(held)
+
+
 class Budgets:
     def __init__(self, clock: Clock, spent: Spent) -> None:
         self._clock, self._spent = clock, spent
         self._days: dict[str, tuple[int, LocalBudget]] = {}
 
-    async def of(self, tenant: str, run: Run, calls: int, limits: tuple[Limits, ...], daily: TenantBudget) -> Budget:
-        """The tightest of the given limits for the run, and what is left of the tenant's day."""
-        budget = LocalBudget(
-            tokens=_least(limit.tokens for limit in limits),
-            cost_usd=_least(limit.cost_usd for limit in limits),
-            calls=_least(limit.model_calls for limit in limits),
-        )
-        # A resumed run goes on with what it has already used.
-        budget.used_tokens = run.usage["inputTokens"] + run.usage["outputTokens"]
-        budget.used_cost_usd, budget.used_calls = run.usage["costUsd"], calls
-        if daily.tokens_per_day is None and daily.cost_usd_per_day is None:
-            return budget
-        return _Both(budget, await self._today(tenant, daily))
+    async def of(
+        self, tenant: str, fixed: Sequence[Limits], asked: Limits, used: Used, daily: TenantBudget,
+        parent: RunBudget | None = None,
+    ) -> RunBudget:  # fmt: skip
+        """A root run's budget includes its tenant's day; a subagent's is part of its parent's."""
+        above: list[_Part] = []
+        if parent is not None:
+            above.append(parent)
+        elif daily.tokens_per_day is not None or daily.cost_usd_per_day is not None:
+            above.append(await self._today(tenant, daily))
+        return RunBudget(fixed, asked, used, above, self._clock)
 
     async def _today(self, tenant: str, daily: TenantBudget) -> LocalBudget:
         today = self._clock.now_ms() // _DAY_MS
@@ -49,37 +129,12 @@ class Budgets:
             tokens, cost = await self._spent(tenant, today * _DAY_MS)
             day, known = self._days.get(tenant, (-1, None))
             if known is None or day != today:  # another run may have asked meanwhile
-                known = LocalBudget()
+                known = LocalBudget(scope="tenant")
                 known.used_tokens, known.used_cost_usd = tokens, cost
                 self._days[tenant] = (today, known)
             budget = known
         budget.allow(tokens=daily.tokens_per_day, cost_usd=daily.cost_usd_per_day)
         return budget
-
-
-class _Both:
-    """Reserved in both or in neither."""
-
-    def __init__(self, run: LocalBudget, tenant: LocalBudget) -> None:
-        self._run, self._tenant = run, tenant
-        self._pairs: dict[str, Reservation] = {}
-
-    async def reserve(self, estimate: Estimate) -> Reservation | Failure:
-        mine = await self._run.reserve(estimate)
-        if isinstance(mine, Failure):
-            return mine
-        ours = await self._tenant.reserve(estimate)
-        if isinstance(ours, Failure):
-            self._run.release(mine)
-            return ours
-        self._pairs[mine.id] = ours
-        return mine
-
-    async def settle(self, reservation: Reservation, usage: Usage) -> None:
-        await self._run.settle(reservation, usage)
-        ours = self._pairs.pop(reservation.id, None)
-        if ours is not None:
-            await self._tenant.settle(ours, usage)
 
 
 def _least(values: Iterable[N | None]) -> N | None:

@@ -1,36 +1,39 @@
-"""Conducts a claimed run: brings together what it needs, calls its backend, says how it ended.
+"""Conducts a claimed run: brings together what it needs, walks its steps, says how it ended.
 
-Leaves to others: who may run it and when (the executor), what a backend may do (the context).
+Leaves to others: who may run it and when (the executor), what each step does (steps), what a backend may do (context).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 import structlog
 
-from app.backends.contract import Backend, Output, Result, StepFailed
-from app.core import json
-from app.core.clock import Clock
+from app.backends.contract import Backend, Output, StepFailed
 from app.core.errors import Failure
-from app.core.json import JsonObject
-from app.events.catalog import Payload, artifact, request, skill
+from app.events.catalog import Payload, artifact, model, request, skill, tool
 from app.events.catalog.values import ArtifactValue, ErrorValue
 from app.events.envelope import Event
 from app.events.ports import StoreError
-from app.events.recorder import Recorder, Scope
-from app.models.router import ModelRouter, error_value
-from app.runtime.budgets import Budgets
-from app.runtime.context import BlobPorts, Cancellation, RunContext, RunParts, Superseded, expect
-from app.runtime.kits import Kits
+from app.events.recorder import Scope
+from app.models.router import error_value
+from app.runtime.budgets import RunBudget, Used
+from app.runtime.children import ask_agent
+from app.runtime.control import Control
+from app.runtime.inlined import inline
+from app.runtime.kits import Kit, Kits
 from app.runtime.memo import Memo
-from app.runtime.ports import BlobStore
+from app.runtime.run_log import CutOff, RunLog, Superseded
+from app.runtime.steps import STEPS, Passage, Services, Step
+from app.runtime.tool_calls import ToolCalls, ToolPorts
 from app.runtime.workspaces import WorkspaceHistory
+from app.tools.contract import Scope as ToolScope
+from app.tools.contract import ToolCall
 from app.views.history import history
-from app.views.ports import Reader
 from app.views.run import Run
 from app.workspace.compiled import CompiledAgent, CompiledSkill, CompiledWorkspace
+from app.workspace.specs.base import Limits
 
 _PAGE: Final = 1000
 _MAX_HISTORY_EVENTS: Final = 20_000
@@ -42,105 +45,188 @@ log = structlog.get_logger("holdfast.conductor")
 class Conductor:
     def __init__(
         self,
-        recorder: Recorder,
-        reader: Reader,
-        clock: Clock,
+        services: Services,
         backends: Mapping[str, Backend],
         workspaces: WorkspaceHistory,
         kits: Kits,
-        router: ModelRouter,
-        blobs: BlobStore,
-        budgets: Budgets,
+        steps: Sequence[Step] = STEPS,
     ) -> None:
-        self._budgets = budgets
-        self._recorder, self._reader, self._clock = recorder, reader, clock
-        self._backends, self._workspaces, self._kits = backends, workspaces, kits
-        self._router, self._blobs = router, blobs
+        self._services, self._backends, self._workspaces = services, backends, workspaces
+        self._kits, self._steps = kits, steps
 
-    async def run(self, run: Run, scope: Scope, cancelled: Cancellation) -> list[Payload]:
+    async def run(self, run: Run, scope: Scope, control: Control) -> list[Payload]:
         """The run's last events: what it made, and how it ended. `Suspended` passes through."""
-        if run.cancel_requested_at is not None or cancelled.is_set():
+        if run.cancel_requested_at is not None or control.cancelled.is_set():
             return [request.RequestCancelled(by=scope.actor)]
         workspace = await self._workspaces.of(run.workspace_digest)
         if workspace is None:
             return [_failed(Failure("WORKSPACE_GONE", "the workspace of this run cannot be compiled any more"))]
-        agent = workspace.agents.get(run.agent or "")
-        backend = self._backends.get(agent.spec.backend) if agent is not None else None
-        if agent is None or backend is None:
-            return [_failed(Failure("BACKEND_NOT_AVAILABLE", f"nothing here runs the agent {run.agent!r}"))]
-        scope = replace(scope, actor=f"backend:{backend.kind}")
-        return await self._with_backend(run, scope, workspace, agent, backend, cancelled)
-
-    async def _with_backend(
-        self, run: Run, scope: Scope, workspace: CompiledWorkspace, agent: CompiledAgent, backend: Backend,
-        cancelled: Cancellation,
-    ) -> list[Payload]:  # fmt: skip
-        events = await self._events(scope.tenant, run)
-        mine = [event for event in events if event.run_id == run.id]
-        if run.epoch > 0 and backend.resume == "fail":
-            return [_failed(Failure("BACKEND_CANNOT_RESUME", f"the backend {backend.kind!r} cannot go on"))]
         kit = await self._kits.of(workspace)
         if isinstance(kit, Failure):
             return [_failed(kit)]
-        chosen = await self._choose_skill(run, scope, workspace, agent, mine)
-        memo = Memo.of(mine) if backend.resume == "replay" else Memo()
+        events = await self._events(scope, run)
+        family = _family(run, events)
+        if run.tool is not None:
+            return await self._ended(self._call_tool(run, scope, control, kit, family), run)
         before = history(event for event in events if event.seq < run.first_seq)
-        limits, daily = (workspace.runtime.budgets.run, agent.spec.limits), workspace.runtime.budgets.tenant
-        budget = await self._budgets.of(scope.tenant, run, len(memo.answers), limits, daily)
-        parts = RunParts(run, agent, chosen, kit, memo, before, scope, cancelled, budget)
-        blobs = BlobPorts(partial(self._put_blob, scope), partial(self._load_blob, scope))
-        context = RunContext(parts, self._recorder, self._router, blobs, self._clock)
-        try:
-            result = await backend.run(context)
-        except (Superseded, StoreError):
-            raise
-        except StepFailed as failed:
-            return [*_closing(chosen, ok=False), _failed(failed.failure)]
-        except Exception as error:
-            log.exception("run.backend_failed", run=run.id)
-            failure = Failure("BACKEND_FAILED", f"the backend raised {type(error).__name__}")
-            return [*_closing(chosen, ok=False), _failed(failure)]
-        return [*_closing(chosen, ok=True), *_completed(result)]
+        passage = await self._passage(run, scope, control, kit, family, before)
+        if isinstance(passage, Failure):
+            return [_failed(passage)]
+        return await self._walk(passage)
 
-    async def _events(self, tenant: str, run: Run) -> list[Event]:
+    async def _run_child(self, run: Run, scope: Scope, parent: Passage) -> list[Payload]:
+        control, kit = parent.log.control, parent.kit
+        passage = await self._passage(run, scope, control, kit, parent.family, (), parent)
+        if isinstance(passage, Failure):
+            return [_failed(passage)]
+        return await self._walk(passage)
+
+    # -- bringing together ---------------------------------------------------------------------------
+
+    async def _events(self, scope: Scope, run: Run) -> list[Event]:
         """The thread's events as far as a conversation and a resume need them."""
-        events: list[Event] = []
-        after = max(0, run.last_seq - _MAX_HISTORY_EVENTS)
-        while page := await self._reader.events(tenant, run.thread_id, after, _PAGE):
-            events += page
+        services, events = self._services, []
+        after = max(0, run.first_seq - 1 - _MAX_HISTORY_EVENTS)
+
+        async def load(reference: Mapping[str, Any]) -> bytes | None:
+            found = await services.reader.blob(scope.tenant, scope.thread_id, str(reference["sha256"]))
+            return None if found is None else found[1]
+
+        while page := await services.reader.events(scope.tenant, run.thread_id, after, _PAGE):
+            events += [await inline(event, load) for event in page]
             after = page[-1].seq
         return events
 
-    async def _choose_skill(
-        self, run: Run, scope: Scope, workspace: CompiledWorkspace, agent: CompiledAgent, mine: list[Event]
-    ) -> CompiledSkill | None:
-        """By literal triggers only, never by guessing; the choice is recorded once and kept on resume."""
-        for event in mine:
-            if event.type == skill.SkillInvoked.type:
-                return workspace.skills.get(event.payload["skill"])
-        text = run.input if isinstance(run.input, str) else json.dumps(run.input).decode()
-        hit = workspace.triggers.best(text, agent.skills)
-        if hit is None:
-            return None
-        chosen = workspace.skills[hit.skill]
-        invoked = skill.SkillInvoked(skill=hit.skill, trigger=hit.trigger, allowed_tools=list(chosen.allowed_tools))
-        expect(await self._recorder.record(scope, invoked))
-        return chosen
+    async def _passage(
+        self, run: Run, scope: Scope, control: Control, kit: Kit, family: Sequence[Event],
+        before: Sequence[dict[str, Any]], parent: Passage | None = None,
+    ) -> Passage | Failure:  # fmt: skip
+        workspace = kit.workspace
+        agent = workspace.agents.get(run.agent or "")
+        backend = self._backends.get(agent.spec.backend) if agent is not None else None
+        if agent is None or backend is None:
+            return Failure("BACKEND_NOT_AVAILABLE", f"nothing here runs the agent {run.agent!r}")
+        entered = request.RequestResumed.type if parent is None else request.RequestStarted.type
+        resumed = any(event.run_id == run.id and event.type == entered for event in family)
+        if resumed and backend.resume == "fail":
+            return Failure("BACKEND_CANNOT_RESUME", f"the backend {backend.kind!r} cannot go on")
+        memo = Memo.of(run.id, family) if backend.resume == "replay" else Memo()
+        asked = next((e.payload for e in family if e.run_id == run.id), {"input": run.input})
+        budget = await self._budget(scope, run, asked, workspace, agent, memo, family, parent)
+        run_log = RunLog(
+            self._services.recorder, replace(scope, actor=f"backend:{backend.kind}"), memo, control,
+            self._services.clock, root_run_id=parent.root_run_id if parent else run.id,
+            person_ms=int(workspace.runtime.interrupts.expires_seconds * 1000), time_left=budget.time_left,
+        )  # fmt: skip
+        return Passage(
+            self._services, run, asked, workspace, agent, backend, kit, run_log, budget, before, family,
+            asked.get("input"), partial(ask_agent, self._run_child),
+            depth=parent.depth + 1 if parent else 0, root_run_id=parent.root_run_id if parent else run.id,
+        )  # fmt: skip
 
-    async def _put_blob(self, scope: Scope, data: bytes, mime: str) -> JsonObject:
-        return await self._blobs.put(scope.tenant, scope.thread_id, data, mime)
+    async def _budget(
+        self, scope: Scope, run: Run, asked: Mapping[str, Any], workspace: CompiledWorkspace, agent: CompiledAgent,
+        memo: Memo, family: Sequence[Event], parent: Passage | None,
+    ) -> RunBudget:  # fmt: skip
+        """What the family has used counts for its root; a subagent's own limits count what it used itself."""
+        spent = [run_usage(family)] if parent is None else [run.usage]
+        used = Used(
+            tokens=sum(usage["inputTokens"] + usage["outputTokens"] for usage in spent),
+            cost_usd=sum(usage["costUsd"] for usage in spent), model_calls=len(memo.answers), worked_ms=memo.worked_ms,
+        )  # fmt: skip
+        fixed = [workspace.runtime.budgets.run, agent.spec.limits] if parent is None else [agent.spec.limits]
+        wanted = Limits.model_validate(asked.get("limits") or {})
+        daily = workspace.runtime.budgets.tenant
+        return await self._services.budgets.of(
+            scope.tenant, fixed, wanted, used, daily, parent.budget if parent else None
+        )
 
-    async def _load_blob(self, scope: Scope, reference: Mapping[str, Any]) -> bytes | None:
-        found = await self._reader.blob(scope.tenant, scope.thread_id, str(reference["sha256"]))
-        return None if found is None else found[1]
+    # -- walking -------------------------------------------------------------------------------------
+
+    async def _walk(self, passage: Passage) -> list[Payload]:
+        async def steps() -> list[Payload]:
+            for step in self._steps:
+                await step(passage)
+            assert passage.output is not None
+            return _completed(passage.output)
+
+        ending = await self._ended(steps(), passage.run)
+        ok = ending[-1].type == request.RequestCompleted.type
+        return [*_closing(passage.skill, ok=ok), *ending]
+
+    async def _ended(self, work: Any, run: Run) -> list[Payload]:
+        """What the work answers, or how it failed. A broken store or a lost lease is nobody's ending."""
+        try:
+            ending: list[Payload] = await work
+        except (Superseded, StoreError):
+            raise
+        except CutOff as cut:
+            raise cut.cause from cut
+        except StepFailed as failed:
+            return [_failed(failed.failure)]
+        except Exception as error:
+            log.exception("run.backend_failed", run=run.id)
+            return [_failed(Failure("BACKEND_FAILED", f"the backend raised {type(error).__name__}"))]
+        return ending
+
+    async def _call_tool(
+        self, run: Run, scope: Scope, control: Control, kit: Kit, family: Sequence[Event]
+    ) -> list[Payload]:
+        """A direct request for a tool: the same gate as an agent's calls, by no agent."""
+        services, name, memo = self._services, run.tool or "", Memo.of(run.id, family)
+        person_ms = int(kit.workspace.runtime.interrupts.expires_seconds * 1000)
+        run_log = RunLog(services.recorder, scope, memo, control, services.clock, person_ms=person_ms)
+
+        async def put(data: bytes, mime: str) -> dict[str, Any]:
+            return await services.blobs.put(scope.tenant, scope.thread_id, data, mime)
+
+        async def load(reference: Mapping[str, Any]) -> bytes | None:
+            found = await services.reader.blob(scope.tenant, scope.thread_id, str(reference["sha256"]))
+            return None if found is None else found[1]
+
+        allowed = frozenset({name})
+        calls = ToolCalls(
+            run_log, kit.gateway, ToolScope(run.id, allowed, scope.tenant, direct=True), ToolPorts(put, load)
+        )
+        arguments = family[0].payload.get("input")
+        call = ToolCall(f"call_{run.id}", name, arguments if isinstance(arguments, dict) else None)
+        outcome = (await calls.outcomes([call]))[0]
+        if outcome.error is not None:
+            return [_failed(outcome.error)]
+        told = any(event.type == tool.ToolDirectCompleted.type for event in family)
+        if call.id in memo.results and not told:
+            await run_log.record(tool.ToolDirectCompleted(tool_id=name, output=outcome.output, call_id=call.id))
+        return [request.RequestCompleted(output=outcome.output)]
+
+
+def _family(run: Run, events: Sequence[Event]) -> list[Event]:
+    """The events of the run and of its subagents, from its first event on."""
+    ids = {run.id}
+    family: list[Event] = []
+    for event in events:
+        if event.seq < run.first_seq or event.run_id is None:
+            continue
+        if event.type == request.RequestQueued.type and event.payload.get("parentRunId") in ids:
+            ids.add(event.run_id)
+        if event.run_id in ids:
+            family.append(event)
+    return family
+
+
+def run_usage(family: Iterable[Event]) -> dict[str, Any]:
+    """What a root run and its subagents have used together."""
+    whole = Run("", "")
+    for event in family:
+        if event.type == model.ModelCompleted.type:
+            whole.apply(event)
+    return whole.usage
 
 
 def _closing(chosen: CompiledSkill | None, *, ok: bool) -> list[Payload]:
     return [] if chosen is None else [skill.SkillCompleted(skill=chosen.name, ok=ok)]
 
 
-def _completed(result: Result) -> list[Payload]:
-    output = Output(result) if isinstance(result, str) else result
+def _completed(output: Output) -> list[Payload]:
     made: list[Payload] = [
         artifact.ArtifactCreated(artifact=ArtifactValue.model_validate(value)) for value in output.artifacts
     ]

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -19,14 +19,15 @@ from app.events import ports
 from app.events.catalog import Payload, request
 from app.events.catalog.interrupt import InterruptExpired
 from app.events.ports import Appended, Fence, StoreError
-from app.events.recorder import Recorder, Scope
-from app.runtime.context import Cancellation, Superseded, expect
+from app.events.recorder import Entry, Recorder, Scope
+from app.runtime.control import Control
 from app.runtime.ports import Backlog, Leases
+from app.runtime.run_log import Superseded, expect
 from app.views.ports import Reader
 from app.views.run import Run
 
-Conduct = Callable[[Run, Scope, Cancellation], Awaitable[list[Payload]]]
-"""Runs a claimed run to its end and answers its last events; the signal is set when it is cancelled."""
+Conduct = Callable[[Run, Scope, Control], Awaitable[list[Payload]]]
+"""Runs a claimed run to its end and answers its last events; cancels and commands reach it by its control."""
 
 LEASE_SECONDS: Final = 15.0
 RENEW_SECONDS: Final = 5.0
@@ -45,7 +46,7 @@ class _Held:
     run_id: str
     epoch: int
     task: "asyncio.Task[None]"
-    cancelled: Cancellation = field(default_factory=Cancellation)
+    control: Control = field(default_factory=Control)
     asked: int = 0
     """The epoch it asked for: set before the claim is answered, because the answer may get lost."""
 
@@ -92,13 +93,19 @@ class Executor:
         held = self._held.get((tenant, run_id))
         if held is None:
             return
-        held.cancelled.set()
+        held.control.cancelled.set()
         if not held.epoch:
             return  # its claim is under way; the conductor looks at the signal before anything else
-        if held.cancelled.acting:
+        if held.control.cancelled.acting:
             asyncio.get_running_loop().call_later(CANCEL_GRACE_SECONDS, held.task.cancel)
         else:
             held.task.cancel()
+
+    def deliver(self, tenant: str, run_id: str, told: dict[str, Any]) -> None:
+        """A command was committed; a run that is worked on here takes it up at its next step."""
+        held = self._held.get((tenant, run_id))
+        if held is not None:
+            held.control.commands.append(told)
 
     async def drain(self, seconds: float) -> None:
         """No new claims; running runs finish, or are given back for another executor."""
@@ -215,12 +222,21 @@ class Executor:
         assert scope.fence is not None
         held.epoch = scope.fence.epoch
         try:
-            ending = await self._conduct_run(run, scope, held.cancelled)
+            ending = await self._conduct_run(run, scope, held.control)
         except asyncio.CancelledError:
-            if not held.cancelled.is_set():
+            if not held.control.cancelled.is_set():
                 raise
             ending = [request.RequestCancelled(by=scope.actor)]
-        expect(await self._recorder.record(scope, *ending))
+        expect(await self._recorder.record(scope, *await self._end_children(run, held), *ending))
+
+    async def _end_children(self, run: Run, held: _Held) -> list[Entry]:
+        """A parent's subagents end with it, in the same commit. Only a run that was entered before can have others
+        than those of this time."""
+        children = set(held.control.children)
+        if run.started_at is not None:
+            children |= set(await self._backlog.open_children(held.tenant, run.thread_id))
+        ended = request.RequestCancelled(reason="its parent ended")
+        return [Entry(ended, run_id=child, actor="system") for child in sorted(children)]
 
     async def _claim(self, tenant: str, run: Run) -> Scope | None:
         """The lease, its epoch and the event that tells of it are one commit."""

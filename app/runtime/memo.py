@@ -1,50 +1,99 @@
 """What a run has already done, folded from its events: the results that re-entry gets back without acting.
 
-A tool call is known by its id, a model call and a question by their order. Leaves to the context: what to do about
-an intent that has no result.
+A tool call is known by its id, a subagent by the call that asked for it, other steps by kind and order. Leaves to the
+context: what to do about an intent that has no result.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from app.events.catalog import interrupt, model, tool
+from app.events.catalog import execution, interrupt, model, policy, request, skill, tool
 from app.events.envelope import Event
+from app.views.run import Run
 
 Told = dict[str, Any]
+
+MALFORMED: Final = "MALFORMED_AGENT_MESSAGE"
+_COUNTED: Final = frozenset({skill.RoleTransitioned.type, skill.RoleReported.type, execution.CheckpointCreated.type})
+"""Facts that a backend tells in order and that are told once."""
 
 
 @dataclass(slots=True)
 class Memo:
     answers: list[Told] = field(default_factory=list)
-    """Completed model calls, in order."""
+    """Completed model calls of the conversation, in order."""
+    repairs: dict[str, Told] = field(default_factory=dict)
+    """Completed model calls that mended a tool call, by call id."""
     intents: dict[str, Told] = field(default_factory=dict)
     """Tool calls that were begun, by call id; the newest attempt."""
     results: dict[str, Told] = field(default_factory=dict)
     interrupts: list[Told] = field(default_factory=list)
     """Raised, in order, each with `answer` or `expired` once it has one."""
+    commands: list[Told] = field(default_factory=list)
+    """Injected, in order; the cancel is the executor's."""
+    steps: dict[str, Told] = field(default_factory=dict)
+    """Steps that are neither a model nor a tool call, by key."""
+    told: dict[str, list[Told]] = field(default_factory=dict)
+    """Facts told once each, by type, in order."""
+    hooks: list[Told] = field(default_factory=list)
+    children: dict[str, Run] = field(default_factory=dict)
+    """Runs of subagents, by the call that asked for them."""
+    skill: Told | None = None
+    worked_ms: int = 0
+    """How long executors have worked on the run; waiting for people does not count."""
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> "Memo":
-        memo = cls()
-        by_id: dict[str, Told] = {}
-        for event in events:
-            told = event.payload
-            match event.type:
-                case model.ModelCompleted.type:
-                    memo.answers.append(told)
-                case tool.ToolInvoked.type:
-                    memo.intents[told["callId"]] = told
-                case tool.ToolResulted.type:
-                    memo.results[told["callId"]] = told
-                case interrupt.InterruptRaised.type:
-                    by_id[told["interruptId"]] = raised = dict(told)
-                    memo.interrupts.append(raised)
-                case interrupt.InterruptResolved.type:
-                    by_id[told["interruptId"]] |= {"answer": told["answer"], "answeredBy": told["answeredBy"]}
-                case interrupt.InterruptExpired.type:
-                    by_id[told["interruptId"]]["expired"] = True
+    def of(cls, run_id: str, family: Sequence[Event]) -> "Memo":
+        """`family` is the events of the root run, its subagents' runs and nothing else, in order."""
+        memo = cls(children=_children(run_id, family))
+        claimed_at = 0
+        for event in family:
+            mine = event.run_id == run_id or event.payload.get("forRunId") == run_id
+            if not mine and event.type not in _ANSWERS:
+                continue
+            if event.type in (request.RequestStarted.type, request.RequestResumed.type):
+                claimed_at = event.at
+            elif event.type not in _BY_PEOPLE:
+                memo.worked_ms += max(0, event.at - claimed_at) if claimed_at else 0
+                claimed_at = event.at if claimed_at else 0
+            memo._apply(event, of_child=event.run_id != run_id)
         return memo
+
+    def _apply(self, event: Event, of_child: bool) -> None:
+        told = event.payload
+        match event.type:
+            case model.ModelCompleted.type if told.get("role") == "repair":
+                self.repairs[told["repairs"]] = told
+            case model.ModelCompleted.type:
+                self.answers.append(told)
+            case tool.ToolInvoked.type:
+                self.intents[told["callId"]] = told
+            case tool.ToolResulted.type:
+                self.results[told["callId"]] = told
+            case interrupt.InterruptRaised.type if of_child or not told.get("forRunId"):
+                self.interrupts.append(dict(told))
+            case interrupt.InterruptResolved.type:
+                self._settle(told["interruptId"], {"answer": told["answer"], "answeredBy": told["answeredBy"]})
+            case interrupt.InterruptExpired.type:
+                self._settle(told["interruptId"], {"expired": True})
+            case execution.CommandInjected.type if told["command"] != "cancel":
+                self.commands.append(told)
+            case execution.StepCompleted.type:
+                self.steps[told["key"]] = told
+            case policy.SchemaViolated.type if told["code"] == MALFORMED:
+                self.told.setdefault(event.type, []).append(told)
+            case policy.HookFired.type:
+                self.hooks.append(told)
+            case skill.SkillInvoked.type:
+                self.skill = told
+            case _ if event.type in _COUNTED:
+                self.told.setdefault(event.type, []).append(told)
+
+    def _settle(self, interrupt_id: str, ending: Told) -> None:
+        for asked in self.interrupts:
+            if asked["interruptId"] == interrupt_id:
+                asked |= ending
 
     def of_call(self, kind: str, call_id: str) -> Told | None:
         """The newest interrupt of that kind for a tool call."""
@@ -54,3 +103,21 @@ class Memo:
     def question(self, number: int) -> Told | None:
         asked = [it for it in self.interrupts if it["kind"] == "question"]
         return asked[number] if number < len(asked) else None
+
+
+_ANSWERS: Final = frozenset({interrupt.InterruptResolved.type, interrupt.InterruptExpired.type})
+_BY_PEOPLE: Final = _ANSWERS | {execution.CommandInjected.type}
+
+
+def _children(run_id: str, family: Iterable[Event]) -> dict[str, Run]:
+    runs: dict[str, Run] = {}
+    asked: dict[str, str] = {}
+    for event in family:
+        if event.run_id is None:
+            continue
+        if event.type == request.RequestQueued.type and event.payload.get("parentRunId") == run_id:
+            runs[event.run_id] = Run(event.run_id, event.thread_id, first_seq=event.seq)
+            asked[event.run_id] = event.payload["callId"]
+        if event.run_id in runs:
+            runs[event.run_id].apply(event)
+    return {asked[child]: run for child, run in runs.items()}

@@ -29,6 +29,10 @@ class Backlog(Protocol):
         """(tenant, thread, run, interrupt) that are open beyond their time."""
         ...
 
+    async def open_children(self, tenant: str, thread_id: str) -> list[str]:
+        """Runs of subagents on the thread that have not ended. They all belong to the one root run that is active."""
+        ...
+
     async def runs_without_an_owner(self, limit: int) -> list[tuple[str, str, str, str]]:
         """(tenant, run, thread, status), oldest first."""
         ...

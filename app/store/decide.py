@@ -91,6 +91,8 @@ def _first_refusal(command: Command, head: Head, keys: dict[tuple[str, str, str]
         fenced = head.records.runs.get(command.fence.run_id)
         if fenced is None or fenced.epoch != command.fence.epoch:
             return _no("STALE_EPOCH", "a newer executor has taken the run over", command.fence.run_id)
+        if fenced.terminal:
+            return _no("RUN_TERMINAL", "the run has ended", fenced.id)  # and its subagents with it
     for condition in command.conditions:
         refused = _unmet(condition, head)
         if refused is not None:
@@ -138,10 +140,10 @@ def _unmet(condition: ports.Condition, head: Head) -> Refused | None:
                 return _no("INTERRUPT_NOT_OPEN", f"the interrupt is {status}", found.answered_by if found else None)
         case ports.ClaimRun(run_id=run_id):
             run, owner = records.runs.get(run_id), head.living_leases.get(run_id)
-            if run is None or run.terminal or run.status == "waiting":
+            if run is None or run.terminal or run.status == "waiting" or run.parent_run_id is not None:
                 return _no("RUN_TERMINAL" if run and run.terminal else "RUN_NOT_CLAIMABLE",
                            f"the run is {run.status if run else 'unknown'}", run_id)  # fmt: skip
-            if run.parent_run_id is None and next(iter(it.active)) != run_id:
+            if next(iter(it.active)) != run_id:
                 return _no("THREAD_BUSY", "an earlier run of the thread is active", next(iter(it.active)))
             if owner is not None:
                 return _no("LEASE_HELD", "another executor holds the run", owner)

@@ -36,9 +36,13 @@ _ACTIVE: Final = Sql(
     "SELECT r.tenant, r.id, r.thread_id, r.status FROM runs r LEFT JOIN leases l "
     "ON l.tenant = r.tenant AND l.run_id = r.id "
     "WHERE r.status IN ('queued', 'running') AND (l.until IS NULL OR l.until <= {now}) "
-    "AND (r.parent_run_id IS NOT NULL OR NOT EXISTS (SELECT 1 FROM runs p WHERE p.thread_key = r.thread_key "
-    "AND p.first_seq < r.first_seq AND p.parent_run_id IS NULL AND p.status IN ('queued', 'running', 'waiting'))) "
+    "AND r.parent_run_id IS NULL AND NOT EXISTS (SELECT 1 FROM runs p WHERE p.thread_key = r.thread_key "
+    "AND p.first_seq < r.first_seq AND p.parent_run_id IS NULL AND p.status IN ('queued', 'running', 'waiting')) "
     "ORDER BY r.created_at LIMIT $1"
+)
+_OPEN_CHILDREN: Final = Sql(
+    "SELECT r.id FROM runs r JOIN threads t ON t.key = r.thread_key WHERE t.tenant = $1 AND t.id = $2 "
+    "AND r.parent_run_id IS NOT NULL AND r.status IN ('queued', 'running', 'waiting') ORDER BY r.first_seq"
 )
 _THREAD: Final = Sql("SELECT last_seq, head_hash, updated_at, state FROM threads WHERE tenant = $1 AND id = $2")
 _TOMBSTONE: Final = Sql("SELECT last_seq, head_hash FROM tombstones WHERE tenant = $1 AND thread_id = $2")
@@ -118,6 +122,11 @@ class StoreReader:
     ) -> list[Run]:  # fmt: skip
         rows = await self._database.read(lambda tx: tx.rows(_RUNS, tenant, thread_id, status, before, limit))
         return [_run(row) for row in rows]
+
+    async def open_children(self, tenant: str, thread_id: str) -> list[str]:
+        """Runs of subagents on the thread that have not ended."""
+        rows = await self._database.read(lambda tx: tx.rows(_OPEN_CHILDREN, tenant, thread_id))
+        return [row[0] for row in rows]
 
     async def runs_without_an_owner(self, limit: int) -> list[tuple[str, str, str, str]]:
         """(tenant, run, thread, status) of runs that should be worked on and that nobody holds."""

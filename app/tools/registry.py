@@ -34,6 +34,17 @@ class Registry:
             {name: registered.definition.effect for name, registered in self._tools.items()}
         )
 
+    @classmethod
+    def beside(cls, known: "Registry", more: Iterable[Tool]) -> "Registry":
+        """The known tools and some that only one run has; a name that is taken is refused."""
+        both = cls(more)
+        for name, registered in known._tools.items():
+            if name in both._tools:
+                raise ToolInvalid(name, "two tools have this name")
+            both._tools[name] = registered
+        both.effects = MappingProxyType({**known.effects, **both.effects})
+        return both
+
     def find(self, name: str) -> Registered | None:
         return self._tools.get(name)
 

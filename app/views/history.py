@@ -1,41 +1,100 @@
-"""The conversation so far: the messages of a thread's completed runs, as a model is told them again.
+"""The conversation so far: the messages of a thread's ended runs, as a model is told them again.
 
-Runs that failed or were cancelled leave no messages. A tool call and its result stay together.
+A run that failed or was cancelled leaves what it had done up to its last completed step; one that was rolled back
+leaves nothing, and neither do the runs of subagents. A tool call and its result stay together.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from app.core import json
-from app.events.catalog import model, request, tool
+from app.events.catalog import execution, model, request, thread, tool
 from app.events.envelope import Event
 
 Message = dict[str, Any]
 
+_UNANSWERED: Final = "The run ended before this call had a result."
+
+
+@dataclass(slots=True)
+class _Told:
+    """One run's part of the conversation while it is folded."""
+
+    messages: list[Message] = field(default_factory=list)
+    open_calls: dict[str, str] = field(default_factory=dict)
+    """Calls without a result, by id, with the tool's name."""
+    rolled_back: bool = False
+
+    def close(self) -> list[Message]:
+        """As a model may be told it: every call has its result."""
+        closing = [
+            {"role": "tool", "content": _UNANSWERED, "tool_call_id": call_id, "name": name}
+            for call_id, name in self.open_calls.items()
+        ]
+        return [] if self.rolled_back else [*self.messages, *closing]
+
 
 def history(events: Iterable[Event]) -> list[Message]:
-    """In the shape of completion_request_v1's messages."""
-    of_run: dict[str, list[Message]] = {}
+    """In the shape of completion_request_v1's messages, in the order of the runs' ends."""
+    runs: dict[str, _Told] = {}
     told: list[Message] = []
     for event in events:
+        payload = event.payload
+        if event.type in (thread.ThreadCreated.type, thread.ThreadForked.type):
+            told += payload.get("history") or []
         if event.run_id is None:
             continue
-        mine = of_run.setdefault(event.run_id, [])
-        payload = event.payload
-        match event.type:
-            case request.RequestQueued.type if not payload.get("parentRunId"):
-                mine.append({"role": "user", "content": _text(payload.get("input"))})
-            case model.ModelCompleted.type if payload["toolCalls"]:
-                calls = [_call(call) for call in payload["toolCalls"]]
-                mine.append({"role": "assistant", "content": _text(payload["text"]), "tool_calls": calls})
-            case tool.ToolResulted.type:
-                content = _text(payload.get("output")) if payload["ok"] else payload["error"]["message"]
-                mine.append(
-                    {"role": "tool", "content": content, "tool_call_id": payload["callId"], "name": payload["tool"]}
-                )
-            case request.RequestCompleted.type if mine and mine[0]["role"] == "user":
-                told += [*mine, {"role": "assistant", "content": _text(payload["output"])}]
+        if event.type == request.RequestQueued.type and not payload.get("parentRunId") and not payload.get("tool"):
+            runs[event.run_id] = _Told([user_message(payload.get("input"))])
+        run = runs.get(event.run_id)
+        if run is None:
+            continue
+        _tell(run, event)
+        if event.type in request.TERMINAL:
+            told += run.close()
+            del runs[event.run_id]
     return told
+
+
+def _tell(run: _Told, event: Event) -> None:
+    payload = event.payload
+    match event.type:
+        case execution.StepCompleted.type if payload["step"] == "commands":
+            run.messages += steered(payload["result"])
+        case execution.CommandInjected.type if payload["arguments"].get("rollback"):
+            run.rolled_back = True
+        case model.ModelCompleted.type if payload["toolCalls"] and not payload.get("role"):
+            calls = [_call(call) for call in payload["toolCalls"]]
+            run.messages.append({"role": "assistant", "content": _text(payload["text"]), "tool_calls": calls})
+            run.open_calls |= {call["id"]: call["name"] for call in calls}
+        case tool.ToolResulted.type if payload["callId"] in run.open_calls:
+            content = _text(payload.get("output")) if payload["ok"] else payload["error"]["message"]
+            run.messages.append(
+                {"role": "tool", "content": content, "tool_call_id": payload["callId"], "name": payload["tool"]}
+            )
+            del run.open_calls[payload["callId"]]
+        case request.RequestCompleted.type:
+            run.messages.append({"role": "assistant", "content": _text(payload["output"])})
+
+
+def user_message(given: Any) -> Message:
+    """What a client gave a run, as a message: text, message parts, or an object as JSON."""
+    if isinstance(given, list) and given and all(isinstance(part, dict) and "type" in part for part in given):
+        text = "\n".join(part["text"] for part in given if part["type"] == "text")
+        return {"role": "user", "content": text, "parts": given}
+    return {"role": "user", "content": _text(given)}
+
+
+def steered(commands: Iterable[dict[str, Any]]) -> list[Message]:
+    """Messages of the steering commands among those that a run took up."""
+    messages = []
+    for told in commands:
+        arguments = told["arguments"]
+        if told["command"] == "steer":
+            role, text = ("system", arguments["hint"]) if "hint" in arguments else ("user", arguments["message"])
+            messages.append({"role": role, "content": text})
+    return messages
 
 
 def _call(call: dict[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,9 @@
 """Our own loop: the model answers or asks for tools, until it has answered or its turns are used up."""
 
-from typing import Any
-
 from app.backends.contract import Context, Output, Result, Resume, StepFailed
-from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.views.history import user_message
 
 
 class NativeBackend:
@@ -13,8 +11,9 @@ class NativeBackend:
     resume: Resume = "replay"
 
     async def run(self, ctx: Context) -> Result:
-        messages: list[JsonObject] = [*_system(ctx), *ctx.history, {"role": "user", "content": _text(ctx.input)}]
+        messages: list[JsonObject] = [*_system(ctx), *ctx.history, user_message(ctx.input)]
         for _ in range(ctx.max_turns):
+            messages += await ctx.steering()
             answer = await ctx.call_model(messages)
             if not answer.calls:
                 return Output(answer.text, message_id=answer.message_id)
@@ -29,6 +28,3 @@ class NativeBackend:
 def _system(ctx: Context) -> list[JsonObject]:
     return [{"role": "system", "content": ctx.instructions}] if ctx.instructions else []
 
-
-def _text(given: Any) -> str:
-    return given if isinstance(given, str) else json.dumps(given).decode()

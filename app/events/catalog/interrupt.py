@@ -11,6 +11,8 @@ class InterruptRaised(Payload):
     kind: Literal["approval", "question", "external", "recovery", "paused"]
     title: str
     expires_at: str
+    for_run_id: str | None = None
+    """The subagent's run that waits; the interrupt itself belongs to the root run, which the answer wakes."""
     tool: str | None = None
     call_id: str | None = None
     arguments: Any = None

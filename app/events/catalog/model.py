@@ -32,6 +32,8 @@ class ModelRequested(Payload):
     provider_model: str
     attempt: int
     request_hash: str
+    role: str | None = None
+    """Who speaks, where an agent has several voices."""
     parameters: dict[str, Any]
     messages: list[dict[str, Any]] | None = None
     message_count: int | None = None
@@ -51,6 +53,9 @@ class ModelCompleted(Payload):
     finish_reason: Literal["stop", "tool_use", "max_tokens", "safety"]
     usage: Usage
     request_hash: str | None = None
+    role: str | None = None
+    repairs: str | None = None
+    """The tool call that this one was asked to mend; it is no part of the conversation."""
     parts: list[dict[str, Any]] | None = None
     thoughts: list[dict[str, Any]] | None = None
     """Signed reasoning that the provider wants back in the next request; opaque to everybody else."""

@@ -19,6 +19,10 @@ class RequestQueued(Payload):
     call_id: str | None = None
     limits: dict[str, Any] | None = None
     model_plan: dict[str, Any] | None = None
+    instructions: str | None = None
+    """What the client adds to the agent's own."""
+    client_tools: list[dict[str, Any]] | None = None
+    response_schema: dict[str, Any] | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     labels: dict[str, str] = Field(default_factory=dict)
     trace_context: dict[str, str] | None = None

@@ -1,0 +1,34 @@
+"""Pictures, sounds and files that messages refer to, read from the thread's blobs when a model is to see them.
+
+Each is read once a run. Leaves to the edge: how a client hands content in.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from app.backends.contract import StepFailed
+from app.core.errors import Failure
+from app.core.json import JsonObject
+
+Load = Callable[[Mapping[str, Any]], Awaitable[bytes | None]]
+
+
+class Media:
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._loaded: dict[str, bytes] = {}
+
+    async def of(self, messages: Iterable[JsonObject]) -> Callable[[Any], bytes]:
+        """What to look references up with; everything the messages refer to is in memory then."""
+        for message in messages:
+            for part in message.get("parts", ()):
+                reference = part.get("blob")
+                if reference is not None and reference["sha256"] not in self._loaded:
+                    data = await self._load(reference)
+                    if data is None:
+                        raise StepFailed(Failure("BLOB_NOT_FOUND", "a message refers to content that is gone"))
+                    self._loaded[reference["sha256"]] = data
+        return self._get
+
+    def _get(self, reference: Any) -> bytes:
+        return self._loaded[reference["sha256"]]

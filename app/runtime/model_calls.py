@@ -1,0 +1,159 @@
+"""The model calls of one run: recorded ones come back, new ones go through the router within the run's budget.
+
+Leaves to others: providers, retries, fallbacks (the models room), what a backend does with an answer.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from app.backends.contract import CallOptions, CallRequest, ModelAnswer, StepFailed
+from app.core.errors import Failure
+from app.core.ids import new_id
+from app.core.json import JsonObject
+from app.events.catalog import Payload
+from app.events.catalog.execution import BudgetExceeded
+from app.events.catalog.model import ModelCompleted, ModelRequested
+from app.models.completion import (
+    CompletionRequest,
+    CompletionResponse,
+    Reasoning,
+    ToolDef,
+    message_from_json,
+    request_hash,
+)
+from app.models.contract import Budget, ContentPolicy
+from app.models.negotiate import Negotiation
+from app.models.negotiate import ModelPlan as Plan
+from app.models.router import ModelRouter
+from app.runtime.kits import Kit
+from app.runtime.media import Media
+from app.runtime.memo import Told
+from app.runtime.run_log import RunLog
+from app.tools.contract import ToolDefinition
+from app.workspace.compiled import CompiledAgent
+from app.workspace.specs.agent import ModelPlan
+
+_BUDGETS: Final = {"tokens": "tokens", "cost": "cost", "calls": "model_calls"}
+
+
+class ModelCalls:
+    def __init__(
+        self, log: RunLog, agent: CompiledAgent, kit: Kit, router: ModelRouter, budget: Budget, media: Media
+    ) -> None:
+        self._log, self._agent, self._kit = log, agent, kit
+        self._router, self._budget, self._media = router, budget, media
+        self._negotiated: Negotiation | None = None
+        self.number = 0
+        """How many were made; the next one is known by this number."""
+        self.model: str | None = None
+        """What people switched to; None keeps the agent's plan."""
+        self.response_schema: Mapping[str, Any] | None = agent.spec.output_schema
+
+    async def call(
+        self, messages: Sequence[JsonObject], tools: Sequence[ToolDefinition], options: CallOptions
+    ) -> ModelAnswer:
+        number, self.number = self.number, self.number + 1
+        plan, request = self._plan(options.model), await self._request(messages, tools, options)
+        answers = self._log.memo.answers
+        if number < len(answers):
+            if answers[number].get("requestHash") != request_hash(request.to_json(plan.primary.name)):
+                message = f"model call {number + 1} is not the recorded one"
+                raise StepFailed(Failure("BACKEND_NOT_DETERMINISTIC", message))
+            return _recorded_answer(answers[number])
+        await self._log.begin_step()
+        return _answer(await self._complete(plan, request, {"role": options.role} if options.role else {}))
+
+    async def mend(self, call_id: str, messages: Sequence[JsonObject], tool: ToolDefinition) -> ModelAnswer | None:
+        """One try to get a better tool call; beside the conversation, so it has no number."""
+        recorded = self._log.memo.repairs.get(call_id)
+        if recorded is not None:
+            return _recorded_answer(recorded)
+        request = await self._request(messages, [tool], CallOptions())
+        try:
+            return _answer(await self._complete(self._plan(None), request, {"role": "repair", "repairs": call_id}))
+        except StepFailed:
+            return None  # the refusal of the first call stands
+
+    def _plan(self, wanted: str | None) -> Plan:
+        name = wanted or self.model
+        chosen = ModelPlan(primary=name) if name is not None else self._agent.model_plan
+        if chosen is None:
+            raise StepFailed(Failure("AGENT_HAS_NO_MODEL", f"agent {self._agent.name!r} names no model"))
+        if chosen.primary not in self._kit.workspace.models:
+            raise StepFailed(Failure("MODEL_NOT_FOUND", "the workspace has no such model"))
+        return self._kit.plans.plan(chosen)
+
+    async def _complete(self, plan: Plan, request: CompletionRequest, marks: dict[str, str]) -> CompletionResponse:
+        scope = self._log.scope
+
+        async def record(payload: Payload) -> Payload | None:
+            if marks and isinstance(payload, ModelRequested | ModelCompleted):
+                fields = {name: mark for name, mark in marks.items() if name in type(payload).model_fields}
+                payload = payload.model_copy(update=fields)
+            return await self._record(payload)
+
+        negotiation = self._router.negotiate(plan, request)
+        outcome = await self._router.complete(
+            plan, request, record=record, message_id=new_id("message"), cancelled=self._log.control.cancelled,
+            tenant=scope.tenant, adapter=scope.actor.removeprefix("backend:"),
+            contents=ContentPolicy(reasoning=self._kit.workspace.runtime.redaction.reasoning),
+            negotiated=self._negotiated, budget=self._budget,
+        )  # fmt: skip
+        self._negotiated = negotiation
+        self._log.stop_if_cancelled()
+        if not isinstance(outcome, Failure):
+            return outcome
+        if outcome.code == "BUDGET_EXCEEDED":
+            raise await self._over_budget(outcome)
+        raise StepFailed(outcome)
+
+    async def _over_budget(self, failure: Failure) -> StepFailed:
+        told: dict[str, Any] = dict(failure.detail or {})
+        budget, limit = _BUDGETS[told["budget"]], told["limit"]
+        payload = BudgetExceeded.model_validate(
+            {"budget": budget, "scope": told.get("scope", "run"), "limit": limit, "used": told.get("used", limit)}
+        )
+        return await self._log.exceeded(payload)
+
+    async def _record(self, payload: Payload) -> Payload | None:
+        """Returns a model's answer as it was stored, so that a resumed run sees what this one saw."""
+        appended = await self._log.record(payload)
+        if isinstance(payload, ModelCompleted) and b'"$blob"' not in appended.events[0].payload_bytes:
+            return ModelCompleted.model_validate(appended.events[0].payload)
+        return None
+
+    async def _request(
+        self, messages: Sequence[JsonObject], tools: Sequence[ToolDefinition], options: CallOptions
+    ) -> CompletionRequest:
+        agent = self._agent
+        knobs, thinking = agent.spec.parameters, agent.spec.reasoning
+        offered = tuple(ToolDef(tool.name, tool.description, dict(tool.input)) for tool in tools)
+        reasoning = None
+        if thinking.effort is not None or thinking.budget_tokens is not None:
+            reasoning = Reasoning(thinking.effort, thinking.budget_tokens)
+        load = await self._media.of(messages)
+        return CompletionRequest(
+            messages=tuple(message_from_json(message, load) for message in messages), tools=offered,
+            parallel_tool_calls=agent.spec.parallel_tools if offered else None, max_tokens=knobs.max_tokens,
+            temperature=knobs.temperature, top_p=knobs.top_p, stop=knobs.stop, seed=knobs.seed,
+            presence_penalty=knobs.presence_penalty, frequency_penalty=knobs.frequency_penalty, reasoning=reasoning,
+            response_schema=options.response_schema or (self.response_schema if options.role is None else None),
+        )  # fmt: skip
+
+
+def _answer(response: CompletionResponse) -> ModelAnswer:
+    calls = tuple(CallRequest(c.id, c.name, c.args, c.raw_args) for c in response.tool_calls)
+    return ModelAnswer(response.text, calls, response.as_message().to_json(), response.message_id)
+
+
+def _recorded_answer(told: Told) -> ModelAnswer:
+    calls = tuple(CallRequest(c["id"], c["name"], c["args"], c.get("rawArgs")) for c in told["toolCalls"])
+    message: JsonObject = {"role": "assistant", "content": told["text"]}
+    if calls:
+        message["tool_calls"] = [
+            {"id": c.id, "name": c.name, "args": c.args} | ({} if c.raw_args is None else {"raw_args": c.raw_args})
+            for c in calls
+        ]
+    if told.get("thoughts"):
+        message["thoughts"] = told["thoughts"]
+    return ModelAnswer(told["text"], calls, message, told["messageId"])

@@ -1,0 +1,122 @@
+"""The run's own end of the log: records for it, raises its interrupts, and lets no step begin that must not.
+
+A refused append means that the run ended or has a new owner. Leaves to the recorder: everything about the event.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from app.backends.contract import StepFailed
+from app.core.clock import Clock, iso
+from app.core.errors import Failure
+from app.core.ids import new_id
+from app.core.suspend import Suspended
+from app.events.catalog import Payload
+from app.events.catalog.execution import BudgetExceeded
+from app.events.catalog.interrupt import InterruptRaised
+from app.events.ports import Answer, Appended, Refused
+from app.events.recorder import Entry, Recorder, Scope
+from app.runtime.control import Control
+from app.runtime.memo import Memo
+
+PERSON_MS: Final = 24 * 3600 * 1000
+"""How long a person has where the workspace does not say; then the answer is no."""
+
+
+class Superseded(Exception):
+    """The log refused an append: the run ended or has a new owner. There is nothing left to do here."""
+
+
+class CutOff(BaseException):
+    """The store or a new owner stopped a subagent's run in the middle of its parent's tool call.
+
+    No exception of the call's own, so that the gateway does not take it for a failed tool.
+    """
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def expect(answer: Answer) -> Appended:
+    if isinstance(answer, Refused):
+        raise Superseded(answer.failure.code)
+    return answer
+
+
+class RunLog:
+    def __init__(
+        self,
+        recorder: Recorder,
+        scope: Scope,
+        memo: Memo,
+        control: Control,
+        clock: Clock,
+        *,
+        root_run_id: str | None = None,
+        person_ms: int = PERSON_MS,
+        time_left: Callable[[], float | None] = lambda: None,
+    ) -> None:
+        assert scope.run_id is not None
+        self.recorder, self.scope, self.memo, self.control = recorder, scope, memo, control
+        self.run_id = scope.run_id
+        self._clock, self._person_ms, self._time_left = clock, person_ms, time_left
+        self._root = root_run_id or scope.run_id
+
+    async def record(self, *payloads: Payload) -> Appended:
+        return expect(await self.recorder.record(self.scope, *payloads))
+
+    async def begin_step(self) -> None:
+        """Before anything new: from the cancel on no step starts, and a paused run waits here."""
+        self.stop_if_cancelled()
+        pause = self._open_pause()
+        if pause is not None:
+            title = "The run was paused"
+            arguments = {"commandId": pause}
+            raise await self.raise_interrupt(
+                InterruptRaised(interrupt_id=new_id("interrupt"), kind="paused", title=title,
+                                expires_at=self.expiry(), arguments=arguments)
+            )  # fmt: skip
+        left = self._time_left()
+        if left is not None and left <= 0:
+            raise await self.exceeded(BudgetExceeded(budget="wall_time", scope="run", limit=0, used=-left))
+
+    def stop_if_cancelled(self) -> None:
+        if self.control.cancelled.is_set():
+            raise asyncio.CancelledError
+
+    def _open_pause(self) -> str | None:
+        """The newest pause that nothing has answered: no interrupt yet, and no resume after it."""
+        pause: str | None = None
+        for told in self.memo.commands + self.control.commands:
+            if told["command"] == "pause":
+                pause = told["commandId"]
+            elif told["command"] == "resume":
+                pause = None
+        if pause is None:
+            return None
+        for asked in self.memo.interrupts:
+            if asked["kind"] == "paused" and asked["arguments"]["commandId"] == pause:
+                if asked.get("expired"):
+                    raise StepFailed(Failure("PAUSE_EXPIRED", "nobody resumed the run in time"))
+                return None
+        return pause
+
+    async def exceeded(self, payload: BudgetExceeded) -> StepFailed:
+        await self.record(payload)
+        message = f"the {payload.scope}'s budget of {payload.budget.replace('_', ' ')} is used up"
+        detail = {"budget": payload.budget, "limit": payload.limit}
+        return StepFailed(Failure("BUDGET_EXCEEDED", message, detail=detail))
+
+    async def raise_interrupt(self, raised: InterruptRaised) -> Suspended:
+        """A subagent's interrupt belongs to the root run: that is what waits, and what the answer wakes."""
+        if self._root == self.run_id:
+            await self.record(raised)
+        else:
+            entry = Entry(raised.model_copy(update={"for_run_id": self.run_id}), run_id=self._root)
+            expect(await self.recorder.record(self.scope, entry))
+        return Suspended(raised.interrupt_id)
+
+    def expiry(self) -> str:
+        return iso(self._clock.now_ms() + self._person_ms)

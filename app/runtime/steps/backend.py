@@ -1,0 +1,131 @@
+"""Hands the run to its backend with a context of its own, and takes what comes back.
+
+Leaves to the context: what the backend may do; to the conductor: how a failure ends the run.
+"""
+
+from functools import partial
+from typing import Any
+
+from app.backends.contract import AgentAnswer, Output, Skill, StepFailed
+from app.core import json
+from app.core.errors import Failure
+from app.core.json import JsonObject
+from app.events.catalog.execution import BudgetExceeded
+from app.events.ports import StoreError
+from app.runtime.context import Brief, RunContext
+from app.runtime.media import Media
+from app.runtime.model_calls import ModelCalls
+from app.runtime.run_log import CutOff, Superseded
+from app.runtime.steps.passage import Passage
+from app.runtime.tool_calls import AgentTool, ToolCalls, ToolPorts, client_tools
+from app.tools.contract import JsonResult, Proposal, Result, Tool, ToolCall
+from app.tools.contract import Scope as ToolScope
+from app.tools.gateway import Gateway
+from app.tools.registry import Registry
+from app.workspace.specs.base import Limits
+
+
+async def run_backend(passage: Passage) -> None:
+    context = make_context(passage)
+    try:
+        async with passage.budget.timer() as timer:
+            result = await passage.backend.run(context)
+    except TimeoutError:
+        if not timer.expired():
+            raise
+        limit = passage.budget.wall_seconds or 0
+        exceeded = BudgetExceeded(budget="wall_time", scope="run", limit=limit, used=limit)
+        raise await passage.log.exceeded(exceeded) from None
+    passage.output = Output(result) if isinstance(result, str) else result
+
+
+def make_context(passage: Passage) -> RunContext:
+    agent, log, services = passage.agent, passage.log, passage.services
+    gateway, allowed = _gateway(passage)
+    load = partial(_load_blob, passage)
+    models = ModelCalls(log, agent, passage.kit, services.router, passage.budget, Media(load))
+    plan = passage.asked.get("modelPlan")
+    models.model = plan["model"] if plan else None
+    models.response_schema = passage.asked.get("responseSchema") or models.response_schema
+    ports = ToolPorts(partial(_put_blob, passage), load, ask_model=partial(_mend, models, gateway, allowed))
+    scope = ToolScope(log.run_id, allowed, log.scope.tenant)
+    tools = passage.tools = ToolCalls(
+        log, gateway, scope, ports, parallel=agent.spec.parallel_tools, who=agent.name,
+        limit=passage.budget.tool_calls,
+    )  # fmt: skip
+
+    def set_limits(wanted: Any) -> None:
+        passage.budget.set(Limits.model_validate(wanted))
+        tools.limit = passage.budget.tool_calls
+
+    return RunContext(
+        _brief(passage, allowed), log, models, tools, partial(passage.ask_agent, passage), services.schemas, set_limits
+    )
+
+
+def _brief(passage: Passage, allowed: frozenset[str]) -> Brief:
+    agent, skill = passage.agent, passage.skill
+    texts = [agent.instructions, passage.asked.get("instructions") or "", skill.body if skill else "", *passage.notes]
+    return Brief(
+        run_id=passage.run.id, thread_id=passage.run.thread_id, agent=agent.name, input=passage.given,
+        instructions="\n\n".join(text for text in texts if text), history=passage.history,
+        skill=None if skill is None else Skill(skill.name, skill.body, frozenset(skill.allowed_tools)),
+        roles={role.name: role.prompt for role in passage.workspace.roles.values()}, tools=allowed,
+        max_turns=agent.spec.max_turns, max_reworks=agent.spec.max_reworks,
+    )  # fmt: skip
+
+
+def _gateway(passage: Passage) -> tuple[Gateway, frozenset[str]]:
+    """The workspace's tools, and what only this run has: the client's own and the agent's subagents."""
+    agent, registry = passage.agent, passage.kit.gateway.registry
+    allowed = frozenset((*agent.tools, *agent.subagents))
+    if passage.skill is not None:
+        # A skill only narrows; text never widens what an agent may use.
+        allowed &= frozenset(passage.skill.allowed_tools)
+    extra: list[Tool] = client_tools(passage.log, passage.asked.get("clientTools") or ())
+    allowed |= {tool.definition.name for tool in extra}
+    for name in agent.subagents:
+        described = passage.workspace.agents[name].description
+        extra.append(AgentTool(name, described, partial(_ask_as_tool, passage)))
+    return (Gateway(Registry.beside(registry, extra)) if extra else passage.kit.gateway), allowed
+
+
+async def _ask_as_tool(passage: Passage, name: str, given: Any, call_id: str) -> Result | Failure:
+    try:
+        answer: AgentAnswer = await passage.ask_agent(passage, name, given, call_id)
+    except (StoreError, Superseded) as error:
+        raise CutOff(error) from error
+    except StepFailed as failed:
+        return failed.failure
+    return JsonResult(answer.text) if answer.ok else Failure("SUBAGENT_FAILED", answer.text)
+
+
+async def _mend(
+    models: ModelCalls, gateway: Gateway, allowed: frozenset[str], call: ToolCall, complaint: str
+) -> Proposal | None:
+    """One round in which the model may correct a refused call; whatever it proposes is checked again."""
+    known = gateway.registry.find(call.name)
+    if known is None or call.name not in allowed:
+        return None
+    wrong = call.raw if call.raw is not None else json.dumps(call.arguments).decode()
+    messages: list[JsonObject] = [
+        {"role": "system", "content": "A tool call was refused. Make the same call again with correct arguments."},
+        {"role": "user", "content": f"Tool: {call.name}\nArguments: {wrong}\nRefused because: {complaint}"},
+    ]
+    answer = await models.mend(call.id, messages, known.definition)
+    if answer is None or len(answer.calls) != 1:
+        return None
+    better = answer.calls[0]
+    arguments = None if better.raw_args is not None else better.args
+    return Proposal(better.name, arguments, raw=better.raw_args, complete=True)
+
+
+async def _put_blob(passage: Passage, data: bytes, mime: str) -> JsonObject:
+    scope = passage.log.scope
+    return await passage.services.blobs.put(scope.tenant, scope.thread_id, data, mime)
+
+
+async def _load_blob(passage: Passage, reference: Any) -> bytes | None:
+    scope = passage.log.scope
+    found = await passage.services.reader.blob(scope.tenant, scope.thread_id, str(reference["sha256"]))
+    return None if found is None else found[1]

@@ -1,0 +1,69 @@
+"""A run on its way through its steps: what it was given, what is known by now, what came of it.
+
+Values that steps hand on to each other. Leaves to the steps: every decision.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.backends.contract import AgentAnswer, Backend, Output
+from app.core.clock import Clock
+from app.core.json import JsonObject
+from app.core.schemas import SchemaRegistry
+from app.events.envelope import Event
+from app.events.recorder import Recorder
+from app.models.router import ModelRouter
+from app.runtime.budgets import Budgets, RunBudget
+from app.runtime.kits import Kit
+from app.runtime.ports import BlobStore
+from app.runtime.run_log import RunLog
+from app.runtime.steps.ports import Gates, Guardrails, Memory, NoGates, NoGuardrails, NoMemory
+from app.runtime.tool_calls import ToolCalls
+from app.views.ports import Reader
+from app.views.run import Run
+from app.workspace.compiled import CompiledAgent, CompiledSkill, CompiledWorkspace
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What all runs share."""
+
+    recorder: Recorder
+    reader: Reader
+    clock: Clock
+    router: ModelRouter
+    blobs: BlobStore
+    budgets: Budgets
+    schemas: SchemaRegistry = field(default_factory=SchemaRegistry)
+    guardrails: Guardrails = NoGuardrails()
+    gates: Gates = NoGates()
+    memory: Memory = NoMemory()
+
+
+@dataclass(slots=True)
+class Passage:
+    services: Services
+    run: Run
+    asked: Mapping[str, Any]
+    """What `runtime.request.queued` says: limits, client tools and the rest of the request."""
+    workspace: CompiledWorkspace
+    agent: CompiledAgent
+    backend: Backend
+    kit: Kit
+    log: RunLog
+    budget: RunBudget
+    history: Sequence[JsonObject]
+    family: Sequence[Event]
+    """What was stored of the root run and its subagents when it was entered."""
+    given: Any
+    """The input as the backend is to see it."""
+    ask_agent: Callable[["Passage", str, Any, str], Awaitable[AgentAnswer]]
+    depth: int = 0
+    root_run_id: str = ""
+
+    # Known after their steps.
+    skill: CompiledSkill | None = None
+    notes: Sequence[str] = ()
+    tools: ToolCalls | None = None
+    output: Output | None = None

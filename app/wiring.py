@@ -31,6 +31,7 @@ from app.models.router import ModelRouter
 from app.outside.http import HttpClient
 from app.policy.redaction import CurrentRedaction, Redaction
 from app.runtime.budgets import Budgets
+from app.runtime.commands import Commands
 from app.runtime.conductor import Conductor
 from app.runtime.executor import Executor
 from app.runtime.interrupts import Interrupts
@@ -140,6 +141,7 @@ class Holdfast:
     workspace: CurrentWorkspace
     backends: Mapping[str, Backend]
     service: Service
+    commands: Commands
     interrupts: Interrupts
     executor: Executor
     metrics: Metrics
@@ -171,13 +173,14 @@ async def open_holdfast(
                             Budgets(clock, reader.spent_since))  # fmt: skip
         conductor = Conductor(services, kinds, history, Kits(tools.build))
         executor = Executor(recorder, reader, reader, store.leases, conductor.run, settings.max_concurrent_runs, clock)
-        service = Service(recorder, reader, clock, history, kinds, executor.wake, executor.stop)
+        service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop)
         interrupts = Interrupts(recorder, reader, executor.wake)
+        commands = Commands(recorder, reader, history, executor.deliver, executor.wake)
         executor.start()
         stop_watching = asyncio.Event()
         watching = asyncio.create_task(workspace.watch(stop_watching))
         try:
-            yield Holdfast(store, workspace, kinds, service, interrupts, executor, _metrics(store, executor))
+            yield Holdfast(store, workspace, kinds, service, commands, interrupts, executor, _metrics(store, executor))
         finally:
             stop_watching.set()
             await watching

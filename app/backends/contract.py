@@ -168,9 +168,7 @@ class Context(Protocol):
         """Record that another role has the word. Once, also when the backend is entered again."""
         ...
 
-    async def report(
-        self, role: str, schema_name: str, report: JsonObject, message_id: str | None = None
-    ) -> None:
+    async def report(self, role: str, schema_name: str, report: JsonObject, message_id: str | None = None) -> None:
         """Record what a role handed over, after it passed its schema. Once, like a transition."""
         ...
 

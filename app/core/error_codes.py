@@ -287,7 +287,7 @@ CODES: Final[dict[str, Code]] = {
         "The command or its arguments are not understood.",
         "Use steer {message or hint}, pause, resume, switch_model_plan {model}, set_limits or checkpoint {label}.",
     ),
-    "RUN_NOT_PAUSED": Code("The run is not paused.", "Nothing needs to be done: the run goes on."),
+    "RUN_IS_A_SUBAGENT": Code("The run belongs to another one.", "Name its parent: parentRunId."),
     "REPLAY_MISMATCH": Code(
         "A strict rerun would not repeat the recorded run.", "Look at what differs, or rerun with mode `compat`."
     ),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from app.core.metrics import Metrics
 from app.events.hub import Hub
+from app.runtime.commands import Commands
 from app.runtime.interrupts import Interrupts
 from app.runtime.service import Service
 from app.runtime.workspaces import CurrentWorkspace
@@ -14,6 +15,7 @@ from app.views.ports import Reader
 @dataclass(frozen=True, slots=True)
 class Server:
     service: Service
+    commands: Commands
     interrupts: Interrupts
     reader: Reader
     hub: Hub

@@ -46,7 +46,9 @@ class _Part(Protocol):
 class RunBudget:
     """One run's: reserved in all of its parts or in none."""
 
-    def __init__(self, fixed: Sequence[Limits], asked: Limits, used: Used, above: Sequence[_Part], clock: Clock) -> None:
+    def __init__(
+        self, fixed: Sequence[Limits], asked: Limits, used: Used, above: Sequence[_Part], clock: Clock
+    ) -> None:
         self._fixed, self._clock = fixed, clock
         self._worked_ms, self._entered = used.worked_ms, clock.monotonic()
         self._own = LocalBudget()

@@ -147,7 +147,9 @@ class RunContext:
         seen = {told["commandId"] for step in memo.steps.values() if step["step"] == "commands"
                 for told in step["result"]}  # fmt: skip
         fresh: dict[str, Told] = {}
-        for told in memo.commands + self._log.control.commands:
+        # Commands are for the root run; those that came since it was entered are not a subagent's to take up.
+        since = self._log.control.commands if self._log.is_root else []
+        for told in memo.commands + since:
             if told["commandId"] not in seen and told["command"] in ("steer", "switch_model_plan", "set_limits"):
                 fresh[told["commandId"]] = told
         self._log.control.commands = [c for c in self._log.control.commands if c["commandId"] not in fresh]

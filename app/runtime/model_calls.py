@@ -22,8 +22,8 @@ from app.models.completion import (
     request_hash,
 )
 from app.models.contract import Budget, ContentPolicy
-from app.models.negotiate import Negotiation
 from app.models.negotiate import ModelPlan as Plan
+from app.models.negotiate import Negotiation
 from app.models.router import ModelRouter
 from app.runtime.kits import Kit
 from app.runtime.media import Media

@@ -24,13 +24,15 @@ class WorkspaceArchive(Protocol):
     async def get(self, digest: str) -> dict[str, bytes] | None: ...
 
 
-class Backlog(Protocol):
-    async def overdue_interrupts(self, now: str, limit: int) -> list[tuple[str, str, str | None, str]]:
-        """(tenant, thread, run, interrupt) that are open beyond their time."""
-        ...
-
+class OpenChildren(Protocol):
     async def open_children(self, tenant: str, thread_id: str) -> list[str]:
         """Runs of subagents on the thread that have not ended. They all belong to the one root run that is active."""
+        ...
+
+
+class Backlog(OpenChildren, Protocol):
+    async def overdue_interrupts(self, now: str, limit: int) -> list[tuple[str, str, str | None, str]]:
+        """(tenant, thread, run, interrupt) that are open beyond their time."""
         ...
 
     async def runs_without_an_owner(self, limit: int) -> list[tuple[str, str, str, str]]:

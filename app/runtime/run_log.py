@@ -64,6 +64,10 @@ class RunLog:
         self._clock, self._person_ms, self._time_left = clock, person_ms, time_left
         self._root = root_run_id or scope.run_id
 
+    @property
+    def is_root(self) -> bool:
+        return self._root == self.run_id
+
     async def record(self, *payloads: Payload) -> Appended:
         return expect(await self.recorder.record(self.scope, *payloads))
 
@@ -74,10 +78,13 @@ class RunLog:
         if pause is not None:
             title = "The run was paused"
             arguments = {"commandId": pause}
-            raise await self.raise_interrupt(
-                InterruptRaised(interrupt_id=new_id("interrupt"), kind="paused", title=title,
-                                expires_at=self.expiry(), arguments=arguments)
+            raised = InterruptRaised(
+                interrupt_id=new_id("interrupt"), kind="paused", title=title, expires_at=self.expiry(),
+                arguments=arguments,
             )  # fmt: skip
+            # Of the root run, whoever of the family came to it first: the pause is for all of them.
+            expect(await self.recorder.record(self.scope, Entry(raised, run_id=self._root)))
+            raise Suspended(raised.interrupt_id)
         left = self._time_left()
         if left is not None and left <= 0:
             raise await self.exceeded(BudgetExceeded(budget="wall_time", scope="run", limit=0, used=-left))
@@ -111,7 +118,7 @@ class RunLog:
 
     async def raise_interrupt(self, raised: InterruptRaised) -> Suspended:
         """A subagent's interrupt belongs to the root run: that is what waits, and what the answer wakes."""
-        if self._root == self.run_id:
+        if self.is_root:
             await self.record(raised)
         else:
             entry = Entry(raised.model_copy(update={"for_run_id": self.run_id}), run_id=self._root)

@@ -1,46 +1,75 @@
 """The runtime's front: accept a run, cancel it. A submission is answered only after its first event is durable.
 
-Leaves to others: executing (the executor), reading (the views and the store's reader), status codes (the protocols).
+Leaves to others: executing (the executor), commands to a run (commands), reading (the views and the store's reader),
+status codes (the protocols).
 """
 
-from collections.abc import Callable, Container, Mapping
+import re
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
+
+from pydantic import ValidationError
 
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.principal import Principal
+from app.core.schemas import SchemaInvalid, Validator
 from app.events import ports
 from app.events.catalog import Payload, execution, request, thread
 from app.events.catalog.interrupt import InterruptExpired
 from app.events.ports import Condition, Refused
-from app.events.recorder import Recorder, Scope
+from app.events.recorder import Entry, Recorder, Scope
+from app.runtime.ports import OpenChildren
 from app.runtime.workspaces import WorkspaceHistory
 from app.views.ports import Reader
 from app.views.run import Run
-from app.workspace.compiled import CompiledWorkspace
+from app.views.thread import Thread
+from app.workspace.compiled import CompiledAgent, CompiledWorkspace
+from app.workspace.specs.base import Limits
 
-Busy = Literal["enqueue", "reject"]
+Busy = Literal["enqueue", "reject", "interrupt", "rollback"]
 
 MAX_QUEUED_PER_THREAD: Final = 100
+MAX_CLIENT_TOOLS: Final = 128
 SYSTEM_THREADS: Final = "sys_"
 """How the ids of the system's own threads begin; nobody else may use them."""
 KEY_LIFETIME_MS: Final = 24 * 3600 * 1000
+_RACES: Final = 20
+"""How often a submission that ends other runs is tried again because one of them moved meanwhile."""
+_TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
     agent: str | None
-    """None takes the workspace's default."""
+    """None takes the workspace's default, unless a tool is asked for."""
     input: Any
+    tool: str | None = None
+    """A direct request: this tool with the input as its arguments, by no agent."""
     thread_id: str | None = None
     create_thread: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
-    busy: Busy = "enqueue"
+    busy: Busy | None = None
+    """None takes the agent's policy, or the workspace's."""
     idempotency_key: str | None = None
     body_hash: str = ""
+    model_plan: str | None = None
+    """A model of the workspace to use in place of the agent's plan."""
+    limits: Mapping[str, Any] | None = None
+    """Tighter ones than the workspace's and the agent's own."""
+    trace_context: Mapping[str, str] | None = None
+    history: Sequence[Mapping[str, Any]] = ()
+    """Messages that a new thread begins with."""
+    instructions: str | None = None
+    client_tools: Sequence[Mapping[str, Any]] = ()
+    """`{name, description?, input}` each; a call of one waits for the client's answer."""
+    response_schema: Mapping[str, Any] | None = None
+    rerun_of: str | None = None
+    workspace: CompiledWorkspace | None = None
+    """Another than the current one, for a rerun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,59 +85,105 @@ class Service:
         self,
         recorder: Recorder,
         reader: Reader,
+        children: OpenChildren,
         clock: Clock,
         workspaces: WorkspaceHistory,
         backends: Container[str],
         wake: Callable[[str, str, str], None],
         stop: Callable[[str, str], None],
     ) -> None:
-        self._recorder = recorder
-        self._reader = reader
-        self._clock = clock
-        self._workspaces = workspaces
-        self._backends = backends
-        self._wake = wake
-        self._stop = stop
+        self._recorder, self._reader, self._children = recorder, reader, children
+        self._clock, self._workspaces, self._backends = clock, workspaces, backends
+        self._wake, self._stop = wake, stop
+
+    # -- submitting ----------------------------------------------------------------------------------
 
     async def submit(self, who: Principal, wanted: Submission) -> Run | Rejected:
-        workspace = await self._workspaces.for_new_run()
-        agent = self._agent(workspace, wanted.agent)
-        if isinstance(agent, Rejected):
-            return agent
-        if wanted.thread_id is not None and wanted.thread_id.startswith(SYSTEM_THREADS):
-            return Rejected(Failure("THREAD_RESERVED", "threads of the system take no runs"))
+        workspace = wanted.workspace or await self._workspaces.for_new_run()
+        refused = self._check(workspace, wanted)
+        if refused is not None:
+            return Rejected(refused)
+        busy = wanted.busy or _policy(workspace, wanted.agent)
         thread_id, run_id = wanted.thread_id or new_id("thread"), new_id("run")
         scope = Scope(who.tenant, thread_id, run_id, actor=who.actor)
-        queued = request.RequestQueued(
-            agent=agent, input=wanted.input, metadata=dict(wanted.metadata), labels=dict(wanted.labels),
-            busy=wanted.busy,
-            workspace_digest=workspace.digest,
-        )  # fmt: skip
+        queued = _queued(workspace, wanted, busy)
         for new in await self._births(who, wanted):
             # A thread is born in the commit of its first run, or not at all.
-            payloads: list[Payload] = [thread.ThreadCreated(), queued] if new else [queued]
-            conditions = self._conditions(wanted, run_id, new)
-            answer = await self._recorder.record(scope, *payloads, conditions=conditions)
+            born: list[Payload] = [thread.ThreadCreated(history=_history(wanted))] if new else []
+            answer = await self._append(scope, [*born, queued], self._conditions(wanted, busy, run_id, new), busy)
             if isinstance(answer, ports.Appended):
                 self._wake(who.tenant, thread_id, run_id)
                 return await self._read_back(who.tenant, run_id)
             if answer.failure.code == "IDEMPOTENCY_KEY_SEEN" and answer.winner is not None:
                 return await self._read_back(who.tenant, answer.winner)
-            refused = Rejected(answer.failure, answer.winner)
+            refusal = Rejected(answer.failure, answer.winner)
             if not (new and answer.failure.code == "THREAD_EXISTS"):
                 break
-        return refused
+        return refusal
 
-    def _agent(self, workspace: CompiledWorkspace, name: str | None) -> str | Rejected:
-        name = name or workspace.default_agent
+    async def _append(
+        self, scope: Scope, payloads: list[Payload], conditions: list[Condition], busy: Busy
+    ) -> ports.Answer:
+        """With `interrupt` and `rollback`, what is active on the thread is cancelled in the same commit."""
+        if busy not in ("interrupt", "rollback"):
+            return await self._recorder.record(scope, *payloads, conditions=conditions)
+        for _ in range(_RACES):
+            ending, unclaimed, claimed = await self._endings(scope, rollback=busy == "rollback")
+            more = [*conditions, *(ports.RunUnclaimed(run_id) for run_id in unclaimed)]
+            answer = await self._recorder.record(scope, *ending, *payloads, conditions=more)
+            if isinstance(answer, ports.Appended):
+                for run_id in claimed:
+                    self._stop(scope.tenant, run_id)
+            if not isinstance(answer, Refused) or answer.failure.code not in ("RUN_TERMINAL", "LEASE_HELD"):
+                break
+        return answer
+
+    async def _endings(self, scope: Scope, *, rollback: bool) -> tuple[list[Entry], list[str], list[str]]:
+        """The events that end the thread's active runs, and which of those runs somebody works on."""
+        found = await self._reader.thread(scope.tenant, scope.thread_id)
+        ending: list[Entry] = []
+        unclaimed: list[str] = []
+        claimed: list[str] = []
+        for run_id in found.active if isinstance(found, Thread) else ():
+            run = await self._reader.run(scope.tenant, run_id)
+            if run is None or run.terminal:
+                continue
+            if run.cancel_requested_at is None or rollback:
+                ending.append(Entry(_cancel_command(rollback=rollback), run_id=run_id))
+            if run.status == "running":
+                claimed.append(run_id)
+            else:
+                unclaimed.append(run_id)
+                ended = request.RequestCancelled(reason="another run took its place", by=scope.actor)
+                ending += [*await self._left_open(scope.tenant, run), Entry(ended, run_id=run_id)]
+        return ending, unclaimed, claimed
+
+    def _check(self, workspace: CompiledWorkspace, wanted: Submission) -> Failure | None:
+        if wanted.thread_id is not None and wanted.thread_id.startswith(SYSTEM_THREADS):
+            return Failure("THREAD_RESERVED", "threads of the system take no runs")
+        if wanted.tool is not None:
+            if wanted.tool not in workspace.tools:
+                return Failure("TOOL_NOT_FOUND", "the workspace has no such tool")
+            if not isinstance(wanted.input, dict):
+                return Failure("INVALID_REQUEST", "a tool's input is an object, its arguments")
+        else:
+            refused = self._check_agent(workspace, wanted)
+            if refused is not None:
+                return refused
+        if wanted.model_plan is not None and wanted.model_plan not in workspace.models:
+            return Failure("MODEL_NOT_FOUND", "the workspace has no such model")
+        return check_limits(wanted.limits or {})
+
+    def _check_agent(self, workspace: CompiledWorkspace, wanted: Submission) -> Failure | None:
+        name = wanted.agent or workspace.default_agent
         if name is None:
-            return Rejected(Failure("AGENT_REQUIRED", "no agent was named and there is no default"))
+            return Failure("AGENT_REQUIRED", "no agent was named and there is no default")
         agent = workspace.agents.get(name)
         if agent is None:
-            return Rejected(Failure("AGENT_NOT_FOUND", "the workspace has no such agent"))
+            return Failure("AGENT_NOT_FOUND", "the workspace has no such agent")
         if agent.spec.backend not in self._backends:
-            return Rejected(Failure("BACKEND_NOT_AVAILABLE", f"there is no backend {agent.spec.backend!r} here"))
-        return name
+            return Failure("BACKEND_NOT_AVAILABLE", f"there is no backend {agent.spec.backend!r} here")
+        return _check_client_tools(workspace, agent, wanted.client_tools)
 
     async def _births(self, who: Principal, wanted: Submission) -> tuple[bool, ...]:
         """Whether the thread is to be created; a second answer is tried when somebody else just did."""
@@ -118,7 +193,7 @@ class Service:
             return (True, False)
         return (False,)
 
-    def _conditions(self, wanted: Submission, run_id: str, new: bool) -> list[Condition]:
+    def _conditions(self, wanted: Submission, busy: Busy, run_id: str, new: bool) -> list[Condition]:
         conditions: list[Condition] = []
         if wanted.idempotency_key is not None:
             expires_at = self._clock.now_ms() + KEY_LIFETIME_MS
@@ -126,24 +201,25 @@ class Service:
         if new:
             conditions.append(ports.ThreadIsNew())
         else:
-            limit = 1 if wanted.busy == "reject" else MAX_QUEUED_PER_THREAD
+            limit = 1 if busy == "reject" else MAX_QUEUED_PER_THREAD
             conditions += [ports.ThreadAccepts(), ports.ThreadHasRoom(limit)]
         return conditions
+
+    # -- cancelling ----------------------------------------------------------------------------------
 
     async def cancel(self, who: Principal, run_id: str, reason: str | None = None) -> Run | Rejected:
         """Idempotent. A run that nobody works on ends in the same commit; a running one is stopped by its owner."""
         run = await self._reader.run(who.tenant, run_id)
         if run is None:
             return Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
+        if run.parent_run_id is not None:
+            return Rejected(Failure("RUN_IS_A_SUBAGENT", "a subagent's run ends with its parent"), run.parent_run_id)
         if run.terminal or run.cancel_requested_at is not None:
             return run
         scope = Scope(who.tenant, run.thread_id, run_id, actor=who.actor)
-        command = execution.CommandInjected(command="cancel", command_id=new_id("step"))
-        ended = request.RequestCancelled(reason=reason, by=who.actor)
-        # Nobody needs to answer a run that has ended: its open questions end in the same commit.
-        unanswered = [InterruptExpired(interrupt_id=asked) for asked in run.waiting_on]
+        command, ended = _cancel_command(), request.RequestCancelled(reason=reason, by=who.actor)
         answer = await self._recorder.record(
-            scope, command, *unanswered, ended, conditions=[ports.RunUnclaimed(run_id)]
+            scope, command, *await self._left_open(who.tenant, run), ended, conditions=[ports.RunUnclaimed(run_id)]
         )
         if isinstance(answer, Refused) and answer.failure.code == "LEASE_HELD":
             answer = await self._recorder.record(scope, command, conditions=[ports.RunNotTerminal(run_id)])
@@ -152,7 +228,81 @@ class Service:
             return Rejected(answer.failure, answer.winner)
         return await self._read_back(who.tenant, run_id)
 
+    async def _left_open(self, tenant: str, run: Run) -> list[Entry]:
+        """Nobody needs to answer a run that has ended: its open questions and its subagents end in the same commit."""
+        asked = [Entry(InterruptExpired(interrupt_id=asked), run_id=run.id) for asked in run.waiting_on]
+        if run.started_at is None:
+            return asked
+        children = await self._children.open_children(tenant, run.thread_id)
+        ended = request.RequestCancelled(reason="its parent ended")
+        return [*asked, *(Entry(ended, run_id=child) for child in children)]
+
     async def _read_back(self, tenant: str, run_id: str) -> Run | Rejected:
         """An accepted run is in the tables; only its thread's deletion takes it out of sight."""
         run = await self._reader.run(tenant, run_id)
         return run or Rejected(Failure("THREAD_DELETED", "the thread was deleted"), run_id)
+
+
+def check_limits(wanted: Mapping[str, Any]) -> Failure | None:
+    try:
+        Limits.model_validate(dict(wanted))
+    except ValidationError as error:
+        where = ", ".join(sorted({".".join(map(str, issue["loc"])) for issue in error.errors()}))
+        return Failure("LIMITS_INVALID", f"the limits are wrong at {where}")
+    return None
+
+
+def _check_client_tools(
+    workspace: CompiledWorkspace, agent: CompiledAgent, wanted: Sequence[Mapping[str, Any]]
+) -> Failure | None:
+    if not wanted:
+        return None
+    if not agent.spec.client_tools:
+        return Failure("CLIENT_TOOLS_REFUSED", f"the agent {agent.name!r} takes no tools of the client")
+    if len(wanted) > MAX_CLIENT_TOOLS:
+        return Failure("CLIENT_TOOLS_REFUSED", f"a client may give at most {MAX_CLIENT_TOOLS} tools")
+    taken = {*workspace.tools, *agent.subagents}
+    for tool in wanted:
+        name = tool.get("name")
+        if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name) or name in taken:
+            return Failure("CLIENT_TOOLS_REFUSED", "a tool's name is malformed or taken")
+        if not _is_schema(tool.get("input")):
+            return Failure("CLIENT_TOOLS_REFUSED", "a tool's input schema is not valid")
+        taken.add(name)
+    return None
+
+
+def _is_schema(document: Any) -> bool:
+    if not isinstance(document, Mapping) or document.get("type") != "object":
+        return False
+    try:
+        Validator(document)
+    except SchemaInvalid:
+        return False
+    return True
+
+
+def _policy(workspace: CompiledWorkspace, name: str | None) -> Busy:
+    agent = workspace.agents.get(name or workspace.default_agent or "")
+    return (agent.spec.busy_policy if agent else None) or workspace.runtime.busy_policy
+
+
+def _queued(workspace: CompiledWorkspace, wanted: Submission, busy: Busy) -> request.RequestQueued:
+    agent = None if wanted.tool is not None else wanted.agent or workspace.default_agent
+    return request.RequestQueued(
+        agent=agent, tool=wanted.tool, input=wanted.input, metadata=dict(wanted.metadata), labels=dict(wanted.labels),
+        busy=busy, workspace_digest=workspace.digest, limits=dict(wanted.limits) if wanted.limits else None,
+        model_plan={"model": wanted.model_plan} if wanted.model_plan else None, instructions=wanted.instructions,
+        client_tools=[dict(tool) for tool in wanted.client_tools] or None,
+        response_schema=dict(wanted.response_schema) if wanted.response_schema else None,
+        trace_context=dict(wanted.trace_context) if wanted.trace_context else None, rerun_of=wanted.rerun_of,
+    )  # fmt: skip
+
+
+def _history(wanted: Submission) -> list[dict[str, Any]] | None:
+    return [dict(message) for message in wanted.history] or None
+
+
+def _cancel_command(*, rollback: bool = False) -> execution.CommandInjected:
+    arguments = {"rollback": True} if rollback else {}
+    return execution.CommandInjected(command="cancel", command_id=new_id("step"), arguments=arguments)

@@ -27,4 +27,3 @@ class NativeBackend:
 
 def _system(ctx: Context) -> list[JsonObject]:
     return [{"role": "system", "content": ctx.instructions}] if ctx.instructions else []
-

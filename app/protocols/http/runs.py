@@ -35,7 +35,7 @@ class SubmitRun(BaseModel):
     create_thread: bool = False
     metadata: dict[str, Any] = Field(default_factory=dict)
     labels: dict[str, str] = Field(default_factory=dict)
-    busy: Literal["enqueue", "reject"] = "enqueue"
+    busy: Literal["enqueue", "reject", "interrupt", "rollback"] | None = None
 
 
 def routes(server: Server) -> APIRouter:

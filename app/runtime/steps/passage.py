@@ -25,7 +25,7 @@ from app.views.run import Run
 from app.workspace.compiled import CompiledAgent, CompiledSkill, CompiledWorkspace
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Services:
     """What all runs share."""
 
@@ -36,12 +36,12 @@ class Services:
     blobs: BlobStore
     budgets: Budgets
     schemas: SchemaRegistry = field(default_factory=SchemaRegistry)
-    guardrails: Guardrails = NoGuardrails()
-    gates: Gates = NoGates()
-    memory: Memory = NoMemory()
+    guardrails: Guardrails = field(default_factory=NoGuardrails)
+    gates: Gates = field(default_factory=NoGates)
+    memory: Memory = field(default_factory=NoMemory)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Passage:
     services: Services
     run: Run

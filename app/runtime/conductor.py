@@ -3,7 +3,7 @@
 Leaves to others: who may run it and when (the executor), what each step does (steps), what a backend may do (context).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -68,7 +68,7 @@ class Conductor:
         family = _family(run, events)
         if run.tool is not None:
             return await self._ended(self._call_tool(run, scope, control, kit, family), run)
-        before = history(event for event in events if event.seq < run.first_seq)
+        before = history(_earlier(run, events))
         passage = await self._passage(run, scope, control, kit, family, before)
         if isinstance(passage, Failure):
             return [_failed(passage)]
@@ -211,6 +211,16 @@ def _family(run: Run, events: Sequence[Event]) -> list[Event]:
         if event.run_id in ids:
             family.append(event)
     return family
+
+
+def _earlier(run: Run, events: Iterable[Event]) -> Iterator[Event]:
+    """What the thread's runs before this one did, some of it perhaps after this one was queued."""
+    ids: set[str] = set()
+    for event in events:
+        if event.type == request.RequestQueued.type and event.run_id is not None and event.seq < run.first_seq:
+            ids.add(event.run_id)
+        if event.run_id is None or event.run_id in ids:
+            yield event
 
 
 def run_usage(family: Iterable[Event]) -> dict[str, Any]:

@@ -44,19 +44,19 @@ async def invoke(
         waiting = {task} if watch is None else {task, watch}
         await asyncio.wait(waiting, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
-        return await _ended(task, grace + _MARGIN, _CANCELLED, applied=False)
+        return await _ended(task, grace + _MARGIN, CANCELLED, applied=False)
     finally:
         if watch is not None:
             watch.cancel()
     if task.done():
         return Invoked(task.result())
     if watch is not None and cancelled is not None and cancelled.is_set():
-        return await _ended(task, grace + _MARGIN, _CANCELLED, applied=False)
+        return await _ended(task, grace + _MARGIN, CANCELLED, applied=False)
     timeout = Failure("TOOL_TIMEOUT", f"{ctx.tool} did not finish within its time")
     return await _ended(task, _TIMEOUT_GRACE, timeout, applied=True)
 
 
-_CANCELLED: Final = Failure("TOOL_CANCELLED", "the run was cancelled while the tool was running")
+CANCELLED: Final = Failure("TOOL_CANCELLED", "the run was cancelled while the tool was running")
 
 
 async def _ended(

@@ -16,7 +16,7 @@ from app.events.catalog.values import ErrorValue, IssueValue
 from app.tools.attempt import Attempt, Gate, Next, Returned
 from app.tools.contract import Ports, Scope, ToolCall, ToolContext
 from app.tools.guard import is_json
-from app.tools.invocation import Invoked, invoke
+from app.tools.invocation import CANCELLED, Invoked, invoke
 from app.tools.names import one_edit_away, same_but_spelling
 from app.tools.outputs import Output, bounded
 
@@ -125,8 +125,11 @@ async def perform(gate: Gate, attempt: Attempt) -> Returned:
     took = round((gate.clock.monotonic() - started) * 1000)
     task = asyncio.current_task()
     if task is not None and task.cancelling():
-        # The result is still to be recorded (G8); only then may the cancel go on.
-        await asyncio.shield(_record_result(attempt, invoked, took))
+        # A result is still to be recorded (G8); only then may the cancel go on. A tool that was stopped because its
+        # executor goes, not its run, has none: whoever takes the run over decides by the tool's effect.
+        run_cancelled = attempt.ports.cancelled is not None and attempt.ports.cancelled.is_set()
+        if run_cancelled or invoked.result is not CANCELLED:
+            await asyncio.shield(_record_result(attempt, invoked, took))
         raise asyncio.CancelledError
     return await _record_result(attempt, invoked, took)
 

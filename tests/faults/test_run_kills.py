@@ -24,8 +24,8 @@ from tests.faults.witness import Witness
 
 ENDS_WITHIN: Final = 20.0
 """Seconds: the lease of a dead process (15) and 5 more."""
-CLIENTS: Final = 6
-LATEST_KILL: Final = 0.5
+CLIENTS: Final = 8
+LATEST_KILL: Final = 0.8
 """Seconds under load: some hundred commits."""
 
 

@@ -48,13 +48,13 @@ class PersistentClient:
         await self.see_through(url, *(wanted for wanted in self.wanted if wanted.end is None))
 
     async def work_until_it_dies(self, url: str, texts: Sequence[str]) -> None:
-        """First what a former server left undone, then one thing after the other, as long as there is a server."""
+        """Beside what a former server left undone, one thing after the other, as long as there is a server."""
         self.accepted.clear()
         undone = [wanted for wanted in self.wanted if wanted.end is None]
         with contextlib.suppress(httpx2.HTTPError):
-            async with _http(url) as http:
+            async with _http(url) as http, asyncio.TaskGroup() as tasks:
                 for wanted in undone:
-                    await self._see_through(http, wanted)
+                    tasks.create_task(self._see_through(http, wanted))
                 while True:
                     for text in texts:
                         await self._see_through(http, self.want(text))

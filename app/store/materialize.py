@@ -320,7 +320,7 @@ async def _write_beside_the_fold(
     accepted: Sequence[tuple[Command, Sequence[Event]]],
     thread_keys: dict[tuple[str, str], int | None],
 ) -> None:
-    keys: list[Row] = []
+    keys: list[tuple[str, str, str, str, str, int]] = []
     blobs: list[Row] = []
     refs: list[Row] = []
     for command, _ in accepted:

@@ -51,13 +51,15 @@ class PersistentClient:
         """Beside what a former server left undone, one thing after the other, as long as there is a server."""
         self.accepted.clear()
         undone = [wanted for wanted in self.wanted if wanted.end is None]
+
+        async def go_on() -> None:
+            while True:
+                for text in texts:
+                    await self._see_through(http, self.want(text))
+
         with contextlib.suppress(httpx2.HTTPError):
-            async with _http(url) as http, asyncio.TaskGroup() as tasks:
-                for wanted in undone:
-                    tasks.create_task(self._see_through(http, wanted))
-                while True:
-                    for text in texts:
-                        await self._see_through(http, self.want(text))
+            async with _http(url) as http:
+                await asyncio.gather(go_on(), *(self._see_through(http, wanted) for wanted in undone))
 
     async def _see_through(self, http: httpx2.AsyncClient, wanted: Wanted) -> None:
         await self._submit(http, wanted)

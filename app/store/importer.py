@@ -49,7 +49,7 @@ async def import_thread(
         holder = Draft("import", {}, blobs=carried)
         conditions: tuple[ports.Condition, ...] = ()
         command = Command(tenant, thread_id, [holder], conditions)
-        await materialize.write(tx, [(command, events)], [place], 0)
+        await materialize.write(tx, [(command, events)], [place])
 
     await database.write(work)
     return checked

@@ -223,7 +223,7 @@ class Log:
             if isinstance(answer, Appended)
         ]
         if accepted:
-            await materialize.write(tx, accepted, heads.values(), now)
+            await materialize.write(tx, accepted, heads.values())
         return answers, list(heads.values())
 
     async def _was_committed(self, answers: Sequence[Answer], batch: Sequence[_Waiting]) -> bool:

@@ -33,8 +33,9 @@ _INTERRUPTS: Final = Sql("SELECT id, state FROM interrupts WHERE thread_key = $1
 _ENTRIES: Final = Sql("SELECT message_id, state FROM transcript_entries WHERE thread_key = $1 AND message_id {in:$2}")
 _ARTIFACTS: Final = Sql("SELECT id, state FROM artifacts WHERE thread_key = $1 AND id {in:$2}")
 _KEYS: Final = Sql(
-    "SELECT route, key, body_hash, run_id FROM idempotency_keys WHERE tenant = $1 AND key {in:$2} AND expires_at > $3"
+    "SELECT route, key, body_hash, run_id, expires_at FROM idempotency_keys WHERE tenant = $1 AND key {in:$2}"
 )
+_EXPIRED_KEY: Final = Sql("DELETE FROM idempotency_keys WHERE tenant = $1 AND route = $2 AND key = $3")
 
 _NEW_THREAD: Final = Sql(
     "INSERT INTO threads (tenant, id, last_seq, head_hash, updated_at, created_at, deleted_at, state) "
@@ -72,10 +73,11 @@ _PUT_ARTIFACT: Final = Sql(
     "INSERT INTO artifacts (tenant, id, thread_key, run_id, seq, state) VALUES ($1, $2, $3, $4, $5, $6) "
     "ON CONFLICT (thread_key, id) DO NOTHING"
 )
+# No word on a conflict: another replica that stored the key meanwhile must make this batch be decided again.
 _PUT_KEY: Final = Sql(
-    "INSERT INTO idempotency_keys (tenant, route, key, body_hash, run_id, expires_at) VALUES ($1, $2, $3, $4, $5, $6) "
-    "ON CONFLICT (tenant, route, key) DO UPDATE SET body_hash = excluded.body_hash, run_id = excluded.run_id, "
-    "expires_at = excluded.expires_at WHERE idempotency_keys.expires_at <= $7"
+    "INSERT INTO idempotency_keys (tenant, route, key, body_hash, run_id, expires_at) VALUES ($1, $2, $3, $4, $5, $6)",
+    bulk="INSERT INTO idempotency_keys (tenant, route, key, body_hash, run_id, expires_at) SELECT * FROM "
+    "unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[])",
 )
 _PUT_BLOB: Final = Sql(
     "INSERT INTO blobs (tenant, sha256, size, mime, data) VALUES ($1, $2, $3, $4, $5) "
@@ -148,11 +150,18 @@ async def _lock(tx: Tx, tenant: str, wanted: set[str]) -> Sequence[Row]:
 
 
 async def load_keys(tx: Tx, needs: Needs, now: int) -> dict[tuple[str, str, str], Key]:
-    return {
-        (tenant, route, key): Key(body_hash, run_id)
-        for tenant, wanted in needs.keys.items()
-        for route, key, body_hash, run_id in await tx.rows(_KEYS, tenant, sorted(wanted), now)
-    }
+    """The keys that are in use; one that has expired makes room for its next use."""
+    keys: dict[tuple[str, str, str], Key] = {}
+    expired: list[Row] = []
+    for tenant, wanted in needs.keys.items():
+        for route, key, body_hash, run_id, expires_at in await tx.rows(_KEYS, tenant, sorted(wanted)):
+            if expires_at > now:
+                keys[tenant, route, key] = Key(body_hash, run_id)
+            else:
+                expired.append((tenant, route, key))
+    if expired:
+        await tx.many(_EXPIRED_KEY, expired)
+    return keys
 
 
 async def load_records(tx: Tx, commands: Sequence[Command], heads: dict[tuple[str, str], Head]) -> None:
@@ -227,7 +236,6 @@ async def write(
     tx: Tx,
     accepted: Sequence[tuple[Command, Sequence[Event]]],
     heads: Iterable[Head],
-    now: int,
 ) -> None:
     """The whole batch: threads first, because their keys are in everything else."""
     changed = [head for head in heads if head.moved]
@@ -245,7 +253,7 @@ async def write(
     if any(head.moves for head in changed):
         await _write_moved(tx, changed)
     if any(command.conditions or any(draft.blobs for draft in command.drafts) for command, _ in accepted):
-        await _write_beside_the_fold(tx, accepted, keys, now)
+        await _write_beside_the_fold(tx, accepted, keys)
 
 
 async def _write_threads(tx: Tx, heads: Sequence[Head]) -> list[Row]:
@@ -311,14 +319,13 @@ async def _write_beside_the_fold(
     tx: Tx,
     accepted: Sequence[tuple[Command, Sequence[Event]]],
     thread_keys: dict[tuple[str, str], int | None],
-    now: int,
 ) -> None:
-    keys: list[Row] = []
+    keys: list[tuple[str, str, str, str, str, int]] = []
     blobs: list[Row] = []
     refs: list[Row] = []
     for command, _ in accepted:
         keys += [
-            (command.tenant, it.route, it.key, it.body_hash, it.run_id, it.expires_at, now)
+            (command.tenant, it.route, it.key, it.body_hash, it.run_id, it.expires_at)
             for it in command.conditions
             if isinstance(it, ports.KeyUnused)
         ]
@@ -326,6 +333,8 @@ async def _write_beside_the_fold(
             key = thread_keys[command.tenant, command.thread_id]
             blobs += [(command.tenant, blob.sha256, len(blob.data), blob.mime, blob.data) for blob in draft.blobs]
             refs += [(command.tenant, blob.sha256, key) for blob in draft.blobs]
+    # In one order everywhere, so that replicas with the same keys wait for each other instead of locking up.
+    keys.sort()
     for sql, rows in ((_PUT_KEY, keys), (_PUT_BLOB, blobs), (_PUT_BLOB_REF, refs)):
         if rows:
             await tx.many(sql, rows)

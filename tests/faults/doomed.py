@@ -1,0 +1,163 @@
+"""Servers that die: `holdfast serve` in a process of its own, killed from outside, or by itself at a named point.
+
+A point is an event type and a side of its commit. It concerns only runs whose input says a certain word and that this
+very process has accepted, so that a server which recovers such a run lives on. Processes are forked from one that has
+imported everything, because dozens of them start here; what each then runs is the command of the command line.
+"""
+
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar
+
+from app.core.settings import Settings
+from app.events.catalog.request import RequestQueued
+from app.store.engine import EVENT_COLUMNS, Database, Row, Sql, Tx
+from tests.faults.points import Passing
+from tests.waiting import until
+
+T = TypeVar("T")
+
+START_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 30.0
+_RUN, _TYPE, _PAYLOAD = (EVENT_COLUMNS.index(name) for name in ("run_id", "type", "payload"))
+
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(["app.cli.serve", "app.main", "tests.faults.doomed"])
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Where a doomed run takes its server with it."""
+
+    side: Literal["before", "after"]
+    """Of the commit: before it nothing of the event is durable, after it nobody has heard of it yet."""
+    type: str
+    word: str = "doomed"
+
+    def __str__(self) -> str:
+        return f"{self.side} {self.type.removeprefix('runtime.')}"
+
+
+class _Watched:
+    """A transaction that looks at the events it is given."""
+
+    def __init__(self, inner: Tx, look: Callable[[Sequence[Row]], None]) -> None:
+        self._inner, self._look = inner, look
+
+    async def rows(self, sql: Sql, *params: Any) -> list[Row]:
+        return await self._inner.rows(sql, *params)
+
+    async def many(self, sql: Sql, rows: Sequence[Row]) -> None:
+        await self._inner.many(sql, rows)
+
+    async def append(self, events: Sequence[Row], threads: Sequence[Row] = (), runs: Sequence[Row] = ()) -> None:
+        self._look(events)
+        await self._inner.append(events, threads, runs)
+
+
+class _DoomedDatabase(Passing):
+    def __init__(self, inner: Database, point: Point) -> None:
+        super().__init__(inner)
+        self._point = point
+        self._doomed: set[str] = set()
+        self._reached = False
+
+    async def write(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        async def watched(tx: Tx) -> T:
+            result = await work(_Watched(tx, self._look))
+            if self._reached and self._point.side == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        result = await super().write(watched)
+        if self._reached:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    def _look(self, events: Sequence[Row]) -> None:
+        for row in events:
+            if row[_TYPE] == RequestQueued.type and self._point.word.encode() in row[_PAYLOAD]:
+                self._doomed.add(row[_RUN])
+            self._reached = self._reached or (row[_TYPE] == self._point.type and row[_RUN] in self._doomed)
+
+
+def _serve(arguments: list[str], output: str, point: Point | None) -> None:
+    """In the child: the command as users give it, its output in a file, its database perhaps doomed."""
+    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
+        del os.environ[name]
+    from app import wiring
+    from app.cli.application import app
+
+    if point is not None:
+        opened = wiring.open_database
+        wiring.open_database = lambda settings: _DoomedDatabase(opened(settings), point)
+    app(["serve", "--port", "0", *arguments])
+
+
+class Server:
+    def __init__(self, process: ForkServerProcess, output: Path) -> None:
+        self._process, self._output = process, output
+        self.url = ""
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def said(self) -> str:
+        return self._output.read_text(errors="replace") if self._output.exists() else ""
+
+    async def listening(self) -> None:
+        await until(lambda: "listening on " in self.said or not self._process.is_alive(), START_SECONDS)
+        found = [line for line in self.said.splitlines() if line.startswith("listening on ")]
+        assert found, f"the server did not start:\n{self.said}"
+        self.url = found[0].removeprefix("listening on ").strip()
+
+    async def kill(self) -> None:
+        """As a crash: no chance to write anything."""
+        self._process.kill()
+        await self.died()
+
+    async def died(self, seconds: float = STOP_SECONDS) -> None:
+        """It has killed itself, or was."""
+        assert await self._end(seconds) == -signal.SIGKILL, self.said
+
+    async def stop(self) -> None:
+        self._process.terminate()
+        assert await self._end(STOP_SECONDS) == 0, self.said
+
+    async def _end(self, seconds: float) -> int | None:
+        await asyncio.to_thread(self._process.join, seconds)
+        return self._process.exitcode
+
+
+@contextlib.asynccontextmanager
+async def server(settings: Settings, workspace: Path, point: Point | None = None, *more: str) -> AsyncIterator[Server]:
+    """Whatever is left of it at the end is stopped, and must stop cleanly."""
+    arguments = ["--data-dir", str(settings.data_dir), "--workspace", str(workspace), *more]
+    if settings.database_url is not None:
+        arguments += ["--database-url", settings.database_url]
+    output = settings.data_dir / f"server-{len(list(settings.data_dir.glob('server-*')))}.log"
+    process = _processes.Process(target=_serve, args=(arguments, str(output), point), daemon=True)
+    await asyncio.to_thread(process.start)
+    started = Server(process, output)
+    try:
+        await started.listening()
+        yield started
+        if process.is_alive():
+            await started.stop()
+    finally:
+        if process.is_alive():
+            process.kill()
+        await asyncio.to_thread(process.join, STOP_SECONDS)

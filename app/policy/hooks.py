@@ -54,6 +54,9 @@ class HookRunner:
         """Whether anybody would be asked; if not, the default holds and nothing is recorded."""
         return any(hook.applies(subject, about) for hook in self._at[point])
 
+    def any_at(self, *points: Point) -> bool:
+        return any(self._at[point] for point in points)
+
     def patience(self, *points: Point) -> float:
         """Seconds that asking at one of these points may take in all."""
         return max((sum(hook.timeout_seconds for hook in self._at[point]) for point in points), default=0.0)
@@ -144,7 +147,7 @@ class HookRunner:
                 issues = [Issue("", objection)]
         if issues:
             return _Answer(denied, _violated(rules.schema, issues, hook, point, call_id))
-        return _Answer(Transform(changes, hook.name, wanted.reason))
+        return _Answer(Transform(rules.normal(subject, changes), hook.name, wanted.reason))
 
 
 def recall(point: Point, subject: JsonObject, told: Sequence[Mapping[str, Any]]) -> Fired:

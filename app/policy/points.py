@@ -23,11 +23,16 @@ from app.core.json import JsonObject
 from app.policy.contract import Point
 
 Advance = Callable[[JsonObject, JsonObject], JsonObject]
+Normal = Callable[[JsonObject, JsonObject], JsonObject]
 Objection = Callable[[JsonObject, JsonObject], str | None]
 
 
 def _replace(subject: JsonObject, changes: JsonObject) -> JsonObject:
     return subject | changes
+
+
+def _as_given(subject: JsonObject, changes: JsonObject) -> JsonObject:
+    return changes
 
 
 def _no_objection(subject: JsonObject, changes: JsonObject) -> str | None:
@@ -40,6 +45,8 @@ class Rules:
     """What a transform's output must be; None where nothing can be changed."""
     default: Decision = ALLOW
     advance: Advance = _replace
+    normal: Normal = _as_given
+    """A change as it is recorded, so that whoever reads it there needs no subject to make sense of it."""
     objection: Objection = _no_objection
     """What is wrong with a change that its schema cannot see."""
 
@@ -75,6 +82,12 @@ def _change_prompt(subject: JsonObject, changes: JsonObject) -> JsonObject:
     return rest | prompt_subject(changed)
 
 
+def _whole_input(subject: JsonObject, changes: JsonObject) -> JsonObject:
+    """The prompt when all there is is text, else the input as a whole."""
+    after = _change_prompt(subject, changes)
+    return {"input": after["input"]} if "input" in after else {"prompt": after["prompt"]}
+
+
 def _with_text(parts: list[Any], text: str) -> list[Any]:
     """The first text part says it all, the other ones go; pictures and files keep their places."""
     first = next((number for number, part in enumerate(parts) if _is_text(part)), None)
@@ -104,7 +117,7 @@ _DONE: Final = Deny("the loop has its result")
 
 RULES: Final[Mapping[Point, Rules]] = {
     Point.SESSION_START: Rules("hook_session_start_output_v1"),
-    Point.USER_PROMPT_SUBMIT: Rules("hook_user_prompt_submit_output_v1", advance=_change_prompt),
+    Point.USER_PROMPT_SUBMIT: Rules("hook_user_prompt_submit_output_v1", advance=_change_prompt, normal=_whole_input),
     Point.PRE_TOOL_USE: Rules("hook_pre_tool_use_output_v1"),
     Point.POST_TOOL_USE: Rules("hook_post_tool_use_output_v1"),
     Point.SKILL_START: Rules("hook_skill_start_output_v1", objection=_only_narrows),

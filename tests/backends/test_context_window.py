@@ -73,7 +73,7 @@ def ids_answered(messages: Any) -> list[str]:
     return [message["tool_call_id"] for message in messages if message["role"] == "tool"]
 
 
-@pytest.mark.requirement("HK-5")
+@pytest.mark.requirement("HK-7")
 @given(conversations(), rooms)
 def test_a_call_is_never_parted_from_its_results(found: tuple[list[JsonObject], list[JsonObject]], room: Room) -> None:
     shown = window(*found, room)

@@ -193,6 +193,14 @@ async def test_a_new_text_takes_the_place_of_all_text_parts_and_leaves_pictures(
     assert fired.subject["prompt"] == "c"
 
 
+async def test_a_change_is_recorded_as_the_whole_input_it_makes() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "image", "url": "u"}]
+    fired = await runner(hook("a", prompt("c"))).fire(PROMPT, prompt_subject(parts), ABOUT)
+    assert told(fired)[0]["output"] == {"input": [{"type": "text", "text": "c"}, {"type": "image", "url": "u"}]}
+    fired = await runner(hook("a", Transform({"input": "c"}))).fire(PROMPT, prompt_subject("a"), ABOUT)
+    assert told(fired)[0]["output"] == {"prompt": "c"}
+
+
 async def test_a_new_input_is_shown_to_the_next_hook_as_text_too() -> None:
     second = Says(ALLOW)
     first = Transform({"input": {"order": 2}})

@@ -29,6 +29,11 @@ from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.registry import Providers, installed_kinds
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
+from app.policy import declared as hooks
+from app.policy.hooks import HookRunner
+from app.policy.kinds.builtin import make_builtin as make_builtin_hook
+from app.policy.kinds.command import make_command
+from app.policy.kinds.python import make_python as make_python_hook
 from app.policy.redaction import CurrentRedaction, Redaction
 from app.runtime.budgets import Budgets
 from app.runtime.commands import Commands
@@ -58,9 +63,11 @@ from app.tools.kinds.mcp import make_mcp, server_of
 from app.tools.kinds.mcp_sessions import Sessions
 from app.tools.kinds.python import make_python
 from app.tools.kinds.subprocess import make_subprocess
+from app.tools.loading import load_entry
 from app.tools.registry import Registry
 from app.workspace.catalog import KindCatalog, shipped_catalog
 from app.workspace.compiled import CompiledTool, CompiledWorkspace
+from app.workspace.files import WorkspaceFiles
 from app.workspace.secrets import resolve_env
 
 DRAIN_SECONDS = 30.0
@@ -171,7 +178,7 @@ async def open_holdfast(
         recorder, reader = store.recorder, store.reader
         services = Services(recorder, reader, clock, _router(clock, client), Blobs(store.database),
                             Budgets(clock, reader.spent_since))  # fmt: skip
-        conductor = Conductor(services, kinds, history, Kits(tools.build))
+        conductor = Conductor(services, kinds, history, Kits(tools.build, partial(_hooks, settings, clock)))
         executor = Executor(recorder, reader, reader, store.leases, conductor.run, settings.max_concurrent_runs, clock)
         service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop)
         interrupts = Interrupts(recorder, reader, executor.wake)
@@ -248,6 +255,24 @@ def _router(clock: Clock, client: HttpClient) -> ModelRouter:
     return ModelRouter(providers, schemas=SchemaRegistry(), clock=clock, random=random.random, sleep=asyncio.sleep)
 
 
+def _hooks(settings: Settings, clock: Clock, workspace: CompiledWorkspace) -> HookRunner | list[Failure]:
+    def load(entry: str, files: WorkspaceFiles, own: bool) -> Any:
+        return load_entry(entry, files, own=own)
+
+    makers: dict[str, hooks.Maker] = {
+        "builtin": make_builtin_hook,
+        "python": partial(make_python_hook, load=load),
+        "command": partial(make_command, folder=settings.workspace, secret=_secrets_of(workspace)),
+    }
+    return hooks.build(workspace, makers, schemas=SchemaRegistry(), clock=clock)
+
+
+def _secrets_of(workspace: CompiledWorkspace) -> Callable[[str], str | None]:
+    """The environment as far as the Runtime lists it."""
+    allowed = frozenset(workspace.runtime.env)
+    return lambda name: os.environ.get(name) if name in allowed else None
+
+
 class ToolMakers:
     """Makes the tools of a compiled workspace, each kind by its own maker."""
 
@@ -258,11 +283,7 @@ class ToolMakers:
     async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
         data = self._settings.data_dir / "files"
         data.mkdir(parents=True, exist_ok=True)
-        allowed = frozenset(workspace.runtime.env)
-
-        def secret(name: str) -> str | None:
-            return os.environ.get(name) if name in allowed else None
-
+        secret = _secrets_of(workspace)
         outgoing = frozenset(workspace.runtime.outgoing.private)
         sessions = {
             name: Sessions(server_of(named, outgoing), self._client, secret)

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.workspace.specs.agent import ContextPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,16 @@ class Context(Protocol):
         """The messages of the thread's earlier completed runs, oldest first."""
         ...
 
+    @property
+    def context_policy(self) -> ContextPolicy:
+        """What of a long conversation the agent's model is to see."""
+        ...
+
+    @property
+    def context_tokens(self) -> int | None:
+        """What the messages of the next model call may come to, at bytes / 4; None when no model says."""
+        ...
+
     async def emit(self, phase: str, **fields: Any) -> None:
         """Record a signal of the backend's own, `agent.*`. Returns when it is durable."""
         ...
@@ -174,6 +185,21 @@ class Context(Protocol):
 
     async def violations(self, schema_name: str, value: Any, boundary: str) -> list[str]:
         """What is wrong with a payload by a published schema; recorded when there is something."""
+        ...
+
+    async def go_on(self, turn: int, output: str) -> str | None:
+        """Ask the Stop hooks for one more turn after this one. None, the default, ends the loop with its result;
+        else it is what begins the next turn."""
+        ...
+
+    async def may_compact(self, strategy: str, messages: int, tokens: int) -> str | None:
+        """Ask the PreCompact hooks. None means no; else it is what a summary must keep, often nothing special."""
+        ...
+
+    async def compacted(
+        self, strategy: str, before: tuple[int, int], after: tuple[int, int], summary: str | None = None
+    ) -> None:
+        """Record that the conversation was shortened, from so many messages and tokens to so many. Once."""
         ...
 
     async def call_tools(self, calls: Sequence[CallRequest]) -> list[CallResult]:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    pass
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,7 @@ class Transform:
 
     changes: dict[str, Any] = field(default_factory=dict)
     by: str | None = None
+    reason: str | None = None
 
 
 Decision: TypeAlias = Allow | Deny | Transform

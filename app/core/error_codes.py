@@ -293,4 +293,18 @@ CODES: Final[dict[str, Code]] = {
     ),
     "REPLAY_TOKEN_INVALID": Code("The replay token is not one of ours.", "Use the run's `replayToken` unchanged."),
     "FORK_POINT_NOT_FOUND": Code("The thread has no such event.", "Use a `seq` from 1 to the thread's lastSeq."),
+    # -- hooks -----------------------------------------------------------------------------------
+    "HOOK_INVALID": Code(
+        "A hook's definition cannot work.", "Correct the named Hook; nothing runs in its workspace until then."
+    ),
+    "PROMPT_DENIED": Code(
+        "A UserPromptSubmit hook refused the request.", "Read the reason; see runtime.hook.fired of the run."
+    ),
+    "SESSION_DENIED": Code(
+        "A SessionStart hook refused the run.", "Read the reason; see runtime.hook.fired of the run."
+    ),
+    "SKILL_DENIED": Code(
+        "A SkillStart hook refused the skill that the request asked for.",
+        "Read the reason, or ask without the words that trigger the skill.",
+    ),
 }

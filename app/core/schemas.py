@@ -17,7 +17,7 @@ from app.core.errors import HoldfastError
 from app.core.resources import shipped
 
 # The folders of `schemas/` whose files are registered under their file name; editors use the others.
-REGISTERED: Final = ("contracts", "events")
+REGISTERED: Final = ("contracts", "events", "hooks")
 _MAX_ISSUES: Final = 20
 
 # mask= leaves keys alone, so what the library says of them is said again without them.

@@ -69,12 +69,19 @@ def _estimate(request: CompletionRequest, config: ModelConfig, max_tokens: int |
     return Estimate(config.name, tokens, output, cost)
 
 
-def _too_long(estimate: Estimate, config: ModelConfig, max_tokens: int | None) -> Failure | None:
+def input_room(config: ModelConfig, wanted: int | None = None) -> int | None:
+    """Tokens an input may come to when so many are wanted for the answer; None when nothing limits it."""
     limits = config.limits
     room = limits.max_input_tokens
     if limits.context_tokens is not None:
-        left = max(0, limits.context_tokens - (max_tokens or 0))
+        answer = _bounded(config.parameters.max_tokens if wanted is None else wanted, limits.max_output_tokens)
+        left = max(0, limits.context_tokens - (answer or 0))
         room = left if room is None else min(room, left)
+    return room
+
+
+def _too_long(estimate: Estimate, config: ModelConfig, max_tokens: int | None) -> Failure | None:
+    room = input_room(config, max_tokens)
     if room is None or estimate.input_tokens <= room:
         return None
     detail = {"model": config.name, "estimatedTokens": estimate.input_tokens, "limit": room}

@@ -18,12 +18,14 @@ from app.events.envelope import Event
 from app.events.ports import StoreError
 from app.events.recorder import Scope
 from app.models.router import error_value
+from app.policy.contract import About
 from app.runtime.budgets import RunBudget, Used
 from app.runtime.children import ask_agent
 from app.runtime.control import Control
 from app.runtime.inlined import inline
 from app.runtime.kits import Kit, Kits
 from app.runtime.memo import Memo
+from app.runtime.run_hooks import RunHooks
 from app.runtime.run_log import CutOff, RunLog, Superseded
 from app.runtime.steps import STEPS, Passage, Services, Step
 from app.runtime.tool_calls import ToolCalls, ToolPorts
@@ -88,14 +90,20 @@ class Conductor:
         services, events = self._services, []
         after = max(0, run.first_seq - 1 - _MAX_HISTORY_EVENTS)
 
-        async def load(reference: Mapping[str, Any]) -> bytes | None:
-            found = await services.reader.blob(scope.tenant, scope.thread_id, str(reference["sha256"]))
-            return None if found is None else found[1]
-
+        load = partial(self._load_blob, scope)
         while page := await services.reader.events(scope.tenant, run.thread_id, after, _PAGE):
             events += [await inline(event, load) for event in page]
             after = page[-1].seq
         return events
+
+    async def _load_blob(self, scope: Scope, reference: Mapping[str, Any]) -> bytes | None:
+        found = await self._services.reader.blob(scope.tenant, scope.thread_id, str(reference["sha256"]))
+        return None if found is None else found[1]
+
+    def _hooks(self, run_log: RunLog, kit: Kit, agent: str | None, family: Sequence[Event]) -> RunHooks:
+        scope = run_log.scope
+        about = About(run_log.run_id, scope.thread_id, scope.tenant, agent)
+        return RunHooks(kit.hooks, run_log, about, family, partial(self._load_blob, scope))
 
     async def _passage(
         self, run: Run, scope: Scope, control: Control, kit: Kit, family: Sequence[Event],
@@ -120,7 +128,7 @@ class Conductor:
         )  # fmt: skip
         return Passage(
             self._services, run, asked, workspace, agent, backend, kit, run_log, budget, before, family,
-            asked.get("input"), partial(ask_agent, self._run_child),
+            asked.get("input"), partial(ask_agent, self._run_child), self._hooks(run_log, kit, agent.name, family),
             depth=parent.depth + 1 if parent else 0, root_run_id=parent.root_run_id if parent else run.id,
         )  # fmt: skip
 
@@ -180,14 +188,9 @@ class Conductor:
         async def put(data: bytes, mime: str) -> dict[str, Any]:
             return await services.blobs.put(scope.tenant, scope.thread_id, data, mime)
 
-        async def load(reference: Mapping[str, Any]) -> bytes | None:
-            found = await services.reader.blob(scope.tenant, scope.thread_id, str(reference["sha256"]))
-            return None if found is None else found[1]
-
-        allowed = frozenset({name})
-        calls = ToolCalls(
-            run_log, kit.gateway, ToolScope(run.id, allowed, scope.tenant, direct=True), ToolPorts(put, load)
-        )
+        hooks, allowed = self._hooks(run_log, kit, None, family), frozenset({name})
+        lent = ToolPorts(put, partial(self._load_blob, scope), hook=hooks.of_a_call if hooks.concern_tools else None)
+        calls = ToolCalls(run_log, kit.gateway, ToolScope(run.id, allowed, scope.tenant, direct=True), lent)
         arguments = family[0].payload.get("input")
         call = ToolCall(f"call_{run.id}", name, arguments if isinstance(arguments, dict) else None)
         outcome = (await calls.outcomes([call]))[0]

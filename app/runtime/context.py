@@ -6,25 +6,32 @@ A step that differs from what was recorded fails the run. Leaves to others: mode
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from app.backends.contract import AgentAnswer, CallOptions, CallRequest, CallResult, ModelAnswer, Skill, StepFailed
+from app.core.decisions import Deny, Transform
 from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.json import JsonObject
 from app.core.schemas import SchemaRegistry
 from app.core.suspend import Suspended
 from app.events.catalog import Payload, adapter
-from app.events.catalog.execution import CheckpointCreated, StepCompleted
+from app.events.catalog.execution import CheckpointCreated, ContextCompacted, StepCompleted
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.catalog.policy import SchemaViolated
 from app.events.catalog.skill import RoleReported, RoleTransitioned
 from app.events.catalog.values import IssueValue
+from app.policy.contract import Point
 from app.runtime.memo import MALFORMED, Told
 from app.runtime.model_calls import ModelCalls
+from app.runtime.run_hooks import RunHooks
 from app.runtime.run_log import CutOff, RunLog, expect
 from app.runtime.tool_calls import ToolCalls
 from app.views.history import steered
+from app.workspace.specs.agent import ContextPolicy
+
+GO_ON: Final = "Go on."
+"""What begins a turn that a Stop hook granted without saying what for."""
 
 AskAgent = Callable[[str, Any, str], Awaitable[AgentAnswer]]
 SetLimits = Callable[[Mapping[str, Any]], None]
@@ -45,17 +52,18 @@ class Brief:
     tools: frozenset[str]
     max_turns: int
     max_reworks: int
+    context_policy: ContextPolicy
 
 
 class RunContext:
     def __init__(
         self, brief: Brief, log: RunLog, models: ModelCalls, tools: ToolCalls, ask_agent: AskAgent,
-        schemas: SchemaRegistry, set_limits: SetLimits,
+        schemas: SchemaRegistry, set_limits: SetLimits, hooks: RunHooks,
     ) -> None:  # fmt: skip
-        self._log, self._models, self._tools = log, models, tools
+        self._log, self._models, self._tools, self._hooks = log, models, tools, hooks
         self._ask_agent, self._schemas, self._set_limits = ask_agent, schemas, set_limits
         self._told: dict[str, int] = {}
-        self._questions = self._agents = 0
+        self._questions = self._agents = self._compactions = 0
         self._taken_up = -1
         """The number of the model call for which commands were last taken up."""
         self._steered: list[JsonObject] = []
@@ -63,6 +71,7 @@ class RunContext:
         self.input, self.instructions, self.history = brief.input, brief.instructions, brief.history
         self.skill, self.roles, self.tools = brief.skill, brief.roles, brief.tools
         self.max_turns, self.max_reworks = brief.max_turns, brief.max_reworks
+        self.context_policy = brief.context_policy
 
     @property
     def cancelled(self) -> bool:
@@ -160,6 +169,36 @@ class RunContext:
             self._models.model = arguments["model"]
         elif command == "set_limits":
             self._set_limits(arguments)
+
+    @property
+    def context_tokens(self) -> int | None:
+        return self._models.room(self._tools.offered())
+
+    # -- hooks between turns ---------------------------------------------------------------------------
+
+    async def go_on(self, turn: int, output: str) -> str | None:
+        subject = {"turn": turn, "maxTurns": self.max_turns, "output": output}
+        decision = (await self._hooks.fire(Point.STOP, subject, str(turn))).decision
+        if isinstance(decision, Deny):
+            return None
+        return decision.changes["message"] if isinstance(decision, Transform) else GO_ON
+
+    async def may_compact(self, strategy: str, messages: int, tokens: int) -> str | None:
+        number, self._compactions = self._compactions, self._compactions + 1
+        subject = {"strategy": strategy, "messages": messages, "tokens": tokens}
+        decision = (await self._hooks.fire(Point.PRE_COMPACT, subject, str(number + 1))).decision
+        if isinstance(decision, Deny):
+            return None
+        return decision.changes["instructions"] if isinstance(decision, Transform) else ""
+
+    async def compacted(
+        self, strategy: str, before: tuple[int, int], after: tuple[int, int], summary: str | None = None
+    ) -> None:
+        payload = ContextCompacted(
+            strategy=strategy, messages_before=before[0], messages_after=after[0], tokens_before=before[1],
+            tokens_after=after[1], summary=summary,
+        )  # fmt: skip
+        await self._tell_once(payload, "messagesBefore")
 
     # -- tools and subagents -------------------------------------------------------------------------
 

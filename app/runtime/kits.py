@@ -1,4 +1,4 @@
-"""What a compiled workspace needs at run time: its models as plans, its tools behind one gateway."""
+"""What a compiled workspace needs at run time: its models as plans, its tools behind one gateway, its hooks."""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -6,14 +6,23 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.core.errors import Failure
+from app.core.schemas import SchemaRegistry
 from app.models.plans import ModelPlans
+from app.policy.contract import Point
+from app.policy.hooks import HookRunner
 from app.tools.gateway import Gateway
 from app.tools.registry import Registry
 from app.workspace.compiled import CompiledWorkspace
 
 BuildTools = Callable[[CompiledWorkspace], Awaitable[Registry | list[Failure]]]
+BuildHooks = Callable[[CompiledWorkspace], HookRunner | list[Failure]]
 
 MAX_KITS: Final = 8
+_RECORDING: Final = 30.0  # seconds for the events of a firing to be stored, beyond what its hooks may take
+
+
+def _no_hooks(_workspace: CompiledWorkspace) -> HookRunner:
+    return HookRunner(schemas=SchemaRegistry())
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +30,34 @@ class Kit:
     workspace: CompiledWorkspace
     plans: ModelPlans
     gateway: Gateway
+    hooks: HookRunner
+
+    def gate(self, registry: Registry) -> Gateway:
+        return _gate(registry, self.hooks)
 
 
 class Kits:
-    def __init__(self, build_tools: BuildTools) -> None:
-        self._build_tools = build_tools
+    def __init__(self, build_tools: BuildTools, build_hooks: BuildHooks = _no_hooks) -> None:
+        self._build_tools, self._build_hooks = build_tools, build_hooks
         self._built: OrderedDict[str, Kit] = OrderedDict()
 
     async def of(self, workspace: CompiledWorkspace) -> Kit | Failure:
-        """A tool that cannot be made is the failure of every run that uses its workspace (fail closed)."""
+        """A tool or hook that cannot be made is the failure of every run that uses its workspace (fail closed)."""
         kit = self._built.get(workspace.digest)
         if kit is None:
             registry = await self._build_tools(workspace)
             if not isinstance(registry, Registry):
                 return registry[0]
-            kit = self._built[workspace.digest] = Kit(workspace, ModelPlans(workspace.models), Gateway(registry))
+            hooks = self._build_hooks(workspace)
+            if not isinstance(hooks, HookRunner):
+                return hooks[0]
+            kit = Kit(workspace, ModelPlans(workspace.models), _gate(registry, hooks), hooks)
+            self._built[workspace.digest] = kit
             while len(self._built) > MAX_KITS:
                 self._built.popitem(last=False)
         return kit
+
+
+def _gate(registry: Registry, hooks: HookRunner) -> Gateway:
+    """Each hook has its own time; the gate's is only for what goes wrong beyond that."""
+    return Gateway(registry, hook_timeout=hooks.patience(Point.PRE_TOOL_USE, Point.POST_TOOL_USE) + _RECORDING)

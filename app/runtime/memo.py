@@ -15,7 +15,14 @@ from app.views.run import Run
 Told = dict[str, Any]
 
 MALFORMED: Final = "MALFORMED_AGENT_MESSAGE"
-_COUNTED: Final = frozenset({skill.RoleTransitioned.type, skill.RoleReported.type, execution.CheckpointCreated.type})
+_COUNTED: Final = frozenset(
+    {
+        skill.RoleTransitioned.type,
+        skill.RoleReported.type,
+        execution.CheckpointCreated.type,
+        execution.ContextCompacted.type,
+    }
+)
 """Facts that a backend tells in order and that are told once."""
 
 
@@ -36,7 +43,6 @@ class Memo:
     """Steps that are neither a model nor a tool call, by key."""
     told: dict[str, list[Told]] = field(default_factory=dict)
     """Facts told once each, by type, in order."""
-    hooks: list[Told] = field(default_factory=list)
     children: dict[str, Run] = field(default_factory=dict)
     """Runs of subagents, by the call that asked for them."""
     skill: Told | None = None
@@ -83,8 +89,6 @@ class Memo:
                 self.steps[told["key"]] = told
             case policy.SchemaViolated.type if told["code"] == MALFORMED:
                 self.told.setdefault(event.type, []).append(told)
-            case policy.HookFired.type:
-                self.hooks.append(told)
             case skill.SkillInvoked.type:
                 self.skill = told
             case _ if event.type in _COUNTED:

@@ -18,12 +18,14 @@ from app.models.completion import (
     CompletionResponse,
     Reasoning,
     ToolDef,
+    estimate_tokens,
     message_from_json,
     request_hash,
 )
 from app.models.contract import Budget, ContentPolicy
 from app.models.negotiate import ModelPlan as Plan
 from app.models.negotiate import Negotiation
+from app.models.prepare import input_room
 from app.models.router import ModelRouter
 from app.runtime.kits import Kit
 from app.runtime.media import Media
@@ -62,6 +64,19 @@ class ModelCalls:
             return _recorded_answer(answers[number])
         await self._log.begin_step()
         return _answer(await self._complete(plan, request, {"role": options.role} if options.role else {}))
+
+    def room(self, tools: Sequence[ToolDefinition]) -> int | None:
+        """What messages may come to, by the smallest model that might be asked; None when none of them says."""
+        plan = self._plan(None)
+        wanted = self._agent.spec.parameters.max_tokens
+        rooms = [input_room(model, wanted) for model in (plan.primary, *plan.fallbacks)]
+        known = [room for room in rooms if room is not None]
+        if not known:
+            return None
+        offered = [ToolDef(tool.name, tool.description, dict(tool.input)) for tool in tools]
+        return max(0, min(known) - estimate_tokens(CompletionRequest(
+            messages=(), tools=tuple(offered), response_schema=self.response_schema
+        )))  # fmt: skip
 
     async def mend(self, call_id: str, messages: Sequence[JsonObject], tool: ToolDefinition) -> ModelAnswer | None:
         """One try to get a better tool call; beside the conversation, so it has no number."""

@@ -68,7 +68,7 @@ class RunLog:
     def is_root(self) -> bool:
         return self._root == self.run_id
 
-    async def record(self, *payloads: Payload) -> Appended:
+    async def record(self, *payloads: Payload | Entry) -> Appended:
         return expect(await self.recorder.record(self.scope, *payloads))
 
     async def begin_step(self) -> None:

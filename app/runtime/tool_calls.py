@@ -83,7 +83,7 @@ class ToolCalls:
         fresh: list[ToolCall] = []
         for call in calls:
             if call.id in memo.results:
-                recorded = _recorded_outcome(memo.results[call.id])
+                recorded = _recorded_outcome(memo.results[call.id], memo.intents.get(call.id))
                 done[call.id] = await self._gateway.finish(call, self._scope, ports, recorded)
             elif call.id in memo.intents:
                 settled = await self._recover(call, memo.intents[call.id])
@@ -250,8 +250,12 @@ def _result(outcome: ToolOutcome) -> CallResult:
     return CallResult(outcome.call_id, outcome.tool, True, content)
 
 
-def _recorded_outcome(told: Told) -> ToolOutcome:
+def _recorded_outcome(told: Told, intent: Told | None) -> ToolOutcome:
+    """A result without an intent is that of a call which was refused; hooks are asked about the others."""
     error = told.get("error")
     failure = Failure(error["code"], error["message"], error.get("retryable", False)) if error else None
-    return ToolOutcome(told["callId"], told["tool"], output=told.get("output"), error=failure, executed=failure is None,
-                       applied=told.get("applied", True), truncated=bool(told.get("truncated")))  # fmt: skip
+    return ToolOutcome(
+        told["callId"], told["tool"], output=told.get("output"), error=failure, executed=intent is not None,
+        arguments=None if intent is None else intent["arguments"], applied=told.get("applied", True),
+        truncated=bool(told.get("truncated")),
+    )  # fmt: skip

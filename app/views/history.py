@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.core import json
-from app.events.catalog import execution, model, request, thread, tool
+from app.events.catalog import execution, model, policy, request, thread, tool
 from app.events.envelope import Event
 
 Message = dict[str, Any]
@@ -74,8 +74,25 @@ def _tell(run: _Told, event: Event) -> None:
                 {"role": "tool", "content": content, "tool_call_id": payload["callId"], "name": payload["tool"]}
             )
             del run.open_calls[payload["callId"]]
+        case policy.HookFired.type:
+            _heed(run, payload)
         case request.RequestCompleted.type:
             run.messages.append({"role": "assistant", "content": _text(payload["output"])})
+
+
+def _heed(run: _Told, fired: Message) -> None:
+    """What a hook kept from the model of this run, it keeps from those of later ones."""
+    changed, denied = fired.get("output") or {}, fired["decision"] == "deny"
+    match fired["hook"]:
+        case "SessionStart" | "UserPromptSubmit" if denied:
+            run.rolled_back = True
+        case "UserPromptSubmit" if changed:
+            run.messages[0] = user_message(changed["input"] if "input" in changed else changed["prompt"])
+        case "PostToolUse" if changed or denied:
+            content = fired.get("reason", "") if denied else _text(changed.get("output"))
+            for number, message in enumerate(run.messages):
+                if message.get("tool_call_id") == fired.get("callId"):
+                    run.messages[number] = message | {"content": content}
 
 
 def user_message(given: Any) -> Message:

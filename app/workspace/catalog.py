@@ -6,8 +6,12 @@ Compiling never imports a kind: a name is known or not, installed or not, and th
 import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Final
+
+HOOKS_GROUP: Final = "holdfast.hooks"
+"""Entry points under which installed packages offer hooks by name."""
 
 _EXTRA: Final = "pip install 'holdfast[{}]'"
 
@@ -69,6 +73,8 @@ def shipped_catalog() -> KindCatalog:
         builtin_tools=frozenset(
             {"echo", "clock", "calculator", "notes", "read_file", "write_file", "list_files", "http_fetch", "todos"}
         ),
-        builtin_hooks=frozenset({"deny_tools", "redact_cards", "max_turns"}),
+        builtin_hooks=frozenset(
+            {"deny_tools", "redact_cards", "max_turns", *(point.name for point in entry_points(group=HOOKS_GROUP))}
+        ),
         adapters=MappingProxyType({"native": ready, "langgraph": extra("langgraph", "langgraph")}),
     )

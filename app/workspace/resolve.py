@@ -17,6 +17,7 @@ from app.workspace.index import Index, check_repeats
 from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument
 from app.workspace.report import Place, Report
+from app.workspace.specs.agent import AgentSpec
 from app.workspace.specs.model import ModelSpec
 from app.workspace.specs.others import EvaluatorSpec, GuardrailSpec, HookSpec, ScheduleSpec, WorkflowSpec
 from app.workspace.specs.runtime import RuntimeSpec
@@ -180,8 +181,21 @@ class Resolver:
             expected = f"one of: {', '.join(sorted(known))}"
             message = f"there is no built-in hook {spec.entry!r}"
             self.report.error("HANDLER_UNKNOWN", place, ("spec", "entry"), message, expected=expected, hint=hint)
+            return
         self.index.refers_all("Agent", spec.match.agents, place, ("spec", "match", "agents"), self.report)
         self.index.refers_all("Tool", spec.match.tools, place, ("spec", "match", "tools"), self.report)
+        if not self._is_listed(document.name):
+            message = "no Runtime and no Agent lists this hook, so it is never asked"
+            self.report.warning("HOOK_NOT_LISTED", place, ("metadata", "name"), message)
+
+    def _is_listed(self, hook: str) -> bool:
+        """Whether somebody asks the hook; a lister with mistakes may yet turn out to be one."""
+        runtimes, agents = self.index.documents["Runtime"].values(), self.index.documents["Agent"].values()
+        if any(one.model is None for one in (*runtimes, *agents)):
+            return True
+        if any(hook in spec_of(runtime, RuntimeSpec).hooks for runtime in runtimes):
+            return True
+        return any(hook in spec_of(agent, AgentSpec).hooks for agent in agents)
 
     def _evaluator(self, document: ParsedDocument) -> None:
         spec = spec_of(document, EvaluatorSpec)

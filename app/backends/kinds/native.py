@@ -1,8 +1,11 @@
-"""Our own loop: the model answers or asks for tools, until it has answered or its turns are used up."""
+"""Our own loop: the model answers or asks for tools, until it has answered or its turns are used up.
+
+A Stop hook may grant another turn after an answer; when the turns run out then, the last answer is the result.
+"""
 
 from app.backends.contract import Context, Output, Result, Resume, StepFailed
+from app.backends.conversation import Conversation
 from app.core.errors import Failure
-from app.core.json import JsonObject
 from app.views.history import user_message
 
 
@@ -11,19 +14,23 @@ class NativeBackend:
     resume: Resume = "replay"
 
     async def run(self, ctx: Context) -> Result:
-        messages: list[JsonObject] = [*_system(ctx), *ctx.history, user_message(ctx.input)]
-        for _ in range(ctx.max_turns):
-            messages += await ctx.steering()
-            answer = await ctx.call_model(messages)
-            if not answer.calls:
-                return Output(answer.text, message_id=answer.message_id)
-            messages.append(answer.message)
-            messages += [
-                {"role": "tool", "content": result.content, "tool_call_id": result.call_id, "name": result.name}
-                for result in await ctx.call_tools(answer.calls)
-            ]
+        conversation = Conversation(ctx)
+        answered: Output | None = None
+        for turn in range(1, ctx.max_turns + 1):
+            conversation.add(await ctx.steering())
+            answer = await ctx.call_model(await conversation.messages())
+            conversation.add([answer.message])
+            if answer.calls:
+                conversation.add(
+                    {"role": "tool", "content": result.content, "tool_call_id": result.call_id, "name": result.name}
+                    for result in await ctx.call_tools(answer.calls)
+                )
+                continue
+            answered = Output(answer.text, message_id=answer.message_id)
+            go_on = await ctx.go_on(turn, answer.text) if turn < ctx.max_turns else None
+            if go_on is None:
+                return answered
+            conversation.add([user_message(go_on)])
+        if answered is not None:
+            return answered
         raise StepFailed(Failure("MAX_TURNS", f"no answer within {ctx.max_turns} turns"))
-
-
-def _system(ctx: Context) -> list[JsonObject]:
-    return [{"role": "system", "content": ctx.instructions}] if ctx.instructions else []

@@ -8,10 +8,18 @@ from app.events.catalog.values import IssueValue
 
 @event("runtime.hook.fired", draft=True)
 class HookFired(Payload):
+    """What one handler decided. The handlers of one firing are recorded together, under one `key`."""
+
     hook: str
     handler: str
     decision: Literal["allow", "deny", "transform"]
     reason: str | None = None
+    output: dict[str, Any] | None = None
+    """What a transform put in place; re-entry takes it from here instead of asking again."""
+    key: str | None = None
+    """Which firing of the run this belongs to, such as `PreToolUse:call_1`."""
+    subject_hash: str | None = None
+    """What was asked about: a recorded decision holds for that and nothing else."""
     call_id: str | None = None
     duration_ms: int | None = None
 

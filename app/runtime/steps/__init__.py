@@ -10,6 +10,7 @@ from app.runtime.steps.backend import run_backend
 from app.runtime.steps.evidence import check_evidence
 from app.runtime.steps.gates import pass_gates
 from app.runtime.steps.guardrails import guard_input, guard_output
+from app.runtime.steps.hooks import ask_to_stop, start_session, submit_prompt
 from app.runtime.steps.memory import learn, recall
 from app.runtime.steps.passage import Passage, Services
 from app.runtime.steps.skill import choose_skill
@@ -17,6 +18,8 @@ from app.runtime.steps.skill import choose_skill
 Step = Callable[[Passage], Awaitable[None]]
 
 STEPS: Final[tuple[Step, ...]] = (
+    start_session,
+    submit_prompt,
     guard_input,
     choose_skill,
     recall,
@@ -25,6 +28,7 @@ STEPS: Final[tuple[Step, ...]] = (
     guard_output,
     pass_gates,
     learn,
+    ask_to_stop,
 )
 
 __all__ = ["STEPS", "Passage", "Services", "Step"]

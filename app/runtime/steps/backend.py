@@ -47,7 +47,11 @@ def make_context(passage: Passage) -> RunContext:
     plan = passage.asked.get("modelPlan")
     models.model = plan["model"] if plan else None
     models.response_schema = passage.asked.get("responseSchema") or models.response_schema
-    ports = ToolPorts(partial(_put_blob, passage), load, ask_model=partial(_mend, models, gateway, allowed))
+    hooks = passage.hooks
+    ports = ToolPorts(
+        partial(_put_blob, passage), load, hook=hooks.of_a_call if hooks.concern_tools else None,
+        ask_model=partial(_mend, models, gateway, allowed),
+    )  # fmt: skip
     scope = ToolScope(log.run_id, allowed, log.scope.tenant)
     tools = passage.tools = ToolCalls(
         log, gateway, scope, ports, parallel=agent.spec.parallel_tools, who=agent.name,
@@ -59,19 +63,25 @@ def make_context(passage: Passage) -> RunContext:
         tools.limit = passage.budget.tool_calls
 
     return RunContext(
-        _brief(passage, allowed), log, models, tools, partial(passage.ask_agent, passage), services.schemas, set_limits
-    )
+        _brief(passage, allowed), log, models, tools, partial(passage.ask_agent, passage), services.schemas, set_limits,
+        hooks,
+    )  # fmt: skip
 
 
 def _brief(passage: Passage, allowed: frozenset[str]) -> Brief:
     agent, skill = passage.agent, passage.skill
-    texts = [agent.instructions, passage.asked.get("instructions") or "", skill.body if skill else "", *passage.notes]
+    # Instructions and policy, skill, memory; the conversation follows.
+    texts = [
+        agent.instructions, passage.asked.get("instructions") or "", *passage.policy, skill.body if skill else "",
+        *passage.notes,
+    ]  # fmt: skip
     return Brief(
         run_id=passage.run.id, thread_id=passage.run.thread_id, agent=agent.name, input=passage.given,
         instructions="\n\n".join(text for text in texts if text), history=passage.history,
         skill=None if skill is None else Skill(skill.name, skill.body, frozenset(skill.allowed_tools)),
         roles={role.name: role.prompt for role in passage.workspace.roles.values()}, tools=allowed,
         max_turns=agent.spec.max_turns, max_reworks=agent.spec.max_reworks,
+        context_policy=agent.spec.context_policy,
     )  # fmt: skip
 
 
@@ -87,7 +97,7 @@ def _gateway(passage: Passage) -> tuple[Gateway, frozenset[str]]:
     for name in agent.subagents:
         described = passage.workspace.agents[name].description
         extra.append(AgentTool(name, described, partial(_ask_as_tool, passage)))
-    return (Gateway(Registry.beside(registry, extra)) if extra else passage.kit.gateway), allowed
+    return (passage.kit.gate(Registry.beside(registry, extra)) if extra else passage.kit.gateway), allowed
 
 
 async def _ask_as_tool(passage: Passage, name: str, given: Any, call_id: str) -> Result | Failure:

@@ -17,6 +17,7 @@ from app.models.router import ModelRouter
 from app.runtime.budgets import Budgets, RunBudget
 from app.runtime.kits import Kit
 from app.runtime.ports import BlobStore
+from app.runtime.run_hooks import RunHooks
 from app.runtime.run_log import RunLog
 from app.runtime.steps.ports import Gates, Guardrails, Memory, NoGates, NoGuardrails, NoMemory
 from app.runtime.tool_calls import ToolCalls
@@ -59,10 +60,13 @@ class Passage:
     given: Any
     """The input as the backend is to see it."""
     ask_agent: Callable[["Passage", str, Any, str], Awaitable[AgentAnswer]]
+    hooks: RunHooks
     depth: int = 0
     root_run_id: str = ""
 
     # Known after their steps.
+    policy: Sequence[str] = ()
+    """What hooks added to the instructions."""
     skill: CompiledSkill | None = None
     notes: Sequence[str] = ()
     tools: ToolCalls | None = None

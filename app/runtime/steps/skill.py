@@ -1,20 +1,37 @@
-"""The skill of a run: chosen by literal triggers only, never by guessing; recorded once and kept on resume."""
+"""The skill of a run: chosen by literal triggers only, never by guessing; recorded once and kept on resume.
 
-from app.core import json
+A SkillStart hook may refuse it or take tools away. A refused skill fails the run: to go on without it would leave
+the agent with more tools than the skill allows.
+"""
+
+from dataclasses import replace
+
+from app.backends.contract import StepFailed
+from app.core.decisions import Deny
+from app.core.errors import Failure
 from app.events.catalog.skill import SkillInvoked
+from app.policy.contract import Point
+from app.policy.points import text_of
 from app.runtime.steps.passage import Passage
 
 
 async def choose_skill(passage: Passage) -> None:
     workspace, recorded = passage.workspace, passage.log.memo.skill
     if recorded is not None:
-        passage.skill = workspace.skills.get(recorded["skill"])
+        chosen = workspace.skills.get(recorded["skill"])
+        passage.skill = chosen and replace(chosen, allowed_tools=tuple(recorded["allowedTools"]))
         return
-    text = passage.given if isinstance(passage.given, str) else json.dumps(passage.given).decode()
+    text = text_of(passage.given)
     hit = workspace.triggers.best(text, passage.agent.skills)
     if hit is None:
         return
-    chosen = passage.skill = workspace.skills[hit.skill]
-    await passage.log.record(
-        SkillInvoked(skill=hit.skill, trigger=hit.trigger, allowed_tools=list(chosen.allowed_tools))
-    )
+    chosen = workspace.skills[hit.skill]
+    subject = {
+        "skill": hit.skill, "trigger": hit.trigger, "allowedTools": list(chosen.allowed_tools), "prompt": text,
+    }  # fmt: skip
+    fired = await passage.hooks.fire(Point.SKILL_START, subject)
+    if isinstance(fired.decision, Deny):
+        raise StepFailed(Failure("SKILL_DENIED", fired.decision.reason))
+    allowed = fired.subject["allowedTools"]
+    passage.skill = replace(chosen, allowed_tools=tuple(allowed))
+    await passage.log.record(SkillInvoked(skill=hit.skill, trigger=hit.trigger, allowed_tools=allowed))

@@ -3,9 +3,7 @@
 A thread cannot be ended: a plain function that overruns goes on until it returns, and its result is dropped.
 """
 
-import asyncio
 import inspect
-import threading
 from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from pydantic import BaseModel
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.outside.threads import in_thread
 from app.tools.contract import (
     BytesResult,
     FileResult,
@@ -46,8 +45,7 @@ class PythonTool:
         if inspect.iscoroutinefunction(self.function):
             return as_result(await self.function(**arguments, **extra))
         call = partial(copy_context().run, self.function, **arguments, **extra)
-        # One thread per call, not a pool: functions that never return must not use up everybody's workers.
-        return as_result(await _in_thread(call, f"tool-{self.definition.name}"))
+        return as_result(await in_thread(call, f"tool-{self.definition.name}"))
 
 
 def as_result(value: Any) -> Result | Failure:
@@ -65,31 +63,6 @@ def as_result(value: Any) -> Result | Failure:
             return JsonResult(value.model_dump(mode="json", by_alias=True))
         case _:
             return JsonResult(value)
-
-
-async def _in_thread(call: Callable[[], Any], name: str) -> Any:
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-
-    def settle(value: Any, error: BaseException | None) -> None:
-        if done.done():
-            return  # the call was given up; nobody waits any more
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(value)
-
-    def work() -> None:
-        value, error = None, None
-        try:
-            value = call()
-        except Exception as raised:
-            error = raised
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, value, error)
-
-    threading.Thread(target=work, name=name, daemon=True).start()
-    return await done
 
 
 def make_python(declared: CompiledTool, workspace: CompiledWorkspace) -> PythonTool | Failure:

@@ -83,6 +83,14 @@ KINDS = [
         {"h.yaml": document("Hook", "h", "on: [Stop]\nkind: builtin\nentry: deny_tool")},
     ),
     Case(
+        "a hook that nobody lists",
+        "HOOK_NOT_LISTED",
+        "h.yaml",
+        4,
+        {"h.yaml": document("Hook", "h", "on: [PreToolUse]\nkind: builtin\nentry: deny_tools")},
+        warning=True,
+    ),
+    Case(
         "an unknown hook point",
         "VALUE_NOT_ALLOWED",
         "h.yaml",

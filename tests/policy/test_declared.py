@@ -1,0 +1,202 @@
+"""From Hook documents to the runner: shipped hooks, workspace modules, entry points, and who is asked for whom."""
+
+from collections.abc import Mapping
+from functools import partial
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.decisions import Allow, Decision, Deny, Transform
+from app.core.errors import Failure
+from app.core.schemas import SchemaRegistry
+from app.policy.contract import About, Point
+from app.policy.declared import Maker, build
+from app.policy.hooks import HookRunner
+from app.policy.kinds import builtin
+from app.policy.kinds.command import make_command
+from app.policy.kinds.python import make_python
+from app.tools.loading import load_entry
+from app.workspace.catalog import shipped_catalog
+from app.workspace.compiled import CompiledWorkspace
+from tests.workspace.building import AGENT, RUNTIME, document, good
+
+SCHEMAS = SchemaRegistry()
+CARD = "4111 1111 1111 1111"
+
+
+def load(entry: str, files: Any, own: bool) -> Any:
+    return load_entry(entry, files, own=own)
+
+
+MAKERS: dict[str, Maker] = {
+    "builtin": builtin.make_builtin,
+    "python": partial(make_python, load=load),
+    "command": partial(make_command, folder=Path(), secret=lambda _: None),
+}
+
+
+def workspace(spec: str, changes: Mapping[str, str] | None = None, *, everybody: bool = True) -> CompiledWorkspace:
+    runtime = RUNTIME + ("  hooks: [h]\n" if everybody else "")
+    return good({"runtime.yaml": runtime, "hook.yaml": document("Hook", "h", spec), **(changes or {})})
+
+
+def built(made: CompiledWorkspace) -> HookRunner:
+    result = build(made, MAKERS, schemas=SCHEMAS)
+    assert isinstance(result, HookRunner), result
+    return result
+
+
+async def ask(made: CompiledWorkspace, point: Point, subject: Mapping[str, Any], agent: str = "helper") -> Decision:
+    return (await built(made).fire(point, dict(subject), About("run_1", agent=agent))).decision
+
+
+# -- the hooks that ship ---------------------------------------------------------------------------
+
+DENY = "on: [PreToolUse]\nkind: builtin\nentry: deny_tools\nconfig: {tools: [delete, 'admin_*']}"
+CARDS = "on: [UserPromptSubmit, PreToolUse, PostToolUse]\nkind: builtin\nentry: redact_cards"
+TURNS = "on: [Stop]\nkind: builtin\nentry: max_turns\nconfig: {turns: 3}"
+
+
+@pytest.mark.requirement("OS-L6", "SH-24")
+@pytest.mark.parametrize(("tool", "denied"), [("delete", True), ("admin_reset", True), ("undelete", False)])
+async def test_deny_tools_denies_what_its_list_names(tool: str, denied: bool) -> None:
+    decision = await ask(workspace(DENY), Point.PRE_TOOL_USE, {"tool": tool, "callId": "c", "arguments": {}})
+    assert isinstance(decision, Deny) is denied
+
+
+@pytest.mark.requirement("OS-E", "OS-L6")
+async def test_redact_cards_takes_a_card_out_of_a_prompt() -> None:
+    decision = await ask(workspace(CARDS), Point.USER_PROMPT_SUBMIT, {"prompt": f"my card is {CARD}, thanks"})
+    assert decision == Transform({"prompt": "my card is [REDACTED:card], thanks"}, "h", "a card number was redacted")
+
+
+async def test_redact_cards_takes_cards_out_of_parts_arguments_and_outputs() -> None:
+    made = workspace(CARDS)
+    parts = [{"type": "text", "text": CARD}]
+    prompt = await ask(made, Point.USER_PROMPT_SUBMIT, {"prompt": CARD, "input": parts})
+    before = await ask(made, Point.PRE_TOOL_USE, {"tool": "t", "arguments": {"a": [CARD]}})
+    after = await ask(made, Point.POST_TOOL_USE, {"tool": "t", "output": {"b": CARD}})
+    clean = "[REDACTED:card]"
+    changes = [decision.changes for decision in (prompt, before, after) if isinstance(decision, Transform)]
+    assert changes == [
+        {"input": [{"type": "text", "text": clean}]}, {"arguments": {"a": [clean]}}, {"output": {"b": clean}},
+    ]  # fmt: skip
+
+
+async def test_redact_cards_leaves_other_numbers_and_can_be_told_to_take_them() -> None:
+    subject = {"prompt": "1234567812345678"}
+    assert isinstance(await ask(workspace(CARDS), Point.USER_PROMPT_SUBMIT, subject), Allow)
+    any_run = workspace(CARDS + "\nconfig: {checksum: false}")
+    assert isinstance(await ask(any_run, Point.USER_PROMPT_SUBMIT, subject), Transform)
+
+
+@pytest.mark.parametrize(("turn", "goes_on"), [(1, True), (2, True), (3, False), (4, False)])
+async def test_max_turns_lets_the_loop_go_on_until_it_had_them(turn: int, goes_on: bool) -> None:
+    decision = await ask(workspace(TURNS), Point.STOP, {"turn": turn, "maxTurns": 20, "output": ""})
+    assert isinstance(decision, Allow) is goes_on
+
+
+@pytest.mark.requirement("OS-I3")
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "on: [PreToolUse]\nkind: builtin\nentry: deny_tools",
+        "on: [PreToolUse]\nkind: builtin\nentry: deny_tools\nconfig: {tool: [a]}",
+        "on: [Stop]\nkind: builtin\nentry: deny_tools\nconfig: {tools: [a]}",
+        "on: [Stop]\nkind: builtin\nentry: max_turns\nconfig: {turns: 0}",
+        "on: [Stop]\nkind: python\nentry: broken:decide",
+        "on: [Stop]\nkind: python\nentry: rules:LIMIT",
+    ],
+)
+def test_a_hook_that_cannot_work_keeps_its_workspace_from_being_served(spec: str) -> None:
+    modules = {"broken.py": "raise RuntimeError\ndef decide(input): ...\n", "rules.py": "LIMIT = 3\n"}
+    result = build(workspace(spec, modules), MAKERS, schemas=SCHEMAS)
+    assert isinstance(result, list)
+    assert [failure.code for failure in result] == ["HOOK_INVALID"]
+
+
+def test_the_compiler_knows_the_hooks_that_ship() -> None:
+    assert builtin.names() <= shipped_catalog().builtin_hooks
+
+
+# -- functions -------------------------------------------------------------------------------------
+
+
+async def test_a_function_of_the_workspace_gets_its_input_context_and_config() -> None:
+    source = (
+        "def decide(input, ctx, config):\n"
+        "    return {'decision': 'deny', 'reason': f\"{input['prompt']} {ctx.about.agent} {config['level']}\"}\n"
+    )
+    spec = "on: [UserPromptSubmit]\nkind: python\nentry: rules:decide\nconfig: {level: 3}"
+    decision = await ask(workspace(spec, {"rules.py": source}), Point.USER_PROMPT_SUBMIT, {"prompt": "hi"})
+    assert decision == Deny("hi helper 3", "h")
+
+
+async def test_two_versions_of_a_workspace_keep_their_own_functions() -> None:
+    spec = "on: [UserPromptSubmit]\nkind: python\nentry: rules:decide"
+    source = "from app.core.decisions import Deny\ndef decide(input): return Deny('{}')\n"
+    old = workspace(spec, {"rules.py": source.format("old")})
+    new = workspace(spec, {"rules.py": source.format("new")})
+    assert await ask(new, Point.USER_PROMPT_SUBMIT, {"prompt": "hi"}) == Deny("new", "h")
+    assert await ask(old, Point.USER_PROMPT_SUBMIT, {"prompt": "hi"}) == Deny("old", "h")
+
+
+def installed_hook(config: Any) -> Any:
+    """What a package would offer: made with its config, asked like any function."""
+
+    async def decide(subject: Mapping[str, Any]) -> Decision:
+        return Deny(f"{config.name} {config.config['level']}")
+
+    return decide
+
+
+async def test_a_package_offers_a_hook_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered = EntryPoint("company_rules", f"{__name__}:installed_hook", "holdfast.hooks")
+    monkeypatch.setattr(builtin, "entry_points", lambda group, name: [offered] if name == offered.name else [])
+    monkeypatch.setattr("app.workspace.catalog.entry_points", lambda group: [offered])
+    spec = "on: [UserPromptSubmit]\nkind: builtin\nentry: company_rules\nconfig: {level: 7}"
+    assert await ask(workspace(spec), Point.USER_PROMPT_SUBMIT, {"prompt": "hi"}) == Deny("h 7", "h")
+
+
+def test_a_package_that_cannot_be_loaded_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = EntryPoint("company_rules", "no_such_package:hook", "holdfast.hooks")
+    monkeypatch.setattr(builtin, "entry_points", lambda group, name: [gone])
+    monkeypatch.setattr("app.workspace.catalog.entry_points", lambda group: [gone])
+    made = workspace("on: [UserPromptSubmit]\nkind: builtin\nentry: company_rules")
+    assert isinstance(builtin.make_builtin(made.hooks["h"], made), Failure)
+
+
+# -- for whom --------------------------------------------------------------------------------------
+
+OTHER = AGENT.replace("name: helper", "name: other")
+
+
+@pytest.mark.requirement("OS-L6")
+@pytest.mark.parametrize(
+    ("everybody", "own", "match", "asked"),
+    [
+        (True, "", "", {"helper", "other"}),
+        (True, "", "match: {agents: [other]}", {"other"}),
+        (False, "  hooks: [h]\n", "", {"helper"}),
+        (False, "  hooks: [h]\n", "match: {agents: [other]}", set()),
+        (False, "", "", set()),
+    ],
+)
+async def test_a_hook_is_asked_for_the_agents_that_list_it(
+    everybody: bool, own: str, match: str, asked: set[str]
+) -> None:
+    agents = {"agents/helper.yaml": AGENT + own, "agents/other.yaml": OTHER}
+    made = workspace(f"{DENY}\n{match}", agents, everybody=everybody)
+    subject = {"tool": "delete", "callId": "c", "arguments": {}}
+    found = {
+        agent for agent in ("helper", "other") if isinstance(await ask(made, Point.PRE_TOOL_USE, subject, agent), Deny)
+    }
+    assert found == asked
+
+
+def test_patience_is_the_time_of_all_the_hooks_of_a_point() -> None:
+    runner = built(workspace(DENY + "\ntimeoutSeconds: 7"))
+    assert runner.patience(Point.PRE_TOOL_USE, Point.POST_TOOL_USE) == 7
+    assert runner.patience(Point.STOP) == 0

@@ -18,6 +18,7 @@ from app.runtime.service import Rejected, Submission
 from app.views.run import Run
 from app.wiring import Holdfast, open_holdfast
 from tests.store_equals_replay import assert_tables_equal_replay
+from tests.waiting import until as condition
 
 SPACE = """
 apiVersion: holdfast/v1
@@ -62,7 +63,8 @@ spec:
       - {match: {afterTool: both}, reply: {text: "both"}}
       - {match: {contains: delegate}, reply: {toolCalls: [{name: helper, args: {input: "pass the gate"}}]}}
       - {match: {contains: gate}, reply: {toolCalls: [{name: gate}]}}
-      - {match: {contains: "look up"}, reply: {toolCalls: [{name: lookup, args: {key: a}}, {name: lookup, args: {key: b}}]}}
+      - match: {contains: "look up"}
+        reply: {toolCalls: [{name: lookup, args: {key: a}}, {name: lookup, args: {key: b}}]}
       - {match: {contains: wrong}, reply: {toolCalls: [{name: echo, args: {}}]}}
       - {match: {system: "refused"}, reply: {toolCalls: [{name: echo, args: {text: mended}}]}}
       - {match: {contains: slowly}, reply: {chunks: ["one ", "two"], chunkDelaySeconds: 50}}
@@ -71,7 +73,11 @@ spec:
 apiVersion: holdfast/v1
 kind: Model
 metadata: {name: other}
-spec: {provider: scripted, model: other, capabilities: {tools: true, parallelTools: true}, script: {default: {text: "from another model"}}}
+spec:
+  provider: scripted
+  model: other
+  capabilities: {tools: true, parallelTools: true}
+  script: {default: {text: "from another model"}}
 ---
 apiVersion: holdfast/v1
 kind: Agent
@@ -148,9 +154,7 @@ async def ended(holdfast: Holdfast, run: Run) -> Run:
 
 
 async def begun(tmp_path: Path) -> None:
-    async with asyncio.timeout(30):
-        while not (tmp_path / "begun").exists():
-            await asyncio.sleep(0.01)
+    await condition((tmp_path / "begun").exists, seconds=30)
 
 
 async def command(holdfast: Holdfast, run: Run, name: str, **arguments: Any) -> None:

@@ -293,4 +293,13 @@ CODES: Final[dict[str, Code]] = {
     ),
     "REPLAY_TOKEN_INVALID": Code("The replay token is not one of ours.", "Use the run's `replayToken` unchanged."),
     "FORK_POINT_NOT_FOUND": Code("The thread has no such event.", "Use a `seq` from 1 to the thread's lastSeq."),
+    # -- roles -----------------------------------------------------------------------------------
+    "MALFORMED_AGENT_MESSAGE": Code(
+        "A role answered twice with something that breaks its schema.",
+        "See runtime.schema.violated for the places; correct the role's prompt or use a stronger model.",
+    ),
+    "REVIEW_FAILED": Code(
+        "The reviewer did not pass the work, and the reworks are used up.",
+        "Read the reviewer's feedback; raise maxReworks, or set config.plan_work_review.escalate to ask a person.",
+    ),
 }

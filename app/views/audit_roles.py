@@ -18,6 +18,8 @@ REPORTERS: Final = {"LEAD": "lead", "PLAN": "planner", "WORK": "worker", "REVIEW
 ROLE_BOUNDARY: Final = "role."
 """How the boundary of a role's output begins in `runtime.schema.violated`."""
 _ENTRY: Final = "INTAKE"
+_OWN_FAILURES: Final = frozenset({"MALFORMED_AGENT_MESSAGE", "REVIEW_FAILED"})
+"""Failures that the roles decide themselves, on the way through FAIL."""
 
 
 @dataclass(slots=True)
@@ -70,16 +72,16 @@ class RoleAudit:
             self.found.append((skill.RoleTransitioned.type, came_from, reason))
             self.visit = _Visit(goes_to)
             return
-        self.found += self._leave(goes_to)
+        self.found += self._leave(failed=goes_to == "FAIL" and told.get("reason") != skill.VERDICT_FAIL)
         self.visit = _Visit(goes_to)
 
-    def _leave(self, goes_to: str) -> Iterator[Found]:
+    def _leave(self, *, failed: bool = False) -> Iterator[Found]:
+        """`failed` is a state that an error ended before its role had reported."""
         visit, role = self.visit, REPORTERS.get(self.visit.state)
         if role is None:
             return
         said = len(visit.reports) + visit.violations
-        malformed = goes_to == "FAIL" and visit.violations > 0
-        if role not in visit.reports and not malformed:
+        if role not in visit.reports and not failed:
             yield skill.RoleReported.type, role, f"{visit.state} ended without the report of the {role}"
         elif visit.answers > said:
             reason = f"in {visit.state} a role answered {visit.answers} times, and {said} of that are accounted for"
@@ -91,7 +93,11 @@ class RoleAudit:
         if not self.spoken:
             return []
         if ended.type == request.RequestCompleted.type and self.visit.state != "DONE":
-            self.found += self._leave("DONE")
+            self.found += self._leave()
             reason = f"the run was completed, and nothing tells how it came from {self.visit.state} to DONE"
             self.found.append((skill.RoleTransitioned.type, "DONE", reason))
+        code = (ended.payload.get("error") or {}).get("code")
+        if code in _OWN_FAILURES and self.visit.state != "FAIL":
+            reason = f"the run failed with {code}, and nothing tells how it came from {self.visit.state} to FAIL"
+            self.found.append((skill.RoleTransitioned.type, "FAIL", reason))
         return self.found

@@ -57,8 +57,8 @@ def resulted(call: str, code: str | None = None) -> Payload:
     return made(tool.ToolResulted, callId=call, tool="echo", ok=False, error={"code": code, "message": "m"})
 
 
-def moved(came_from: str, to: str) -> Payload:
-    return made(skill.RoleTransitioned, to=to, **{"from": came_from})
+def moved(came_from: str, to: str, reason: str | None = None) -> Payload:
+    return made(skill.RoleTransitioned, to=to, reason=reason, **{"from": came_from})
 
 
 def reported(role: str) -> Payload:
@@ -104,21 +104,28 @@ DENIED_PROMPT = [
     QUEUED, STARTED, made(policy.HookFired, hook="UserPromptSubmit", handler="h", decision="deny"),
     made(request.RequestFailed, error={"code": "PROMPT_DENIED", "message": "no"}),
 ]  # fmt: skip
+VIOLATED = made(policy.SchemaViolated, schemaName="lead_directive_v1", boundary="role.lead", issues=[],
+                code="MALFORMED_AGENT_MESSAGE")  # fmt: skip
 ROLES = [
     QUEUED, STARTED, made(policy.HookFired, hook="UserPromptSubmit", handler="h", decision="allow"),
     skill.SkillInvoked(skill="greet"), moved("INTAKE", "LEAD"), NEGOTIATED, asked("m1"), answered("m1"),
-    made(policy.SchemaViolated, schemaName="lead_directive_v1", boundary="role.lead", issues=[],
-         code="MALFORMED_AGENT_MESSAGE"),
-    asked("m2"), answered("m2"), reported("lead"), moved("LEAD", "PLAN"), asked("m3"), answered("m3"),
+    VIOLATED, asked("m2"), answered("m2"), reported("lead"), moved("LEAD", "PLAN"), asked("m3"), answered("m3"),
     reported("planner"), moved("PLAN", "WORK"), asked("m4"), answered("m4", "c"), invoked("c"), resulted("c"),
     asked("m5"), answered("m5"), reported("worker"), moved("WORK", "REVIEW"), asked("m6"), answered("m6"),
-    reported("reviewer"), moved("REVIEW", "FAIL"), moved("FAIL", "REWORK"), moved("REWORK", "WORK"),
-    asked("m7"), answered("m7"), reported("worker"), moved("WORK", "REVIEW"), asked("m8"), answered("m8"),
-    reported("reviewer"), moved("REVIEW", "DONE"), skill.SkillCompleted(skill="greet", ok=True), DONE,
+    reported("reviewer"), moved("REVIEW", "FAIL", skill.VERDICT_FAIL), moved("FAIL", "REWORK"),
+    moved("REWORK", "WORK"), asked("m7"), answered("m7"), reported("worker"), moved("WORK", "REVIEW"),
+    asked("m8"), answered("m8"), reported("reviewer"), moved("REVIEW", "DONE"),
+    skill.SkillCompleted(skill="greet", ok=True), DONE,
+]  # fmt: skip
+MALFORMED_ROLE = [
+    QUEUED, STARTED, moved("INTAKE", "LEAD"), NEGOTIATED, asked("m1"), answered("m1"), VIOLATED, asked("m2"),
+    answered("m2"), VIOLATED, moved("LEAD", "FAIL", "MALFORMED_AGENT_MESSAGE"),
+    made(request.RequestFailed, error={"code": "MALFORMED_AGENT_MESSAGE", "message": "m"}),
 ]  # fmt: skip
 RUNS = {
     "tool": TOOL_RUN, "approved": APPROVED, "repaired": REPAIRED, "refused": REFUSED, "retried": RETRIED,
     "cancelled": CANCELLED, "direct": DIRECT, "denied prompt": DENIED_PROMPT, "roles": ROLES,
+    "malformed": MALFORMED_ROLE,
 }  # fmt: skip
 
 

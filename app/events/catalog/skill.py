@@ -1,10 +1,13 @@
 """Skills that were chosen or discovered, and the roles of Plan-Work-Review."""
 
-from typing import Any
+from typing import Any, Final
 
 from pydantic import Field
 
 from app.events.catalog.base import Payload, event
+
+VERDICT_FAIL: Final = "verdict fail"
+"""The reason of a transition to FAIL that a reviewer decided; any other one is the code of an error."""
 
 
 @event("runtime.skill.invoked", draft=True)

@@ -23,7 +23,7 @@ from app.core.settings import Settings
 from app.events.catalog.ledger import WorkspaceLoaded, WorkspaceRejected
 from app.events.hub import Hub
 from app.events.ports import StorageBroken
-from app.events.recorder import Recorder, Redactor
+from app.events.recorder import Narrator, Recorder, Redactor
 from app.models.contract import ProviderDeps
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.registry import Providers, installed_kinds
@@ -59,9 +59,11 @@ from app.tools.kinds.mcp_sessions import Sessions
 from app.tools.kinds.python import make_python
 from app.tools.kinds.subprocess import make_subprocess
 from app.tools.registry import Registry
+from app.views.narration import TemplateNarrator
 from app.workspace.catalog import KindCatalog, shipped_catalog
 from app.workspace.compiled import CompiledTool, CompiledWorkspace
 from app.workspace.secrets import resolve_env
+from app.workspace.specs.runtime import Narration
 
 DRAIN_SECONDS = 30.0
 
@@ -198,6 +200,7 @@ async def _load_workspace(
     async def loaded(status: WorkspaceStatus) -> None:
         runtime = workspace.current.runtime
         redaction.follow(runtime.redaction.kinds, [os.environ[name] for name in runtime.env if name in os.environ])
+        store.recorder.narrator = _narrator(runtime.progress.narration)
         await ledger.record(DEFAULT_TENANT, _loaded(workspace, status))
 
     async def rejected(status: WorkspaceStatus) -> None:
@@ -209,6 +212,11 @@ async def _load_workspace(
     if (await workspace.reload()).digest is None:
         raise HoldfastError("WORKSPACE_INVALID", _first_mistakes(workspace.status))
     return workspace
+
+
+def _narrator(wanted: Narration) -> Narrator | None:
+    narrators = {"template": TemplateNarrator}
+    return narrators[wanted.provider](wanted.style) if wanted.enabled and wanted.provider in narrators else None
 
 
 def _metrics(store: Store, executor: Executor) -> Metrics:

@@ -8,7 +8,7 @@ import pytest
 from app.core.principal import LOCAL
 from app.core.resources import shipped
 from app.core.settings import Settings
-from app.events.catalog import adapter, interrupt, model, request
+from app.events.catalog import adapter, interrupt, log, model, request
 from app.events.envelope import Event
 from app.events.follow import follow
 from app.runtime.service import Submission
@@ -16,8 +16,8 @@ from app.views.audit import audit
 from app.views.run import Run
 from app.wiring import Holdfast, open_holdfast
 
-NUMBERED_ONLY = frozenset({adapter.AdapterEvent.type})
-"""Optional: deltas are bound to nothing, the finished message replaces them. The audit knows them by number."""
+NUMBERED_ONLY = frozenset({adapter.AdapterEvent.type, log.ProgressNarration.type})
+"""Optional: deltas, which the finished message replaces, and words for people. The audit knows them by number."""
 
 
 async def recorded(holdfast: Holdfast, agent: str, text: str) -> list[Event]:

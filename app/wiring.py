@@ -14,6 +14,7 @@ import structlog
 from app.backends.contract import Backend
 from app.backends.kinds.echo import EchoBackend
 from app.backends.kinds.native import NativeBackend
+from app.backends.kinds.plan_work_review import PlanWorkReviewBackend
 from app.core.clock import Clock, SystemClock
 from app.core.errors import Failure, HoldfastError
 from app.core.metrics import Metrics
@@ -162,7 +163,9 @@ async def open_holdfast(
     `redaction` is given by whoever also cleans something else by it, such as the process's log.
     """
     clock = clock or SystemClock()
-    kinds: Mapping[str, Backend] = backends or {"echo": EchoBackend(), "native": NativeBackend()}
+    kinds: Mapping[str, Backend] = backends or {
+        kind.kind: kind for kind in (EchoBackend(), NativeBackend(), PlanWorkReviewBackend())
+    }
     redaction = redaction or CurrentRedaction()
     opening = open_store(settings, clock=clock, redactor=redaction)
     async with opening as store, _closing(HttpClient()) as client:

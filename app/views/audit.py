@@ -46,6 +46,7 @@ _EXPLAINED: Final = {
     "PROMPT_DENIED": policy.HookFired.type,
     "MALFORMED_AGENT_MESSAGE": policy.SchemaViolated.type,
     "EVIDENCE_MISSING": execution.ExecutionContractFailed.type,
+    "BUDGET_EXCEEDED": execution.BudgetExceeded.type,
 }
 """Failures of a run, and the fact that must tell where they come from."""
 
@@ -117,8 +118,6 @@ class _Call:
     direct: bool = False
     told: bool = False
     """A direct call's result was told to whoever asked."""
-    outside: bool = False
-    """It waits for the client's own tool."""
     denied: bool = False
     changed: bool = False
     refused: bool = False
@@ -138,6 +137,8 @@ class _Fold:
     negotiated: bool = False
     direct: str | None = None
     """The tool of a direct request."""
+    child: bool = False
+    """It works in its parent's lease, whose claims are its parent's to number."""
     open: dict[tuple[str, str], None] = field(default_factory=dict)
     """Beginnings without an end, by type and subject."""
     models: dict[str, bool] = field(default_factory=dict)
@@ -229,7 +230,7 @@ class _Fold:
             if call_id not in self.roles.unheard:
                 self.calls.setdefault(call_id, _Call())
         for call_id, call in self.calls.items():
-            if not call.ended and not call.outside and not unknown and (call.begun or answered):
+            if not call.ended and not unknown and (call.begun or answered):
                 self.lacks(tool.ToolResulted.type, call_id, "a tool was called and has no result")
             if call.direct and call.ok and not call.told:
                 self.lacks(tool.ToolDirectCompleted.type, call_id, "a direct call succeeded and its end is not told")
@@ -243,11 +244,13 @@ class _Fold:
 def _queued(fold: _Fold, event: Event, told: Told) -> None:
     if fold.counts[event.type] > 1:
         fold.lacks(None, None, "the run begins twice")
-    fold.direct = told.get("tool")
+    fold.direct, fold.child = told.get("tool"), told.get("parentRunId") is not None
 
 
 def _claimed(fold: _Fold, event: Event, told: Told) -> None:
-    for epoch in range(fold.epoch + 1, told["epoch"]):
+    if event.type == request.RequestResumed.type and not fold.counts[request.RequestStarted.type]:
+        fold.lacks_claim(1)
+    for epoch in () if fold.child else range(fold.epoch + 1, told["epoch"]):
         fold.lacks_claim(epoch)
     fold.owned, fold.epoch = True, told["epoch"]
     if told.get("reason") == "recovery":
@@ -261,11 +264,6 @@ def _terminal(fold: _Fold, event: Event, told: Told) -> None:
 
 def _commanded(fold: _Fold, event: Event, told: Told) -> None:
     fold.cancelled = fold.cancelled or told["command"] == "cancel"
-
-
-def _raised(fold: _Fold, event: Event, told: Told) -> None:
-    if told["kind"] == "external":
-        fold.call(told).outside = True
 
 
 def _negotiated(fold: _Fold, event: Event, told: Told) -> None:
@@ -294,7 +292,8 @@ def _answered(fold: _Fold, event: Event, told: Told) -> None:
     if not fold.models.get(message):
         fold.lacks(model.ModelRequested.type, message, f"{event.type} answers what was never asked")
     fold.models[message] = False
-    calls = told.get("toolCalls", ())
+    # What mends a call is no call of its own.
+    calls = () if told.get("repairs") else told.get("toolCalls", ())
     # Large ones are kept outside of the event, and their results speak for themselves.
     for call in calls if isinstance(calls, list | tuple) else ():
         if "$blob" not in call:
@@ -359,7 +358,6 @@ _STEPS: Final[Mapping[str, Callable[[_Fold, Event, Told], None]]] = {
     **dict.fromkeys(_CLAIMS, _claimed),
     **dict.fromkeys(request.TERMINAL, _terminal),
     execution.CommandInjected.type: _commanded,
-    interrupt.InterruptRaised.type: _raised,
     model.ModelNegotiated.type: _negotiated,
     model.ModelRetryScheduled.type: _retried,
     model.ModelRequested.type: _requested,

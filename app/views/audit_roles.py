@@ -52,7 +52,7 @@ class RoleAudit:
                 self.visit.reports.append(told["role"])
             case policy.SchemaViolated.type if told["boundary"].startswith(ROLE_BOUNDARY):
                 self.visit.violations += 1
-            case model.ModelCompleted.type:
+            case model.ModelCompleted.type if not told.get("repairs"):
                 self._answered(told)
 
     def _answered(self, told: Mapping[str, Any]) -> None:

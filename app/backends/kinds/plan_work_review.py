@@ -25,10 +25,10 @@ from app.backends.kinds.plan_work_review_roles import (
     Voices,
     told,
 )
-from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.events.catalog.skill import VERDICT_FAIL
+from app.views.history import user_message
 
 _QUESTION: Final = "decision"
 
@@ -48,7 +48,8 @@ class _Cycle:
         self._ctx = ctx
         self._voices = Voices(ctx)
         self._state = "INTAKE"
-        self._request = ctx.input if isinstance(ctx.input, str) else json.dumps(ctx.input).decode()
+        self._asked = user_message(ctx.input)
+        self._request = self._asked["content"]
         # Without a skill nobody has vouched for any tool.
         self._tools = frozenset() if ctx.skill is None else ctx.skill.tools & ctx.tools
 
@@ -92,8 +93,7 @@ class _Cycle:
 
     async def _lead(self) -> tuple[JsonObject, str | None]:
         """The directive, and advice where the lead wants some."""
-        asked: JsonObject = {"role": "user", "content": self._request}
-        directive = (await self._voices.speak(LEAD, [*self._ctx.history, asked])).value
+        directive = (await self._voices.speak(LEAD, [*self._ctx.history, self._asked])).value
         advice = None
         if directive.get("needs_advisor"):
             advice = await self._advise(directive=directive)

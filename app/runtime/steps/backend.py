@@ -72,6 +72,7 @@ def _brief(passage: Passage, allowed: frozenset[str]) -> Brief:
         skill=None if skill is None else Skill(skill.name, skill.body, frozenset(skill.allowed_tools)),
         roles={role.name: role.prompt for role in passage.workspace.roles.values()}, tools=allowed,
         max_turns=agent.spec.max_turns, max_reworks=agent.spec.max_reworks,
+        config=agent.spec.config.get(passage.backend.kind, {}),
     )  # fmt: skip
 
 

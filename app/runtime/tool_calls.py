@@ -29,6 +29,7 @@ from app.tools.contract import (
     JsonResult,
     LoadBlob,
     Ports,
+    Proposal,
     PutBlob,
     Result,
     Scope,
@@ -78,8 +79,8 @@ class ToolCalls:
         return [_result(outcome) for outcome in outcomes]
 
     async def outcomes(self, calls: Sequence[ToolCall], only: frozenset[str] | None = None) -> list[ToolOutcome]:
-        memo, ports = self._log.memo, self._gate_ports()
         scope = self._scope if only is None else replace(self._scope, allowed=self._scope.allowed & only)
+        memo, ports = self._log.memo, self._gate_ports(scope)
         done: dict[str, ToolOutcome] = {}
         fresh: list[ToolCall] = []
         for call in calls:
@@ -99,11 +100,16 @@ class ToolCalls:
         self.evidence |= {outcome.tool for outcome in done.values() if outcome.ok}
         return [done[call.id] for call in calls]
 
-    def _gate_ports(self) -> Ports:
-        lent = self._ports
+    def _gate_ports(self, scope: Scope) -> Ports:
+        lent, mend = self._ports, self._ports.ask_model
+
+        async def ask_model(call: ToolCall, complaint: str) -> Proposal | None:
+            # Nothing is mended that may not be called here.
+            return await mend(call, complaint) if mend is not None and call.name in scope.allowed else None
+
         return Ports(
             record=self._record, put_blob=lent.put_blob, load_blob=lent.load_blob, hook=lent.hook,
-            approve=self._approve, ask_model=lent.ask_model, cancelled=self._log.control.cancelled,
+            approve=self._approve, ask_model=ask_model, cancelled=self._log.control.cancelled,
         )  # fmt: skip
 
     async def _record(self, payload: Payload) -> None:

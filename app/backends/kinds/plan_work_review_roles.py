@@ -123,8 +123,8 @@ class _Talk:
         if self._role.prose and not (isinstance(value, dict) and "output" in value):
             value = {"output": text, "steps_completed": [], "schema_version": "v1"}
         if self._tools is not None and isinstance(value, dict):
-            # The log knows which calls were made; a role only believes to.
-            value = value | {"tool_calls_made": [f"{made.name}:{made.call_id}" for made in self._results]}
+            # The log knows which calls gave a result; a role only believes to.
+            value = value | {"tool_calls_made": [f"{done.name}:{done.call_id}" for done in self._results if done.ok]}
         return value
 
 

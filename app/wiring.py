@@ -14,6 +14,7 @@ import structlog
 from app.backends.contract import Backend
 from app.backends.kinds.echo import EchoBackend
 from app.backends.kinds.native import NativeBackend
+from app.backends.kinds.plan_work_review import PlanWorkReviewBackend
 from app.core.clock import Clock, SystemClock
 from app.core.errors import Failure, HoldfastError
 from app.core.metrics import Metrics
@@ -23,7 +24,7 @@ from app.core.settings import Settings
 from app.events.catalog.ledger import WorkspaceLoaded, WorkspaceRejected
 from app.events.hub import Hub
 from app.events.ports import StorageBroken
-from app.events.recorder import Recorder, Redactor
+from app.events.recorder import Narrator, Recorder, Redactor
 from app.models.contract import ProviderDeps
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.registry import Providers, installed_kinds
@@ -65,10 +66,12 @@ from app.tools.kinds.python import make_python
 from app.tools.kinds.subprocess import make_subprocess
 from app.tools.loading import load_entry
 from app.tools.registry import Registry
+from app.views.narration import TemplateNarrator
 from app.workspace.catalog import KindCatalog, shipped_catalog
 from app.workspace.compiled import CompiledTool, CompiledWorkspace
 from app.workspace.files import WorkspaceFiles
 from app.workspace.secrets import resolve_env
+from app.workspace.specs.runtime import Narration
 
 DRAIN_SECONDS = 30.0
 
@@ -167,7 +170,9 @@ async def open_holdfast(
     `redaction` is given by whoever also cleans something else by it, such as the process's log.
     """
     clock = clock or SystemClock()
-    kinds: Mapping[str, Backend] = backends or {"echo": EchoBackend(), "native": NativeBackend()}
+    kinds: Mapping[str, Backend] = backends or {
+        kind.kind: kind for kind in (EchoBackend(), NativeBackend(), PlanWorkReviewBackend())
+    }
     redaction = redaction or CurrentRedaction()
     opening = open_store(settings, clock=clock, redactor=redaction)
     async with opening as store, _closing(HttpClient()) as client:
@@ -205,6 +210,7 @@ async def _load_workspace(
     async def loaded(status: WorkspaceStatus) -> None:
         runtime = workspace.current.runtime
         redaction.follow(runtime.redaction.kinds, [os.environ[name] for name in runtime.env if name in os.environ])
+        store.recorder.narrator = _narrator(runtime.progress.narration)
         await ledger.record(DEFAULT_TENANT, _loaded(workspace, status))
 
     async def rejected(status: WorkspaceStatus) -> None:
@@ -216,6 +222,11 @@ async def _load_workspace(
     if (await workspace.reload()).digest is None:
         raise HoldfastError("WORKSPACE_INVALID", _first_mistakes(workspace.status))
     return workspace
+
+
+def _narrator(wanted: Narration) -> Narrator | None:
+    narrators = {"template": TemplateNarrator}
+    return narrators[wanted.provider](wanted.style) if wanted.enabled and wanted.provider in narrators else None
 
 
 def _metrics(store: Store, executor: Executor) -> Metrics:

@@ -121,6 +121,11 @@ class Context(Protocol):
     def max_reworks(self) -> int: ...
 
     @property
+    def config(self) -> Mapping[str, Any]:
+        """The agent's `config` for this backend."""
+        ...
+
+    @property
     def skill(self) -> Skill | None: ...
 
     @property
@@ -202,8 +207,11 @@ class Context(Protocol):
         """Record that the conversation was shortened, from so many messages and tokens to so many. Once."""
         ...
 
-    async def call_tools(self, calls: Sequence[CallRequest]) -> list[CallResult]:
-        """Through the gate. A refused or failed call is a result that the model can act on."""
+    async def call_tools(self, calls: Sequence[CallRequest], tools: frozenset[str] | None = None) -> list[CallResult]:
+        """Through the gate. A refused or failed call is a result that the model can act on.
+
+        `tools` narrows what may be called, as it does in `CallOptions`.
+        """
         ...
 
     async def ask(self, title: str, questions: Sequence[JsonObject]) -> JsonObject:

@@ -307,4 +307,13 @@ CODES: Final[dict[str, Code]] = {
         "A SkillStart hook refused the skill that the request asked for.",
         "Read the reason, or ask without the words that trigger the skill.",
     ),
+    # -- roles -----------------------------------------------------------------------------------
+    "MALFORMED_AGENT_MESSAGE": Code(
+        "A role answered twice with something that breaks its schema.",
+        "See runtime.schema.violated for the places; correct the role's prompt or use a stronger model.",
+    ),
+    "REVIEW_FAILED": Code(
+        "The reviewer did not pass the work, and the reworks are used up.",
+        "Read the reviewer's feedback; raise maxReworks, or set config.plan_work_review.escalate to ask a person.",
+    ),
 }

@@ -4,6 +4,7 @@ A caller works on with what the recorder returns, so that a resumed run sees wha
 Leaves to others: order, hash and durability (the store's log) and who may write what (the runtime).
 """
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -13,7 +14,7 @@ from app.core import json
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.schemas import Issue, SchemaRegistry, Validator
-from app.events.catalog import EVENTS, Payload, adapter, policy, schema_id
+from app.events.catalog import EVENTS, Payload, adapter, log, policy, request, schema_id
 from app.events.catalog.values import IssueValue
 from app.events.ports import Answer, BlobDraft, Command, Condition, Draft, EventLog, Fence, Refused
 
@@ -24,6 +25,18 @@ class Redactor(Protocol):
     def suspects(self, encoded: bytes) -> bool: ...
 
     def clean(self, value: dict[str, Any]) -> dict[str, Any]: ...
+
+
+class Narrator(Protocol):
+    """Tells people what an event means, in a sentence that is recorded right behind it."""
+
+    @property
+    def provider(self) -> str: ...
+
+    @property
+    def style(self) -> str: ...
+
+    def narrate(self, event_type: str, payload: dict[str, Any]) -> str | None: ...
 
 
 MAX_INLINE_BYTES: Final = 16 * 1024
@@ -61,6 +74,8 @@ class Recorder:
         self._redactor = redactor
         self._schemas = schemas
         self._validators: dict[str, Validator] = {}
+        self.narrator: Narrator | None = None
+        """Who tells the story, if the workspace wants one told."""
 
     async def record(self, scope: Scope, *entries: Payload | Entry, conditions: Sequence[Condition] = ()) -> Answer:
         """Append catalog payloads together. The answer comes after they are durable and published."""
@@ -100,6 +115,8 @@ class Recorder:
             if failure is not None:
                 await self._record_refusal(scope, draft, failure, issues)
                 return Refused(failure)
+        if self.narrator is not None:
+            drafts = self._with_narration(drafts, self.narrator, now)
         return await self._log.append(Command(scope.tenant, scope.thread_id, drafts, conditions, scope.fence))
 
     def _prepare(self, draft: Draft) -> tuple[Failure | None, list[Issue]]:
@@ -128,6 +145,26 @@ class Recorder:
             return Failure("PAYLOAD_TOO_LARGE", f"a {draft.type} payload is over {MAX_PAYLOAD_BYTES} bytes"), []
         draft.encoded = encoded
         return None, []
+
+    def _with_narration(self, drafts: list[Draft], narrator: Narrator, now: int) -> list[Draft]:
+        """Each sentence stands behind the event it tells of and names it; nothing is told of a run's end."""
+        told: list[Draft] = []
+        for draft in drafts:
+            told.append(draft)
+            if draft.run_id is None or draft.type in request.TERMINAL:
+                continue
+            sentence = None
+            with contextlib.suppress(Exception):  # whatever a narrator does, the run goes on without its words
+                sentence = narrator.narrate(draft.type, draft.payload)
+            if sentence is not None:
+                narration = log.ProgressNarration(
+                    message=sentence, provider=narrator.provider, style=narrator.style,
+                    source_event_types=[draft.type], source_event_ids=[draft.id],
+                )  # fmt: skip
+                words = Draft(narration.type, narration.to_json(), draft.run_id, parent_id=draft.id, at=now)
+                if self._prepare(words)[0] is None:
+                    told.append(words)
+        return told
 
     async def _record_refusal(self, scope: Scope, draft: Draft, failure: Failure, issues: list[Issue]) -> None:
         """A refusal is a fact of the run it happened in; without a run there is nobody to tell."""

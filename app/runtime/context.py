@@ -5,7 +5,7 @@ A step that differs from what was recorded fails the run. Leaves to others: mode
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.backends.contract import AgentAnswer, CallOptions, CallRequest, CallResult, ModelAnswer, Skill, StepFailed
@@ -53,6 +53,7 @@ class Brief:
     max_turns: int
     max_reworks: int
     context_policy: ContextPolicy
+    config: Mapping[str, Any] = field(default_factory=dict)
 
 
 class RunContext:
@@ -70,7 +71,7 @@ class RunContext:
         self.run_id, self.thread_id, self.agent = brief.run_id, brief.thread_id, brief.agent
         self.input, self.instructions, self.history = brief.input, brief.instructions, brief.history
         self.skill, self.roles, self.tools = brief.skill, brief.roles, brief.tools
-        self.max_turns, self.max_reworks = brief.max_turns, brief.max_reworks
+        self.max_turns, self.max_reworks, self.config = brief.max_turns, brief.max_reworks, brief.config
         self.context_policy = brief.context_policy
 
     @property
@@ -202,9 +203,9 @@ class RunContext:
 
     # -- tools and subagents -------------------------------------------------------------------------
 
-    async def call_tools(self, calls: Sequence[CallRequest]) -> list[CallResult]:
+    async def call_tools(self, calls: Sequence[CallRequest], tools: frozenset[str] | None = None) -> list[CallResult]:
         try:
-            return await self._tools.call(calls)
+            return await self._tools.call(calls, tools)
         except CutOff as cut:
             raise cut.cause from cut
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from app.events.catalog import execution, interrupt, model, policy, request, skill, tool
+from app.events.catalog import execution, interrupt, log, model, policy, request, skill, tool
 from app.events.envelope import Event
 from app.views.run import Run
 
@@ -110,7 +110,8 @@ class Memo:
 
 
 _ANSWERS: Final = frozenset({interrupt.InterruptResolved.type, interrupt.InterruptExpired.type})
-_BY_PEOPLE: Final = _ANSWERS | {execution.CommandInjected.type}
+_BY_PEOPLE: Final = _ANSWERS | {execution.CommandInjected.type, log.ProgressNarration.type}
+"""What is told while nobody works: what people did, and words about it."""
 
 
 def _children(run_id: str, family: Iterable[Event]) -> dict[str, Run]:

@@ -29,6 +29,7 @@ from app.tools.contract import (
     JsonResult,
     LoadBlob,
     Ports,
+    Proposal,
     PutBlob,
     Result,
     Scope,
@@ -73,18 +74,19 @@ class ToolCalls:
         found = (self._gateway.registry.find(name) for name in sorted(names))
         return [registered.definition for registered in found if registered is not None]
 
-    async def call(self, calls: Sequence[CallRequest]) -> list[CallResult]:
-        outcomes = await self.outcomes([_tool_call(call) for call in calls])
+    async def call(self, calls: Sequence[CallRequest], only: frozenset[str] | None = None) -> list[CallResult]:
+        outcomes = await self.outcomes([_tool_call(call) for call in calls], only)
         return [_result(outcome) for outcome in outcomes]
 
-    async def outcomes(self, calls: Sequence[ToolCall]) -> list[ToolOutcome]:
-        memo, ports = self._log.memo, self._gate_ports()
+    async def outcomes(self, calls: Sequence[ToolCall], only: frozenset[str] | None = None) -> list[ToolOutcome]:
+        scope = self._scope if only is None else replace(self._scope, allowed=self._scope.allowed & only)
+        memo, ports = self._log.memo, self._gate_ports(scope)
         done: dict[str, ToolOutcome] = {}
         fresh: list[ToolCall] = []
         for call in calls:
             if call.id in memo.results:
                 recorded = _recorded_outcome(memo.results[call.id], memo.intents.get(call.id))
-                done[call.id] = await self._gateway.finish(call, self._scope, ports, recorded)
+                done[call.id] = await self._gateway.finish(call, scope, ports, recorded)
             elif call.id in memo.intents:
                 settled = await self._recover(call, memo.intents[call.id])
                 if isinstance(settled, ToolOutcome):
@@ -94,27 +96,32 @@ class ToolCalls:
             else:
                 fresh.append(call)
         if fresh:
-            done |= {outcome.call_id: outcome for outcome in await self._act(fresh, ports)}
+            done |= {outcome.call_id: outcome for outcome in await self._act(fresh, scope, ports)}
         self.evidence |= {outcome.tool for outcome in done.values() if outcome.ok}
         return [done[call.id] for call in calls]
 
-    def _gate_ports(self) -> Ports:
-        lent = self._ports
+    def _gate_ports(self, scope: Scope) -> Ports:
+        lent, mend = self._ports, self._ports.ask_model
+
+        async def ask_model(call: ToolCall, complaint: str) -> Proposal | None:
+            # Nothing is mended that may not be called here.
+            return await mend(call, complaint) if mend is not None and call.name in scope.allowed else None
+
         return Ports(
             record=self._record, put_blob=lent.put_blob, load_blob=lent.load_blob, hook=lent.hook,
-            approve=self._approve, ask_model=lent.ask_model, cancelled=self._log.control.cancelled,
+            approve=self._approve, ask_model=ask_model, cancelled=self._log.control.cancelled,
         )  # fmt: skip
 
     async def _record(self, payload: Payload) -> None:
         await self._log.record(payload)
 
-    async def _act(self, calls: list[ToolCall], ports: Ports) -> list[ToolOutcome]:
+    async def _act(self, calls: list[ToolCall], scope: Scope, ports: Ports) -> list[ToolOutcome]:
         await self._log.begin_step()
         await self._count(calls)
         cancelled = self._log.control.cancelled
         cancelled.acting = True
         try:
-            return await self._gateway.call_all(calls, self._scope, ports, parallel=self._parallel)
+            return await self._gateway.call_all(calls, scope, ports, parallel=self._parallel)
         finally:
             cancelled.acting = False
             # A result that came after the cancel is recorded, and not applied.

@@ -98,6 +98,21 @@ def test_each_fact_has_the_source_s_name_and_fields(payload: Payload, name: str,
     assert _spell(payload) == (name, told)
 
 
+@pytest.mark.requirement("OS-L4", "OS-L3")
+def test_what_a_role_says_and_does_has_the_role_for_its_actor() -> None:
+    events = tell(
+        skill.RoleTransitioned.model_validate({"from": "INTAKE", "to": "LEAD"}),
+        model.ModelCompleted.model_validate(
+            {**MODEL, "role": "planner", "text": "t", "toolCalls": [], "finishReason": "stop", "usage": {}}
+        ),
+        skill.RoleReported(role="worker", schema_name="worker_report_v1", report={"output": "done"}),
+        skill.RoleTransitioned.model_validate({"from": "REVIEW", "to": "DONE"}),
+    )
+    assert [line["actor"] for line in map(spell, events) if line is not None] == [
+        "lead", "planner", "worker", "backend:echo",
+    ]  # fmt: skip
+
+
 @pytest.mark.requirement("OS-L4", "OS-I1")
 def test_folding_the_dialect_as_its_source_does_gives_the_run_s_story() -> None:
     events = tell(

@@ -5,7 +5,7 @@ from typing import Any
 from app.events.catalog.base import Payload, event
 
 
-@event("runtime.progress.narration", draft=True)
+@event("runtime.progress.narration")
 class ProgressNarration(Payload):
     message: str
     provider: str

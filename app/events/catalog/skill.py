@@ -1,20 +1,23 @@
 """Skills that were chosen or discovered, and the roles of Plan-Work-Review."""
 
-from typing import Any
+from typing import Any, Final
 
 from pydantic import Field
 
 from app.events.catalog.base import Payload, event
 
+VERDICT_FAIL: Final = "verdict fail"
+"""The reason of a transition to FAIL that a reviewer decided; any other one is the code of an error."""
 
-@event("runtime.skill.invoked", draft=True)
+
+@event("runtime.skill.invoked")
 class SkillInvoked(Payload):
     skill: str
     trigger: str | None = None
     allowed_tools: list[str] | None = None
 
 
-@event("runtime.skill.completed", draft=True)
+@event("runtime.skill.completed")
 class SkillCompleted(Payload):
     skill: str
     ok: bool
@@ -30,14 +33,14 @@ class SkillCandidateCreated(Payload):
     proposed_path: str | None = None
 
 
-@event("runtime.role.transitioned", draft=True)
+@event("runtime.role.transitioned")
 class RoleTransitioned(Payload):
     to: str
     from_: str | None = Field(None, alias="from")
     reason: str | None = None
 
 
-@event("runtime.role.reported", draft=True)
+@event("runtime.role.reported")
 class RoleReported(Payload):
     role: str
     schema_name: str

@@ -34,12 +34,13 @@ _SPELLINGS: Final[dict[str, tuple[str, Callable[[Told], Told]]]] = {
     "runtime.request.cancelled": ("session.close", lambda told: {"ok": False, "reason": "cancelled"}),
     "runtime.model.requested": (
         "llm.request",
-        _pick(message_id="messageId", model="model", provider="provider", messages="messages", parameters="parameters"),
+        _pick(message_id="messageId", role="role", model="model", provider="provider", messages="messages",
+              parameters="parameters"),
     ),
     "runtime.model.completed": (
         "llm.response",
         lambda told: {
-            **_pick(message_id="messageId", model="model", text="text", tool_calls="toolCalls",
+            **_pick(message_id="messageId", role="role", model="model", text="text", tool_calls="toolCalls",
                     finish_reason="finishReason")(told),
             "usage": _usage(told),
         },
@@ -69,6 +70,16 @@ _SPELLINGS: Final[dict[str, tuple[str, Callable[[Told], Told]]]] = {
 }  # fmt: skip
 
 
+_SPEAKERS: Final = {"LEAD": "lead", "PLAN": "planner", "WORK": "worker", "REVIEW": "reviewer", "REWORK": "worker"}
+"""Who has the word in a state: there it is the role, not the program that plays it, who acts."""
+
+
+def _actor(event: Event) -> str:
+    told = event.payload
+    role = _SPEAKERS.get(told["to"]) if event.type == "runtime.role.transitioned" else told.get("role")
+    return role or event.actor
+
+
 def spell(event: Event) -> dict[str, Any] | None:
     """One line of `.events.jsonl`, or None for what that file has no word for."""
     if event.type == "runtime.role.reported":
@@ -84,7 +95,7 @@ def spell(event: Event) -> dict[str, Any] | None:
         "session_id": event.thread_id,
         "ts": iso(event.at),
         "type": name,
-        "actor": event.actor,
+        "actor": _actor(event),
         "payload": payload,
         "schema_version": "v1",
         "parent_id": event.parent_id,

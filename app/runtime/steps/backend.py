@@ -82,6 +82,7 @@ def _brief(passage: Passage, allowed: frozenset[str]) -> Brief:
         roles={role.name: role.prompt for role in passage.workspace.roles.values()}, tools=allowed,
         max_turns=agent.spec.max_turns, max_reworks=agent.spec.max_reworks,
         context_policy=agent.spec.context_policy,
+        config=agent.spec.config.get(passage.backend.kind, {}),
     )  # fmt: skip
 
 

@@ -1,0 +1,152 @@
+"""How a role of Plan-Work-Review speaks: its prompt, what it is told, and an answer that passes its schema or fails.
+
+A role starts with an empty conversation and knows of the others only what they handed over. An answer that breaks its
+schema is sent back once with what is wrong; the second one ends the run. Leaves to others: which role speaks when.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.backends.contract import CallOptions, CallResult, Context, ModelAnswer, StepFailed
+from app.core import json
+from app.core.errors import Failure
+from app.core.json import JsonObject
+
+_FENCED: Final = re.compile(r"\A```[a-z]*\s*\n(.*)\n```\Z", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    name: str
+    schema: str
+    prose: bool = False
+    """It answers in words, which are put into its schema for it."""
+
+
+LEAD: Final = Role("lead", "lead_directive_v1")
+PLANNER: Final = Role("planner", "plan_v1")
+WORKER: Final = Role("worker", "worker_report_v1")
+REVIEWER: Final = Role("reviewer", "review_result_v1")
+ADVISOR: Final = Role("advisor", "worker_report_v1", prose=True)
+SCAFFOLDER: Final = Role("scaffolder", "worker_report_v1", prose=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """What a role handed over: JSON that passed its schema, and the tool calls behind it."""
+
+    role: str
+    value: JsonObject
+    results: tuple[CallResult, ...] = ()
+
+    @property
+    def calls(self) -> list[JsonObject]:
+        """What really happened, whatever the report says of it."""
+        return [{"id": made.call_id, "name": made.name, "ok": made.ok} for made in self.results]
+
+
+class Voices:
+    """The roles of one run."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._steered: list[JsonObject] = []
+        """What people said on the way; it holds for every role after that, too."""
+
+    async def speak(self, role: Role, given: Sequence[JsonObject], tools: frozenset[str] | None = None) -> Handoff:
+        """With `tools` the role may act, if only with those; without, its calls are not heard at all."""
+        talk = _Talk(self._ctx, role, [self._system(role), *given, *self._steered], tools)
+        while True:
+            said = await self._ctx.steering()
+            self._steered += said
+            talk.messages += said
+            handoff = await talk.turn()
+            if handoff is not None:
+                return handoff
+
+    def _system(self, role: Role) -> JsonObject:
+        texts = [self._ctx.instructions, self._ctx.roles[role.name]]
+        return {"role": "system", "content": "\n\n".join(text for text in texts if text)}
+
+
+class _Talk:
+    """One role's conversation from its prompt to its report."""
+
+    def __init__(self, ctx: Context, role: Role, messages: list[JsonObject], tools: frozenset[str] | None) -> None:
+        self._ctx, self._role, self._tools = ctx, role, tools
+        self.messages = messages
+        self._results: list[CallResult] = []
+        self._turns = 0
+        self._repaired = False
+
+    async def turn(self) -> Handoff | None:
+        """One model call and what follows from it; None as long as the role has not reported."""
+        if self._turns >= self._ctx.max_turns:
+            message = f"the {self._role.name} gave no report within {self._ctx.max_turns} turns"
+            raise StepFailed(Failure("MAX_TURNS", message))
+        options = CallOptions(role=self._role.name, tools=self._tools or frozenset())
+        answer = await self._ctx.call_model(self.messages, options)
+        if answer.calls and self._tools is not None:
+            await self._act(answer)
+            return None
+        return await self._report(answer)
+
+    async def _act(self, answer: ModelAnswer) -> None:
+        self._turns += 1
+        self.messages.append(answer.message)
+        results = await self._ctx.call_tools(answer.calls, self._tools)
+        self._results += results
+        self.messages += [
+            {"role": "tool", "content": made.content, "tool_call_id": made.call_id, "name": made.name}
+            for made in results
+        ]
+
+    async def _report(self, answer: ModelAnswer) -> Handoff | None:
+        role = self._role
+        value = self._read(answer.text)
+        issues = await self._ctx.violations(role.schema, value, f"role.{role.name}")
+        if not issues:
+            await self._ctx.report(role.name, role.schema, value, answer.message_id)
+            return Handoff(role.name, value, tuple(self._results))
+        if self._repaired:
+            message = f"the {role.name} twice gave no answer of the schema {role.schema}"
+            raise StepFailed(Failure("MALFORMED_AGENT_MESSAGE", message))
+        self._repaired = True
+        self.messages += _sent_back(answer, role, issues)
+        return None
+
+    def _read(self, text: str) -> Any:
+        """The answer as JSON, or the text itself, which then breaks the schema."""
+        value = _parsed(text)
+        if self._role.prose and not (isinstance(value, dict) and "output" in value):
+            value = {"output": text, "steps_completed": [], "schema_version": "v1"}
+        if self._tools is not None and isinstance(value, dict):
+            # The log knows which calls gave a result; a role only believes to.
+            value = value | {"tool_calls_made": [f"{done.name}:{done.call_id}" for done in self._results if done.ok]}
+        return value
+
+
+def _parsed(text: str) -> Any:
+    bare = text.strip()
+    fenced = _FENCED.match(bare)
+    try:
+        return json.loads_strict((fenced[1] if fenced else bare).encode())
+    except (json.JsonError, UnicodeEncodeError):
+        return text
+
+
+def _sent_back(answer: ModelAnswer, role: Role, issues: Sequence[str]) -> list[JsonObject]:
+    found = "\n".join(f"- {issue}" for issue in issues)
+    wanted = f"Answer again with one JSON object of the schema `{role.schema}` and nothing else."
+    again: JsonObject = {"role": "user", "content": f"MALFORMED_AGENT_MESSAGE:\n{found}\n{wanted}"}
+    # Calls that nobody makes must not stay in the conversation: providers insist on their results.
+    said: JsonObject = {"role": "assistant", "content": answer.text} if answer.calls else answer.message
+    return [said, again] if answer.text else [again]
+
+
+def told(**parts: Any) -> JsonObject:
+    """What is handed to a role, without what there is none of."""
+    given: Mapping[str, Any] = {name: part for name, part in parts.items() if part is not None}
+    return {"role": "user", "content": json.dumps(given).decode()}

@@ -1,0 +1,66 @@
+"""The audit of runs that really happened: complete as recorded, and with each event taken out in turn it says which."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from app.core.principal import LOCAL
+from app.core.resources import shipped
+from app.core.settings import Settings
+from app.events.catalog import adapter, interrupt, log, model, request
+from app.events.envelope import Event
+from app.events.follow import follow
+from app.runtime.service import Submission
+from app.views.audit import audit
+from app.views.run import Run
+from app.wiring import Holdfast, open_holdfast
+
+NUMBERED_ONLY = frozenset({adapter.AdapterEvent.type, log.ProgressNarration.type})
+"""Optional: deltas, which the finished message replaces, and words for people. The audit knows them by number."""
+
+
+async def recorded(holdfast: Holdfast, agent: str, text: str) -> list[Event]:
+    """The events of a run from its first to its last; whatever it asks is approved."""
+    run = await holdfast.service.submit(LOCAL, Submission(agent, text))
+    assert isinstance(run, Run), run
+    events: list[Event] = []
+    async with asyncio.timeout(30):
+        store = holdfast.store
+        async for batch in follow(store.hub, store.reader.events, "default", run.thread_id, run.first_seq - 1):
+            for event in batch:
+                if event.run_id == run.id:
+                    events.append(event)
+                if event.type == interrupt.InterruptRaised.type:
+                    await holdfast.interrupts.answer(LOCAL, event.payload["interruptId"], {"decision": "approve"})
+            if events and events[-1].type in request.TERMINAL:
+                return events
+    raise AssertionError("the stream ended")
+
+
+@pytest.mark.requirement("OS-A", "OS-I1")
+@pytest.mark.parametrize(
+    ("agent", "text"),
+    [
+        ("echo", "one two"),
+        ("assistant", "please calculate this"),
+        ("assistant", "hello there"),
+        ("assistant", "publish it now"),
+        ("assistant", "try again please"),
+        ("assistant", "fail please"),
+    ],
+)
+async def test_each_event_of_a_recorded_run_is_named_when_it_is_missing(tmp_path: Path, agent: str, text: str) -> None:
+    settings = Settings(data_dir=tmp_path, workspace=shipped("workspaces") / "demo")
+    async with open_holdfast(settings) as holdfast:
+        events = await recorded(holdfast, agent, text)
+    assert audit(events).missing == ()
+    first_choice = next((event for event in events if event.type == model.ModelNegotiated.type), None)
+    for gone in events:
+        found = audit(event for event in events if event is not gone)
+        named = {name for missing in found.missing for name in (missing.type or missing.subject or "").split(" | ")}
+        assert not found.complete
+        # A choice of models that is told again after a resume is bound to nothing either.
+        again = gone.type == model.ModelNegotiated.type and gone is not first_choice
+        numbered = gone.type in NUMBERED_ONLY or again
+        assert (str(gone.run_seq) if numbered else gone.type) in named, (gone, found.missing)

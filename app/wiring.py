@@ -38,6 +38,7 @@ from app.runtime.kits import Kits
 from app.runtime.ledger import Ledger
 from app.runtime.service import Service
 from app.runtime.steps import Services
+from app.runtime.threads import Threads
 from app.runtime.workspaces import CurrentWorkspace, WorkspaceHistory, WorkspaceStatus
 from app.store.blobs import Blobs
 from app.store.broken import StopsWhenBroken
@@ -140,6 +141,7 @@ class Holdfast:
     workspace: CurrentWorkspace
     backends: Mapping[str, Backend]
     service: Service
+    threads: Threads
     interrupts: Interrupts
     executor: Executor
     metrics: Metrics
@@ -172,12 +174,13 @@ async def open_holdfast(
         conductor = Conductor(services, kinds, history, Kits(tools.build))
         executor = Executor(recorder, reader, reader, store.leases, conductor.run, settings.max_concurrent_runs, clock)
         service = Service(recorder, reader, clock, history, kinds, executor.wake, executor.stop)
+        threads = Threads(recorder, reader, executor.stop)
         interrupts = Interrupts(recorder, reader, executor.wake)
         executor.start()
         stop_watching = asyncio.Event()
         watching = asyncio.create_task(workspace.watch(stop_watching))
         try:
-            yield Holdfast(store, workspace, kinds, service, interrupts, executor, _metrics(store, executor))
+            yield Holdfast(store, workspace, kinds, service, threads, interrupts, executor, _metrics(store, executor))
         finally:
             stop_watching.set()
             await watching

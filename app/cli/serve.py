@@ -48,6 +48,7 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
     store = holdfast.store
     server = Server(
         service=holdfast.service,
+        threads=holdfast.threads,
         interrupts=holdfast.interrupts,
         reader=store.reader,
         hub=store.hub,

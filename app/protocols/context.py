@@ -7,6 +7,7 @@ from app.core.metrics import Metrics
 from app.events.hub import Hub
 from app.runtime.interrupts import Interrupts
 from app.runtime.service import Service
+from app.runtime.threads import Threads
 from app.runtime.workspaces import CurrentWorkspace
 from app.views.ports import Reader
 
@@ -14,6 +15,7 @@ from app.views.ports import Reader
 @dataclass(frozen=True, slots=True)
 class Server:
     service: Service
+    threads: Threads
     interrupts: Interrupts
     reader: Reader
     hub: Hub

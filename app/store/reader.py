@@ -34,7 +34,7 @@ _RUNS: Final = Sql(
 )
 _ACTIVE: Final = Sql(
     "SELECT r.tenant, r.id, r.thread_id, r.status FROM runs r LEFT JOIN leases l "
-    "ON l.tenant = r.tenant AND l.run_id = r.id "
+    "ON l.tenant = r.tenant AND l.run_id = r.id JOIN threads t ON t.key = r.thread_key AND t.deleted_at IS NULL "
     "WHERE r.status IN ('queued', 'running') AND (l.until IS NULL OR l.until <= {now}) "
     "AND r.parent_run_id IS NULL AND NOT EXISTS (SELECT 1 FROM runs p WHERE p.thread_key = r.thread_key "
     "AND p.first_seq < r.first_seq AND p.parent_run_id IS NULL AND p.status IN ('queued', 'running', 'waiting')) "

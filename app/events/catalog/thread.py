@@ -47,7 +47,7 @@ class ThreadClosed(Payload):
     reason: str | None = None
 
 
-@event("runtime.thread.deleted", of_thread=True)
+@event("runtime.thread.deleted", of_thread=True, announced=True)
 class ThreadDeleted(Payload):
     """Reads answer 410 from here on; the events are purged when retention says so."""
 

@@ -45,6 +45,7 @@ from app.runtime.kits import Kits
 from app.runtime.ledger import Ledger
 from app.runtime.service import Service
 from app.runtime.steps import Services
+from app.runtime.threads import Threads
 from app.runtime.workspaces import CurrentWorkspace, WorkspaceHistory, WorkspaceStatus
 from app.store.blobs import Blobs
 from app.store.broken import StopsWhenBroken
@@ -152,6 +153,7 @@ class Holdfast:
     backends: Mapping[str, Backend]
     service: Service
     commands: Commands
+    threads: Threads
     interrupts: Interrupts
     executor: Executor
     metrics: Metrics
@@ -186,13 +188,15 @@ async def open_holdfast(
         conductor = Conductor(services, kinds, history, Kits(tools.build, partial(_hooks, settings, clock)))
         executor = Executor(recorder, reader, reader, store.leases, conductor.run, settings.max_concurrent_runs, clock)
         service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop)
+        threads = Threads(recorder, reader, executor.stop)
         interrupts = Interrupts(recorder, reader, executor.wake)
         commands = Commands(recorder, reader, history, executor.deliver, executor.wake)
         executor.start()
         stop_watching = asyncio.Event()
         watching = asyncio.create_task(workspace.watch(stop_watching))
         try:
-            yield Holdfast(store, workspace, kinds, service, commands, interrupts, executor, _metrics(store, executor))
+            metrics = _metrics(store, executor)
+            yield Holdfast(store, workspace, kinds, service, commands, threads, interrupts, executor, metrics)
         finally:
             stop_watching.set()
             await watching

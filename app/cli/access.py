@@ -20,7 +20,7 @@ from app.core.settings import Settings
 from app.events.chain import Head
 from app.events.follow import follow
 from app.protocols.dialects import agent_os, native
-from app.protocols.stream.frames import SYSTEM_PREFIX
+from app.runtime.service import SYSTEM_THREADS
 from app.store.folder import DataFolder
 from app.store.importer import import_thread
 from app.views.thread import Thread
@@ -152,7 +152,7 @@ class OverHttp:
         # Of the client's headers only the key: the others are those of an ordinary request.
         headers = {name: value for name, value in self._client.headers.items() if name == "authorization"}
         # A ledger's own news goes out without a thread; other threads' followers hear it too, and leave it.
-        names = (thread_id, None) if thread_id.startswith(SYSTEM_PREFIX) else (thread_id,)
+        names = (thread_id, None) if thread_id.startswith(SYSTEM_THREADS) else (thread_id,)
         while True:
             query = urlencode({"threadId": thread_id, "afterSeq": after})
             try:

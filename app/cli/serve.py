@@ -49,6 +49,7 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
     server = Server(
         service=holdfast.service,
         commands=holdfast.commands,
+        threads=holdfast.threads,
         interrupts=holdfast.interrupts,
         reader=store.reader,
         hub=store.hub,

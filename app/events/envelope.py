@@ -30,7 +30,7 @@ class Event:
 
     __slots__ = (
         "_payload", "_wire", "actor", "at", "hash", "id", "parent_id", "payload_bytes", "prev_hash",
-        "run_id", "run_seq", "seq", "tenant", "thread_id", "type",
+        "run_id", "run_seq", "seq", "spelled", "tenant", "thread_id", "type",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +65,8 @@ class Event:
         self.hash = hash
         self._payload = payload
         self._wire: bytes | None = None
+        self.spelled: Any = None
+        """Whatever a protocol made of it for its clients; kept here so that it is made once and goes with the event."""
 
     @property
     def payload(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ processes (the bus).
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from app.events.catalog import EVENTS
@@ -15,6 +15,8 @@ from app.events.envelope import Event
 
 EVERYWHERE: Final = frozenset(name for name, payload in EVENTS.items() if payload.everywhere)
 """Types that every listener of the tenant hears, whatever it listens to."""
+ANNOUNCED: Final = EVERYWHERE | {name for name, payload in EVENTS.items() if payload.announced}
+"""Types that every listener is offered, so that it may tell of them; most belong to a thread all the same."""
 
 MAX_QUEUED_EVENTS: Final = 1000
 MAX_QUEUED_BYTES: Final = 1024 * 1024
@@ -30,6 +32,8 @@ class Subscription:
         self._max_events = max_events
         self._max_bytes = max_bytes
         self._arrived = asyncio.Event()
+        self.on_news: Callable[[], None] | None = None
+        """Called whenever there may be something to do: for listeners too many to have a task each."""
         self.tenant = tenant
         self.threads: frozenset[str] | None = frozenset()
         self.paused = False
@@ -51,7 +55,7 @@ class Subscription:
             return
         if self.paused and (self.threads is None or event.thread_id in self.threads):
             self._miss(event)
-            self._arrived.set()
+            self.wake()
             return
         size = len(event.payload_bytes)
         if len(self._queue) >= self._max_events or (self._bytes + size > self._max_bytes and self._queue):
@@ -61,7 +65,7 @@ class Subscription:
         else:
             self._queue.append(event)
             self._bytes += size
-        self._arrived.set()
+        self.wake()
 
     def pause(self) -> None:
         """For reading from the store. What is queued already counts as missed; news of other threads is kept."""
@@ -81,6 +85,19 @@ class Subscription:
         self._arrived.clear()
         return events
 
+    def next(self) -> Event | None:
+        """The oldest that has arrived, without waiting."""
+        if not self._queue:
+            return None
+        event = self._queue.popleft()
+        self._bytes -= len(event.payload_bytes)
+        return event
+
+    def put_back(self, event: Event) -> None:
+        """What `next` gave and could not be used yet."""
+        self._queue.appendleft(event)
+        self._bytes += len(event.payload_bytes)
+
     async def wait(self) -> None:
         """Returns when something arrived, the subscription overflowed, or it was closed."""
         if not (self._queue or self.overflowed or self.closed):
@@ -88,12 +105,15 @@ class Subscription:
             await self._arrived.wait()
 
     def wake(self) -> None:
-        self._arrived.set()
+        if self.on_news is not None:
+            self.on_news()
+        else:
+            self._arrived.set()
 
     def close(self) -> None:
         self.closed = True
         self._hub.remove(self)
-        self._arrived.set()
+        self.wake()
 
 
 class Hub:
@@ -123,7 +143,7 @@ class Hub:
     def publish(self, events: Sequence[Event]) -> None:
         """Called by the log after the commit, in commit order, on the event loop."""
         for event in events:
-            if event.type in EVERYWHERE:
+            if event.type in ANNOUNCED:
                 for subscription in self._by_tenant.get(event.tenant, ()):
                     subscription.offer(event)
                 continue

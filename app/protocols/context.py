@@ -8,6 +8,7 @@ from app.events.hub import Hub
 from app.runtime.commands import Commands
 from app.runtime.interrupts import Interrupts
 from app.runtime.service import Service
+from app.runtime.threads import Threads
 from app.runtime.workspaces import CurrentWorkspace
 from app.views.ports import Reader
 
@@ -16,6 +17,7 @@ from app.views.ports import Reader
 class Server:
     service: Service
     commands: Commands
+    threads: Threads
     interrupts: Interrupts
     reader: Reader
     hub: Hub

@@ -16,6 +16,10 @@ from app.views.transcript import Entry
 _EVENT: Final = "e.id, e.run_id, e.seq, e.run_seq, e.type, e.actor, e.at, e.payload, e.parent_id, e.prev_hash, e.hash"
 _KEY: Final = Sql("SELECT key FROM threads WHERE tenant = $1 AND id = $2")
 _EVENTS: Final = Sql(f"SELECT {_EVENT} FROM events e WHERE e.thread_key = $1 AND e.seq > $2 ORDER BY e.seq LIMIT $3")
+_EVENTS_OF: Final = Sql(
+    f"SELECT {_EVENT} FROM events e WHERE e.thread_key = $1 AND e.seq > $2 AND e.seq <= $3 AND e.type {{in:$4}} "
+    "ORDER BY e.seq LIMIT $5"
+)
 _RUN_SPAN: Final = Sql("SELECT thread_key, thread_id, first_seq, last_seq FROM runs WHERE tenant = $1 AND id = $2")
 _RUN_EVENTS: Final = Sql(
     f"SELECT {_EVENT} FROM events e WHERE e.thread_key = $1 AND e.seq > $2 AND e.seq <= $3 AND e.run_id = $4 "
@@ -34,7 +38,7 @@ _RUNS: Final = Sql(
 )
 _ACTIVE: Final = Sql(
     "SELECT r.tenant, r.id, r.thread_id, r.status FROM runs r LEFT JOIN leases l "
-    "ON l.tenant = r.tenant AND l.run_id = r.id "
+    "ON l.tenant = r.tenant AND l.run_id = r.id JOIN threads t ON t.key = r.thread_key AND t.deleted_at IS NULL "
     "WHERE r.status IN ('queued', 'running') AND (l.until IS NULL OR l.until <= {now}) "
     "AND r.parent_run_id IS NULL AND NOT EXISTS (SELECT 1 FROM runs p WHERE p.thread_key = r.thread_key "
     "AND p.first_seq < r.first_seq AND p.parent_run_id IS NULL AND p.status IN ('queued', 'running', 'waiting')) "
@@ -81,6 +85,15 @@ class StoreReader:
         async def work(tx: Tx) -> Sequence[Row]:
             key = await self._key(tx, tenant, thread_id)
             return [] if key is None else await tx.rows(_EVENTS, key, after, limit)
+
+        return [_event(tenant, thread_id, row) for row in await self._database.read(work)]
+
+    async def events_of(
+        self, tenant: str, thread_id: str, types: Sequence[str], after: int, up_to: int, limit: int
+    ) -> list[Event]:
+        async def work(tx: Tx) -> Sequence[Row]:
+            key = await self._key(tx, tenant, thread_id)
+            return [] if key is None else await tx.rows(_EVENTS_OF, key, after, up_to, list(types), limit)
 
         return [_event(tenant, thread_id, row) for row in await self._database.read(work)]
 

@@ -1,5 +1,6 @@
 """The read port: what can be asked of the stored log. The store implements it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,6 +32,12 @@ class Reader(Protocol):
 
     async def events(self, tenant: str, thread_id: str, after: int, limit: int) -> list[Event]:
         """The next events after that `seq`; payloads are parsed when looked at."""
+        ...
+
+    async def events_of(
+        self, tenant: str, thread_id: str, types: Sequence[str], after: int, up_to: int, limit: int
+    ) -> list[Event]:
+        """The next events of these types after one `seq` and up to another."""
         ...
 
     async def run_events(self, tenant: str, run_id: str, after: int, limit: int) -> list[Event]:

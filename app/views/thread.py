@@ -20,6 +20,8 @@ class Thread:
     active: dict[str, str] = field(default_factory=dict)
     """Root runs that have not ended, by id, in order of submission, with their status."""
     closed: bool = False
+    archived: bool = False
+    """Put away by a person: left out of lists unless asked for; nothing else changes."""
     deleted_at: int | None = None
     created_at: int = 0
     # Counters, kept in columns of their own.
@@ -45,9 +47,10 @@ class Thread:
                 if event.type == facts.ThreadForked.type:
                     self.forked_from = {key: told[key] for key in ("threadId", "seq", "hash")}
             case facts.ThreadUpdated.type:
-                self.title = event.payload.get("title", self.title)
-                self.metadata = event.payload.get("metadata", self.metadata)
-                self.labels = event.payload.get("labels", self.labels)
+                told = event.payload
+                self.title, self.archived = told.get("title", self.title), told.get("archived", self.archived)
+                self.metadata = _merged(self.metadata, told.get("metadata"))
+                self.labels = _merged(self.labels, told.get("labels"))
             case facts.ThreadClosed.type:
                 self.closed = True
             case facts.ThreadDeleted.type:
@@ -66,6 +69,10 @@ class Thread:
             self.active[run.id] = run.status
 
 
+def _merged(kept: dict[str, Any], told: dict[str, Any] | None) -> dict[str, Any]:
+    return {key: value for key, value in (kept | (told or {})).items() if value is not None}
+
+
 def thread_json(thread: Thread) -> dict[str, Any]:
     return {
         "id": thread.id,
@@ -73,6 +80,7 @@ def thread_json(thread: Thread) -> dict[str, Any]:
         "status": thread.status,
         "metadata": thread.metadata,
         "labels": thread.labels,
+        "archived": thread.archived,
         "forkedFrom": thread.forked_from,
         "lastSeq": thread.last_seq,
         "createdAt": iso(thread.created_at),

@@ -33,6 +33,8 @@ class Payload(Value):
     """Belongs to the thread as a whole, never to one of its runs."""
     everywhere: ClassVar[bool]
     """Goes out with `threadId: null` to every socket of its tenant."""
+    announced: ClassVar[bool]
+    """Concerns every listener of its tenant, although it belongs to one thread."""
 
     def to_json(self) -> dict[str, Any]:
         """Fields that are None are left out: absent and null mean the same in our events."""
@@ -43,11 +45,12 @@ P = TypeVar("P", bound=Payload)
 
 
 def event(
-    name: str, *, draft: bool = False, of_thread: bool = False, everywhere: bool = False
+    name: str, *, draft: bool = False, of_thread: bool = False, everywhere: bool = False, announced: bool = False
 ) -> Callable[[type[P]], type[P]]:
     def register(cls: type[P]) -> type[P]:
         assert name not in EVENTS, f"{name} is registered twice"
-        cls.type, cls.draft, cls.of_thread, cls.everywhere = name, draft, of_thread, everywhere
+        cls.type, cls.draft, cls.of_thread = name, draft, of_thread
+        cls.everywhere, cls.announced = everywhere, announced
         EVENTS[name] = cls
         return cls
 

@@ -46,7 +46,7 @@ class CheckpointCreated(Payload):
     data: Any = None
 
 
-@event("runtime.budget.exceeded", draft=True)
+@event("runtime.budget.exceeded", draft=True, announced=True)
 class BudgetExceeded(Payload):
     budget: Literal["tokens", "cost", "model_calls", "tool_calls", "wall_time"]
     scope: Literal["run", "tenant"]

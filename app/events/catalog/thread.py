@@ -1,10 +1,13 @@
 """The life of a thread, and entries that clients add to its transcript."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from app.events.catalog.base import Payload, event
+
+_Label = Annotated[str | None, WithJsonSchema({"type": ["string", "null"]})]
+"""Elsewhere a null means absent and is no value; here it is one."""
 
 
 @event("runtime.thread.created", of_thread=True)
@@ -16,16 +19,17 @@ class ThreadCreated(Payload):
     history: list[dict[str, Any]] | None = None
 
 
-@event("runtime.thread.updated", of_thread=True, draft=True)
+@event("runtime.thread.updated", of_thread=True)
 class ThreadUpdated(Payload):
-    """Only the fields that are present change."""
+    """Only the fields that are present change. Metadata and labels are merged; a null takes its key out."""
 
     title: str | None = None
     metadata: dict[str, Any] | None = None
-    labels: dict[str, str] | None = None
+    labels: dict[str, _Label] | None = None
+    archived: bool | None = None
 
 
-@event("runtime.thread.forked", of_thread=True, draft=True)
+@event("runtime.thread.forked", of_thread=True)
 class ThreadForked(Payload):
     """The first event of a new, self-contained chain that took over another thread's history."""
 
@@ -43,7 +47,7 @@ class ThreadClosed(Payload):
     reason: str | None = None
 
 
-@event("runtime.thread.deleted", of_thread=True)
+@event("runtime.thread.deleted", of_thread=True, announced=True)
 class ThreadDeleted(Payload):
     """Reads answer 410 from here on; the events are purged when retention says so."""
 

@@ -1,17 +1,28 @@
 """What a client may say on `/api/stream`. Anything else is answered with an error frame, and the socket stays open."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from app.core import json
+from app.protocols.stream.frames import Types, types_of
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The last event that a client has seen, and of that event the last part unless it was the whole."""
+
+    seq: int
+    part: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """Sets or replaces the filter: thread to the `seq` after which it wants to hear; None means live only."""
+    """Sets or replaces the filter: thread to the cursor after which it wants to hear; None means live only."""
 
-    threads: dict[str, int | None]
+    threads: Mapping[str, Cursor | None]
+    types: Types | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +38,12 @@ class Ping:
 Command: TypeAlias = Subscribe | Unsubscribe | Ping
 
 MAX_THREADS: Final = 100
+MAX_TYPES: Final = 50
 MAX_SEQ: Final = 2**63 - 1
 """What the databases hold; a cursor over it can only be a mistake."""
 
-_CURSOR: Final = re.compile(r"[0-9]{1,19}")
+_NUMBER: Final = re.compile(r"[0-9]{1,19}")
+_TYPE: Final = re.compile(r"[A-Za-z0-9_.*-]{1,100}")
 
 
 def parse(data: bytes) -> Command | None:
@@ -51,26 +64,72 @@ def parse(data: bytes) -> Command | None:
     return None
 
 
-def from_query(threads: list[str], cursors: list[str]) -> Subscribe | Literal["invalid"] | None:
-    """The filter that an address asks for. An empty or repeated thread is none; a cursor needs a thread and a number.
+def from_query(query: Mapping[str, list[str]]) -> Subscribe | Literal["invalid"] | None:
+    """The filter that an address asks for. An empty or repeated thread is none; a cursor needs a thread and numbers.
 
     Here and not only as a command: what is heard before a first command arrives would be out of order.
     """
-    thread = threads[0] if len(threads) == 1 and threads[0] else None
-    if not cursors:
-        return None if thread is None else Subscribe({thread: None})
-    if thread is None or len(cursors) > 1 or not _CURSOR.fullmatch(cursors[0]) or int(cursors[0]) > MAX_SEQ:
+    named, seqs, parts = query["threadId"], query["afterSeq"], query["afterPart"]
+    thread = named[0] if len(named) == 1 and named[0] else None
+    types = _types(query["types"] or None)
+    if types == "invalid":
         return "invalid"
-    return Subscribe({thread: int(cursors[0])})
+    if not (seqs or parts):
+        if thread is None:
+            return None if types is None else Subscribe({}, types)
+        return Subscribe({thread: None}, types)
+    numbers = [_number(given) for given in (seqs, parts) if given]
+    if thread is None or not seqs or None in numbers:
+        return "invalid"
+    return Subscribe({thread: Cursor(*(number for number in numbers if number is not None))}, types)
 
 
-def _subscribe(told: dict[str, object]) -> Subscribe | None:
-    threads, thread_id, after = told.get("threads"), told.get("threadId"), told.get("afterSeq")
-    if threads is None:
-        threads = {thread_id: after} if isinstance(thread_id, str) else None
-    if not isinstance(threads, dict) or not 0 < len(threads) <= MAX_THREADS:
+def _number(given: list[str]) -> int | None:
+    if len(given) > 1 or not _NUMBER.fullmatch(given[0]) or int(given[0]) > MAX_SEQ:
         return None
-    for name, cursor in threads.items():
-        if not name or not (cursor is None or (type(cursor) is int and 0 <= cursor <= MAX_SEQ)):
+    return int(given[0])
+
+
+def _subscribe(told: Mapping[str, Any]) -> Subscribe | None:
+    threads = told.get("threads")
+    if threads is None:
+        named = told.get("threadId")
+        threads = {named: _one(told)} if isinstance(named, str) else None
+    types = _types(told.get("types"))
+    if not isinstance(threads, dict) or not 0 < len(threads) <= MAX_THREADS or types == "invalid":
+        return None
+    cursors: dict[str, Cursor | None] = {}
+    for name, given in threads.items():
+        cursor = _cursor(given)
+        if not name or cursor == "invalid":
             return None
-    return Subscribe(threads)
+        cursors[name] = cursor
+    return Subscribe(cursors, types)
+
+
+def _one(told: Mapping[str, Any]) -> Any:
+    """The cursor of a command that names one thread, as `threads` would have it."""
+    return {"afterSeq": told.get("afterSeq"), "afterPart": told.get("afterPart")}
+
+
+def _cursor(given: Any) -> Cursor | Literal["invalid"] | None:
+    seq, part = (given.get("afterSeq"), given.get("afterPart")) if isinstance(given, dict) else (given, None)
+    if seq is None:
+        return None if part is None else "invalid"
+    if not _is_number(seq) or not (part is None or _is_number(part)):
+        return "invalid"
+    return Cursor(seq, part)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MAX_SEQ
+
+
+def _types(given: Any) -> Types | Literal["invalid"] | None:
+    if given is None:
+        return None
+    if not isinstance(given, list) or not 0 < len(given) <= MAX_TYPES:
+        return "invalid"
+    if not all(isinstance(pattern, str) and _TYPE.fullmatch(pattern) for pattern in given):
+        return "invalid"
+    return types_of(tuple(sorted(set(given))))

@@ -1,0 +1,152 @@
+"""The published stream contract: what an event becomes for clients that speak of sessions, turns and items.
+
+Pure functions of an event and of what was known when it happened (`Known`). Leaves to others: where that knowledge
+comes from, how frames are numbered and encoded (the stream), and the REST spelling (`codex_sessions`).
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.core.clock import iso
+from app.events.catalog import execution, interrupt, ledger, thread, tool
+from app.events.envelope import Event
+from app.protocols.dialects import codex_items as items
+from app.protocols.dialects.codex_items import Notification
+from app.protocols.dialects.codex_requests import REQUESTED, RESOLVED, method_of, pending, resolved
+from app.runtime.service import SYSTEM_THREADS
+from app.views.interrupt import Interrupt
+from app.views.todos import Todos
+
+UNTITLED: Final = "New chat"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What an event alone does not say."""
+
+    title: str | None = None
+    interrupt: Interrupt | None = None
+    """The one that was answered or expired."""
+    plan: Todos | None = None
+    """The thread's list of things to do, after this event."""
+    tokens: dict[str, int] | None = None
+    """What the thread's model calls used, this one included."""
+
+
+NOTHING: Final = Known()
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """One more frame for the same event."""
+
+    type: str
+    payload: Any
+    everywhere: bool = False
+    """Goes to every socket of the tenant with `threadId: null`."""
+
+
+def aliases(event: Event, known: Known) -> list[Alias]:
+    """The frames that follow an event's own, in the order of the contract."""
+    if event.thread_id.startswith(SYSTEM_THREADS):
+        # Of the system's own threads only their events are told, and only to who asks for exactly them.
+        spoken = _OF_SYSTEM.get(event.type)
+        return [spoken(event, known)] if spoken is not None else []
+    made: list[Alias] = []
+    for notification in items.notifications(event, known.plan, known.tokens):
+        made.append(Alias(f"app_server.{normal(notification.method)}", _signal(event, known, notification)))
+        if notification.alias is not None:
+            made.append(Alias(notification.alias, notification.params))
+        made.append(Alias("notification", {"method": notification.method, "params": notification.params}))
+    if event.type == interrupt.InterruptRaised.type:
+        made += _request(event, known)
+    else:
+        direct = _DIRECT.get(event.type)
+        made += direct(event, known) if direct is not None else ()
+    return made
+
+
+def normal(method: str) -> str:
+    """`thread/tokenUsage/updated` is `thread.token_usage.updated` in a frame's type."""
+    return ".".join(_HUMP.sub(r"\1_\2", part).lower() for part in method.split("/"))
+
+
+_HUMP: Final = re.compile(r"([a-z0-9])([A-Z])")
+
+
+def _signal(event: Event, known: Known, notification: Notification, request_id: str | None = None) -> dict[str, Any]:
+    made = {
+        "source": "app_server",
+        "signalType": "notification" if request_id is None else "request",
+        "eventType": f"app_server.{'' if request_id is None else 'request.'}{normal(notification.method)}",
+        "method": notification.method,
+        "receivedAt": iso(event.at),
+        "context": {"threadId": event.thread_id, "turnId": event.run_id},
+        "params": notification.params,
+        "session": {"id": event.thread_id, "title": known.title or UNTITLED, "projectId": None},
+    }
+    return made if request_id is None else made | {"requestId": request_id}
+
+
+# -- requests to a person or to the client ------------------------------------------------------------
+
+
+def _request(event: Event, known: Known) -> Iterator[Alias]:
+    asked = Interrupt(event.payload["interruptId"], event.thread_id)
+    asked.apply(event)
+    method, params = method_of(asked), pending(asked)
+    signal = _signal(event, known, Notification(method, params), asked.id)
+    yield Alias(f"app_server.request.{normal(method)}", signal)
+    alias = REQUESTED.get(asked.kind)
+    if alias is not None:
+        yield Alias(alias, params)
+    else:
+        yield Alias("server_request", {"method": method, "id": asked.id, "params": params})
+
+
+def _answered(event: Event, known: Known) -> Iterator[Alias]:
+    asked = known.interrupt
+    if asked is not None and asked.kind in RESOLVED:
+        yield Alias(RESOLVED[asked.kind], resolved(asked.id, asked.kind, event.payload.get("answer")))
+
+
+# -- what has a frame of its own and no method --------------------------------------------------------
+
+
+def _row(event: Event, _: Known) -> Iterator[Alias]:
+    entry = {"details": None, "startedAt": None, "completedAt": None} | event.payload
+    told = {"threadId": event.thread_id, "turnId": entry["turnId"], "messageId": entry["messageId"]}
+    yield Alias("transcript_updated", told | {"type": entry["type"], "entry": entry})
+
+
+def _deleted(event: Event, known: Known) -> Iterator[Alias]:
+    told = {"sessionId": event.thread_id, "title": known.title or UNTITLED, "deletedAt": iso(event.at)}
+    yield Alias("session_deleted", told, everywhere=True)
+
+
+def _over_budget(event: Event, _: Known) -> Iterator[Alias]:
+    if event.payload["scope"] == "tenant":
+        yield Alias("account_rate_limits_updated", {"rateLimits": event.payload}, everywhere=True)
+
+
+_DIRECT: Final[dict[str, Callable[[Event, Known], Iterator[Alias]]]] = {
+    interrupt.InterruptResolved.type: _answered,
+    interrupt.InterruptExpired.type: _answered,
+    thread.TranscriptUpserted.type: _row,
+    thread.ThreadDeleted.type: _deleted,
+    execution.BudgetExceeded.type: _over_budget,
+}
+_OF_SYSTEM: Final[dict[str, Callable[[Event, Known], Alias]]] = {
+    # The agents of the workspace are the apps of a client; it asks for the list when it hears this.
+    ledger.WorkspaceLoaded.type: lambda event, _: Alias("app_list_updated", event.payload, everywhere=True),
+}
+
+# -- what must be known beforehand --------------------------------------------------------------------
+
+NEEDS_TITLE: Final = items.TYPES | {interrupt.InterruptRaised.type, thread.ThreadDeleted.type}
+NEEDS_INTERRUPT: Final = frozenset({interrupt.InterruptResolved.type, interrupt.InterruptExpired.type})
+NEEDS_STORY: Final = items.OF_STORY
+FOLDED: Final = (tool.ToolInvoked.type, tool.ToolResulted.type, items.MODEL_COMPLETED)
+"""What a thread's plan and its tokens are folded from."""

@@ -1,0 +1,190 @@
+"""Events as the notifications of the published contract: turns, their items, the plan, the tokens.
+
+A run is a turn, a message or a tool call is an item. Only what has a method there is told; the rest of the log goes
+out under its own types alone.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.events.catalog import adapter, artifact, execution, model, request, thread, tool
+from app.events.envelope import Event
+from app.views.todos import TOOL as TODOS
+from app.views.todos import Todos
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    method: str
+    params: Any
+    alias: str | None = None
+    """The type of the frame of its own that a client may wait for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    event: Event
+    plan: Todos | None
+    tokens: dict[str, int] | None
+
+    def params(self, **more: Any) -> dict[str, Any]:
+        return {"threadId": self.event.thread_id, "turnId": self.event.run_id, **more}
+
+
+def notifications(event: Event, plan: Todos | None, tokens: dict[str, int] | None) -> list[Notification]:
+    tell = _TELL.get(event.type)
+    return [] if tell is None else list(tell(_Told(event, plan, tokens)))
+
+
+Tell = Callable[[_Told], Iterator[Notification]]
+
+# -- threads and turns --------------------------------------------------------------------------------
+
+
+def _thread_started(told: _Told) -> Iterator[Notification]:
+    event = told.event
+    yield Notification(
+        "thread/started", {"thread": {"id": event.thread_id, "name": event.payload.get("title"), "turns": []}}
+    )
+
+
+def _thread_updated(told: _Told) -> Iterator[Notification]:
+    thread_id, changed = told.event.thread_id, told.event.payload
+    if "title" in changed:
+        yield Notification("thread/name/updated", {"threadId": thread_id, "threadName": changed["title"]})
+    if "archived" in changed:
+        yield Notification("thread/archived" if changed["archived"] else "thread/unarchived", {"threadId": thread_id})
+
+
+def _turn(event: Event, status: str, error: Any = None) -> dict[str, Any]:
+    return {
+        "threadId": event.thread_id,
+        "turn": {"id": event.run_id, "status": status, "items": [], "error": error},
+    }
+
+
+def _turn_started(told: _Told) -> Iterator[Notification]:
+    yield Notification("turn/started", _turn(told.event, "inProgress"))
+
+
+def _turn_completed(told: _Told) -> Iterator[Notification]:
+    yield Notification("turn/completed", _turn(told.event, "completed"))
+
+
+def _turn_interrupted(told: _Told) -> Iterator[Notification]:
+    yield Notification("turn/completed", _turn(told.event, "interrupted"))
+
+
+def _turn_failed(told: _Told) -> Iterator[Notification]:
+    error = {key: told.event.payload["error"].get(key) for key in ("code", "message")}
+    yield Notification("error", told.params(error=error, willRetry=False))
+    yield Notification("turn/completed", _turn(told.event, "failed", error))
+
+
+def _will_retry(told: _Told) -> Iterator[Notification]:
+    yield Notification("error", told.params(error={"message": told.event.payload["reason"]}, willRetry=True))
+
+
+def _compacted(told: _Told) -> Iterator[Notification]:
+    yield Notification("thread/compacted", told.params())
+
+
+# -- items --------------------------------------------------------------------------------------------
+
+_DELTAS: Final = {
+    adapter.OUTPUT_DELTA: "item/agentMessage/delta",
+    adapter.REASONING_DELTA: "item/reasoning/textDelta",
+    adapter.TOOL_DELTA: "item/toolCall/argumentsDelta",
+}
+
+
+def _signal(told: _Told) -> Iterator[Notification]:
+    signal = told.event.payload["event"]
+    method = _DELTAS.get(signal["phase"])
+    if method is not None:
+        item = signal.get("callId") or signal.get("messageId")
+        yield Notification(
+            method, told.params(itemId=item, contentIndex=signal.get("part") or 0, delta=signal.get("text"))
+        )
+
+
+def _message_started(told: _Told) -> Iterator[Notification]:
+    item = {"type": "agentMessage", "id": told.event.payload["messageId"], "text": ""}
+    yield Notification("item/started", told.params(item=item))
+
+
+def _message_completed(told: _Told) -> Iterator[Notification]:
+    said = told.event.payload
+    item = {"type": "agentMessage", "id": said["messageId"], "text": said["text"]}
+    yield Notification("item/completed", told.params(item=item))
+    usage = {"last": tokens_of(said["usage"]), "total": told.tokens, "modelContextWindow": None}
+    yield Notification("thread/tokenUsage/updated", told.params(tokenUsage=usage), "thread_token_usage_updated")
+
+
+def tokens_of(usage: dict[str, Any]) -> dict[str, int]:
+    given, made = usage.get("inputTokens") or 0, usage.get("outputTokens") or 0
+    return {
+        "inputTokens": given,
+        "cachedInputTokens": usage.get("cachedTokens") or 0,
+        "outputTokens": made,
+        "reasoningOutputTokens": usage.get("reasoningTokens") or 0,
+        "totalTokens": given + made,
+    }
+
+
+def _call_started(told: _Told) -> Iterator[Notification]:
+    call = told.event.payload
+    item = {"type": "dynamicToolCall", "id": call["callId"], "tool": call["tool"], "arguments": call["arguments"]}
+    yield Notification("item/started", told.params(item=item | {"status": "inProgress"}))
+
+
+def _call_completed(told: _Told) -> Iterator[Notification]:
+    result = told.event.payload
+    item = {
+        "type": "dynamicToolCall",
+        "id": result["callId"],
+        "tool": result["tool"],
+        "status": "completed" if result["ok"] else "failed",
+        "result": result.get("output"),
+        "error": result.get("error"),
+        "durationMs": result.get("durationMs"),
+    }
+    yield Notification("item/completed", told.params(item=item))
+    if told.plan is not None and result["tool"] in TODOS and result["ok"] and result.get("applied") is not False:
+        plan = [{"step": todo.title, "status": _STEPS.get(todo.status, "pending")} for todo in told.plan.items]
+        yield Notification("turn/plan/updated", told.params(explanation=None, plan=plan), "turn_plan_updated")
+
+
+_STEPS: Final = {"pending": "pending", "blocked": "pending", "in_progress": "inProgress", "done": "completed"}
+
+
+def _diff(told: _Told) -> Iterator[Notification]:
+    """A diff is an artifact by reference; small ones may carry their text."""
+    made = told.event.payload["artifact"]
+    if made.get("kind") == "diff" or made["mime"] == "text/x-diff":
+        yield Notification("turn/diff/updated", told.params(diff=made.get("text"), artifact=made), "turn_diff_updated")
+
+
+_TELL: Final[dict[str, Tell]] = {
+    thread.ThreadCreated.type: _thread_started,
+    thread.ThreadForked.type: _thread_started,
+    thread.ThreadUpdated.type: _thread_updated,
+    request.RequestStarted.type: _turn_started,
+    request.RequestCompleted.type: _turn_completed,
+    request.RequestCancelled.type: _turn_interrupted,
+    request.RequestFailed.type: _turn_failed,
+    model.ModelRetryScheduled.type: _will_retry,
+    execution.ContextCompacted.type: _compacted,
+    adapter.AdapterEvent.type: _signal,
+    model.ModelRequested.type: _message_started,
+    model.ModelCompleted.type: _message_completed,
+    tool.ToolInvoked.type: _call_started,
+    tool.ToolResulted.type: _call_completed,
+    artifact.ArtifactCreated.type: _diff,
+}
+
+TYPES: Final = frozenset(_TELL)
+MODEL_COMPLETED: Final = model.ModelCompleted.type
+OF_STORY: Final = frozenset({model.ModelCompleted.type, tool.ToolResulted.type})
+"""What is told together with how the thread stands after it."""

@@ -1,0 +1,209 @@
+"""The life of threads: create, change, fork, delete, and rows that clients add to a transcript.
+
+Each is one command to the log, so that concurrent callers never lose each other's work. Leaves to others: runs (the
+service), reading (the store's reader), status codes and other spellings (the protocols).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from app.core import json
+from app.core.errors import Failure
+from app.core.ids import new_id
+from app.core.principal import Principal
+from app.events import ports
+from app.events.catalog import Payload, execution, request
+from app.events.catalog import thread as facts
+from app.events.catalog.interrupt import InterruptExpired
+from app.events.envelope import Event
+from app.events.ports import Appended, Condition, Refused
+from app.events.recorder import MAX_INLINE_BYTES, Recorder, Scope
+from app.events.recorder import Entry as Recorded
+from app.runtime.inlined import inline
+from app.runtime.service import SYSTEM_THREADS, Rejected
+from app.views.history import history
+from app.views.ports import Reader, Tombstone
+from app.views.run import ACTIVE, Run
+from app.views.thread import Thread
+from app.views.transcript import Entry
+
+MAX_ACTIVE_RUNS: Final = 1000
+"""How many active runs a deletion ends; more than a thread's queue holds together with their children."""
+_TRIES: Final = 20
+"""Deletions that meet a run which just ended or began look again; each time somebody else got something done."""
+_PAGE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class NewThread:
+    id: str | None = None
+    """None makes one up."""
+    title: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadChange:
+    """Only what is given changes. Keys of `metadata` and `labels` are merged; a null removes its key."""
+
+    title: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    labels: Mapping[str, str | None] | None = None
+    archived: bool | None = None
+
+
+class Threads:
+    def __init__(self, recorder: Recorder, reader: Reader, stop: Callable[[str, str], None]) -> None:
+        self._recorder, self._reader, self._stop = recorder, reader, stop
+
+    async def create(self, who: Principal, wanted: NewThread) -> Thread | Rejected:
+        if wanted.id is not None and wanted.id.startswith(SYSTEM_THREADS):
+            return _reserved()
+        thread_id = wanted.id or new_id("thread")
+        born = facts.ThreadCreated(title=wanted.title, metadata=dict(wanted.metadata), labels=dict(wanted.labels))
+        return await self._append(who, thread_id, born, conditions=[ports.ThreadIsNew()])
+
+    async def update(self, who: Principal, thread_id: str, change: ThreadChange) -> Thread | Rejected:
+        if thread_id.startswith(SYSTEM_THREADS):
+            return _reserved()
+        payload = facts.ThreadUpdated(
+            title=change.title,
+            metadata=None if change.metadata is None else dict(change.metadata),
+            labels=None if change.labels is None else dict(change.labels),
+            archived=change.archived,
+        )
+        if not payload.to_json():
+            return await self._existing(who.tenant, thread_id)
+        return await self._append(who, thread_id, payload)
+
+    async def close(self, who: Principal, thread_id: str, reason: str | None = None) -> Thread | Rejected:
+        """No new runs; those that it has go on. Closing twice is closing once."""
+        found = await self._existing(who.tenant, thread_id)
+        if isinstance(found, Rejected) or found.closed:
+            return found
+        if thread_id.startswith(SYSTEM_THREADS):
+            return _reserved()
+        return await self._append(who, thread_id, facts.ThreadClosed(reason=reason))
+
+    async def delete(self, who: Principal, thread_id: str, reason: str | None = None) -> Thread | Rejected:
+        """Its active runs end in the same commit, so nothing is left that works for a thread nobody can see."""
+        found = await self._existing(who.tenant, thread_id)
+        if isinstance(found, Rejected):
+            return found
+        if thread_id.startswith(SYSTEM_THREADS):
+            return _reserved()
+        scope = Scope(who.tenant, thread_id, actor=who.actor)
+        for _ in range(_TRIES):
+            active = await self._active(who.tenant, thread_id)
+            roots = sum(run.parent_run_id is None for run in active)
+            ends = [end for run in active for end in _end(run, who.actor)]
+            # Together with ends that are refused for runs which have ended, this fixes the very set of active runs.
+            only_these: list[Condition] = [ports.ThreadHasRoom(roots + 1)]
+            deleted = facts.ThreadDeleted(reason=reason)
+            answer = await self._recorder.record(scope, *ends, deleted, conditions=only_these)
+            if isinstance(answer, Appended):
+                for run in active:
+                    self._stop(who.tenant, run.id)
+                found.deleted_at = answer.events[-1].at
+                return found
+            refused = Rejected(answer.failure, answer.winner)
+            if answer.failure.code not in ("THREAD_BUSY", "QUEUE_FULL", "RUN_TERMINAL"):
+                break
+        return refused
+
+    async def fork(
+        self, who: Principal, thread_id: str, seq: int | None = None, *, title: str | None = None
+    ) -> Thread | Rejected:
+        """A new thread that knows what was said up to `seq`, with a log of its own."""
+        source = await self._existing(who.tenant, thread_id)
+        if isinstance(source, Rejected):
+            return source
+        if thread_id.startswith(SYSTEM_THREADS):
+            return _reserved()
+        at = source.last_seq if seq is None else seq
+        if not 1 <= at <= source.last_seq:
+            return Rejected(Failure("INVALID_REQUEST", "the thread has no such seq"))
+        events = await self._events(who.tenant, thread_id, at)
+        load = partial(self._blob, who.tenant, thread_id)
+        whole = [await inline(event, load) for event in events]
+        forked = facts.ThreadForked(
+            thread_id=thread_id,
+            seq=at,
+            hash=events[-1].hash,
+            history=history(whole),
+            title=title or source.title,
+            metadata=source.metadata,
+            labels=source.labels,
+        )
+        return await self._append(who, new_id("thread"), forked, conditions=[ports.ThreadIsNew()])
+
+    async def upsert(self, who: Principal, thread_id: str, row: facts.TranscriptUpserted) -> Entry | Rejected:
+        """Adds or changes a row of the transcript; answers the row as it stands then."""
+        answer = await self._recorder.record(Scope(who.tenant, thread_id, actor=who.actor), row)
+        if isinstance(answer, Refused):
+            return Rejected(answer.failure, answer.winner)
+        for entry in await self._reader.transcript(who.tenant, thread_id):
+            if entry.message_id == row.message_id:
+                return entry
+        return Rejected(Failure("THREAD_DELETED", "the thread was deleted"))
+
+    # -- the log -------------------------------------------------------------------------------------
+
+    async def _append(
+        self, who: Principal, thread_id: str, payload: Payload, conditions: Sequence[Condition] = ()
+    ) -> Thread | Rejected:
+        scope = Scope(who.tenant, thread_id, actor=who.actor)
+        if payload.type != facts.ThreadForked.type and len(json.dumps(payload.to_json())) > MAX_INLINE_BYTES:
+            # A thread's facts are read with every list of threads; large values belong into messages and files.
+            return Rejected(Failure("INVALID_REQUEST", f"title, metadata and labels exceed {MAX_INLINE_BYTES} bytes"))
+        answer = await self._recorder.record(scope, payload, conditions=conditions)
+        if isinstance(answer, Refused):
+            return Rejected(answer.failure, answer.winner)
+        return await self._existing(who.tenant, thread_id)
+
+    async def _existing(self, tenant: str, thread_id: str) -> Thread | Rejected:
+        found = await self._reader.thread(tenant, thread_id)
+        if found is None:
+            return Rejected(Failure("THREAD_NOT_FOUND", "there is no such thread"))
+        if isinstance(found, Tombstone) or found.deleted_at is not None:
+            return Rejected(Failure("THREAD_DELETED", "the thread was deleted"))
+        return found
+
+    async def _active(self, tenant: str, thread_id: str) -> list[Run]:
+        found: list[Run] = []
+        for status in sorted(ACTIVE):
+            found += await self._reader.runs(
+                tenant, thread_id=thread_id, status=status, before=None, limit=MAX_ACTIVE_RUNS
+            )
+        # Children before their parents: the last word of a run is its own.
+        return sorted(found, key=lambda run: run.first_seq, reverse=True)
+
+    async def _events(self, tenant: str, thread_id: str, up_to: int) -> list[Event]:
+        events: list[Event] = []
+        while len(events) < up_to:
+            page = await self._reader.events(tenant, thread_id, len(events), min(_PAGE, up_to - len(events)))
+            events += page
+            if not page:
+                break
+        return events
+
+    async def _blob(self, tenant: str, thread_id: str, reference: Mapping[str, Any]) -> bytes | None:
+        found = await self._reader.blob(tenant, thread_id, str(reference["sha256"]))
+        return None if found is None else found[1]
+
+
+def _end(run: Run, by: str) -> list[Recorded]:
+    """What ends a run that nobody will see any more, and the questions that it left open."""
+    ends: list[Payload] = []
+    if run.cancel_requested_at is None:
+        ends.append(execution.CommandInjected(command="cancel", command_id=new_id("step")))
+    ends += [InterruptExpired(interrupt_id=asked) for asked in run.waiting_on]
+    ends.append(request.RequestCancelled(reason="the thread was deleted", by=by))
+    return [Recorded(end, run_id=run.id) for end in ends]
+
+
+def _reserved() -> Rejected:
+    return Rejected(Failure("THREAD_RESERVED", "threads of the system are its own"))

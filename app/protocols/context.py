@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from app.core.metrics import Metrics
 from app.events.hub import Hub
 from app.runtime.interrupts import Interrupts
+from app.runtime.kits import Kits
 from app.runtime.service import Service
 from app.runtime.threads import Threads
 from app.runtime.workspaces import CurrentWorkspace
@@ -21,6 +22,7 @@ class Server:
     hub: Hub
     metrics: Metrics
     workspace: CurrentWorkspace
+    kits: Kits
     backends: Container[str]
     """The kinds of backend that this installation can run."""
     ping: Callable[[], Awaitable[None]]

@@ -157,6 +157,7 @@ class Holdfast:
     interrupts: Interrupts
     executor: Executor
     metrics: Metrics
+    kits: Kits
 
 
 @contextlib.asynccontextmanager
@@ -182,10 +183,11 @@ async def open_holdfast(
         workspace = await _load_workspace(settings, store, catalog, clock, redaction)
         history = WorkspaceHistory(workspace, catalog, WorkspaceArchive(store.database))
         tools = ToolMakers(settings, clock, client)
+        kits = Kits(tools.build, partial(_hooks, settings, clock))
         recorder, reader = store.recorder, store.reader
         services = Services(recorder, reader, clock, _router(clock, client), Blobs(store.database),
                             Budgets(clock, reader.spent_since))  # fmt: skip
-        conductor = Conductor(services, kinds, history, Kits(tools.build, partial(_hooks, settings, clock)))
+        conductor = Conductor(services, kinds, history, kits)
         executor = Executor(recorder, reader, reader, store.leases, conductor.run, settings.max_concurrent_runs, clock)
         service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop)
         threads = Threads(recorder, reader, executor.stop)
@@ -196,7 +198,9 @@ async def open_holdfast(
         watching = asyncio.create_task(workspace.watch(stop_watching))
         try:
             metrics = _metrics(store, executor)
-            yield Holdfast(store, workspace, kinds, service, commands, threads, interrupts, executor, metrics)
+            yield Holdfast(
+                store, workspace, kinds, service, commands, threads, interrupts, executor, metrics, kits
+            )
         finally:
             stop_watching.set()
             await watching

@@ -13,6 +13,7 @@ from app.core.logs import configure_logs
 from app.core.settings import Settings
 from app.policy.redaction import CurrentRedaction
 from app.protocols.context import Server
+from app.protocols.http.connection import HttpConnection
 from app.protocols.server import create_app
 from app.protocols.stream.connection import StreamConnection
 from app.wiring import Holdfast, open_holdfast
@@ -55,12 +56,13 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
         hub=store.hub,
         metrics=holdfast.metrics,
         workspace=holdfast.workspace,
+        kits=holdfast.kits,
         backends=holdfast.backends,
         ping=store.database.ping,
         draining=lambda: holdfast.executor.draining,
     )
     config = uvicorn.Config(
-        create_app(server), host=settings.host, port=settings.port, loop="none", http="httptools",
+        create_app(server), host=settings.host, port=settings.port, loop="none", http=HttpConnection,
         ws=StreamConnection, ws_per_message_deflate=False, ws_max_size=1024 * 1024, lifespan="off",
         access_log=False, log_config=None, timeout_graceful_shutdown=_GRACE_SECONDS, server_header=False,
     )  # fmt: skip

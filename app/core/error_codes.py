@@ -316,4 +316,21 @@ CODES: Final[dict[str, Code]] = {
         "The reviewer did not pass the work, and the reworks are used up.",
         "Read the reviewer's feedback; raise maxReworks, or set config.plan_work_review.escalate to ask a person.",
     ),
+    # -- http ------------------------------------------------------------------------------------
+    "READER_TOO_SLOW": Code(
+        "More events arrived than the reader of a stream took.", "Connect again with the last `seq` as the cursor."
+    ),
+    "CURSOR_INVALID": Code("The cursor is none that this list gave.", "Send `nextCursor` back as it was, or none."),
+    "VIEW_TOO_LARGE": Code(
+        "The run or thread has more events than a view is computed from.", "Read its events by cursor, or export it."
+    ),
+    "ARTIFACT_NOT_FOUND": Code("There is no such artifact.", "See the artifacts of its run for the ids."),
+    "ARTIFACT_HAS_NO_CONTENT": Code(
+        "The artifact is only referred to; its content is not stored here.", "Follow the reference in its fields."
+    ),
+    "UPLOAD_NOT_FOUND": Code("There is no such uploaded file.", "Check the id, or upload the file again."),
+    "UPLOAD_DELETED": Code("The uploaded file was deleted.", "Upload it again."),
+    "UPLOAD_INVALID": Code(
+        "The upload cannot be read.", "Send the bytes as the body, or one file as multipart/form-data."
+    ),
 }

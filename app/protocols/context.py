@@ -7,6 +7,7 @@ from app.core.metrics import Metrics
 from app.events.hub import Hub
 from app.runtime.commands import Commands
 from app.runtime.interrupts import Interrupts
+from app.runtime.kits import Kits
 from app.runtime.service import Service
 from app.runtime.threads import Threads
 from app.runtime.workspaces import CurrentWorkspace
@@ -23,6 +24,7 @@ class Server:
     hub: Hub
     metrics: Metrics
     workspace: CurrentWorkspace
+    kits: Kits
     backends: Container[str]
     """The kinds of backend that this installation can run."""
     ping: Callable[[], Awaitable[None]]

@@ -8,7 +8,7 @@ from app.store.codec import decode
 from app.store.engine import Database, Row, Sql, Tx
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
-from app.views.ports import Tombstone
+from app.views.ports import RunFilter, RunPlace, Tombstone
 from app.views.run import Run
 from app.views.thread import Thread
 from app.views.transcript import Entry
@@ -36,6 +36,14 @@ _RUNS: Final = Sql(
     "(SELECT b.created_at, b.id FROM runs b WHERE b.tenant = $1 AND b.id = $4)) "
     "ORDER BY r.created_at DESC, r.id DESC LIMIT $5"
 )
+_RUN_LIST: Final = Sql(
+    f"SELECT {_RUN} FROM runs r JOIN threads t ON t.key = r.thread_key WHERE r.tenant = $1 AND t.deleted_at IS NULL "
+    "AND (CAST($2 AS TEXT) IS NULL OR r.thread_id = $2) AND (CAST($3 AS TEXT) IS NULL OR r.status = $3) "
+    "AND (CAST($4 AS TEXT) IS NULL OR r.agent = $4) AND r.created_at >= $5 AND r.created_at < $6 "
+    "AND (r.created_at, r.id) < ($7, $8) ORDER BY r.created_at DESC, r.id DESC LIMIT $9"
+)
+_MAX_SCANNED: Final = 5000
+"""Runs that one page looks at: labels stand in no column, and a list must not read the whole table for one page."""
 _ACTIVE: Final = Sql(
     "SELECT r.tenant, r.id, r.thread_id, r.status FROM runs r LEFT JOIN leases l "
     "ON l.tenant = r.tenant AND l.run_id = r.id JOIN threads t ON t.key = r.thread_key AND t.deleted_at IS NULL "
@@ -59,7 +67,8 @@ _THREADS_OF: Final = Sql(
 )
 _INTERRUPTS: Final = Sql(
     "SELECT i.state FROM interrupts i JOIN threads t ON t.key = i.thread_key WHERE i.tenant = $1 "
-    "AND (CAST($2 AS TEXT) IS NULL OR t.id = $2) AND (CAST($3 AS TEXT) IS NULL OR i.status = $3) ORDER BY i.id"
+    "AND (CAST($2 AS TEXT) IS NULL OR t.id = $2) AND (CAST($3 AS TEXT) IS NULL OR i.status = $3) "
+    "AND t.deleted_at IS NULL AND i.id > $4 ORDER BY i.id LIMIT $5"
 )
 _INTERRUPT: Final = Sql("SELECT state FROM interrupts WHERE tenant = $1 AND id = $2")
 _OVERDUE: Final = Sql(
@@ -69,6 +78,10 @@ _OVERDUE: Final = Sql(
 )
 _ENTRIES: Final = Sql("SELECT state FROM transcript_entries WHERE thread_key = $1 ORDER BY position, message_id")
 _ARTIFACTS: Final = Sql("SELECT state FROM artifacts WHERE thread_key = $1 ORDER BY seq")
+_ARTIFACT: Final = Sql(
+    "SELECT a.state FROM artifacts a JOIN threads t ON t.key = a.thread_key "
+    "WHERE a.tenant = $1 AND a.id = $2 AND t.deleted_at IS NULL ORDER BY a.thread_key LIMIT 1"
+)
 _BLOB: Final = Sql(
     "SELECT b.mime, b.data FROM blobs b JOIN blob_refs f ON f.tenant = b.tenant AND f.sha256 = b.sha256 "
     "JOIN threads t ON t.key = f.thread_key WHERE b.tenant = $1 AND t.id = $2 AND b.sha256 = $3"
@@ -141,6 +154,28 @@ class StoreReader:
         rows = await self._database.read(lambda tx: tx.rows(_OPEN_CHILDREN, tenant, thread_id))
         return [row[0] for row in rows]
 
+    async def list_runs(
+        self, tenant: str, wanted: RunFilter, after: RunPlace | None, limit: int
+    ) -> tuple[list[Run], RunPlace | None]:
+        found: list[Run] = []
+        place = after or RunPlace(2**62, "")
+        for _ in range(max(1, _MAX_SCANNED // limit)):
+            rows = await self._database.read(
+                lambda tx, place=place: tx.rows(  # type: ignore[misc]  # mypy wants the default typed, a lambda cannot
+                    _RUN_LIST, tenant, wanted.thread_id, wanted.status, wanted.agent, wanted.created_from,
+                    wanted.created_until, place.created_at, place.id, limit,
+                )
+            )  # fmt: skip
+            for run in map(_run, rows):
+                place = RunPlace(run.created_at, run.id)
+                if wanted.labels.items() <= run.labels.items():
+                    found.append(run)
+                    if len(found) == limit:
+                        return found, place
+            if len(rows) < limit:
+                return found, None
+        return found, place
+
     async def runs_without_an_owner(self, limit: int) -> list[tuple[str, str, str, str]]:
         """(tenant, run, thread, status) of runs that should be worked on and that nobody holds."""
         rows = await self._database.read(lambda tx: tx.rows(_ACTIVE, limit))
@@ -167,9 +202,10 @@ class StoreReader:
         return [_thread(*row) for row in rows]
 
     async def interrupts(
-        self, tenant: str, *, thread_id: str | None = None, status: str | None = None
-    ) -> list[Interrupt]:
-        rows = await self._database.read(lambda tx: tx.rows(_INTERRUPTS, tenant, thread_id, status))
+        self, tenant: str, *, thread_id: str | None = None, status: str | None = None, after: str = "",
+        limit: int = 1000,
+    ) -> list[Interrupt]:  # fmt: skip
+        rows = await self._database.read(lambda tx: tx.rows(_INTERRUPTS, tenant, thread_id, status, after, limit))
         return [decode(Interrupt, row[0]) for row in rows]
 
     async def interrupt(self, tenant: str, interrupt_id: str) -> Interrupt | None:
@@ -188,6 +224,10 @@ class StoreReader:
     async def artifacts(self, tenant: str, thread_id: str) -> list[Artifact]:
         rows = await self._database.read(lambda tx: self._of_thread(tx, _ARTIFACTS, tenant, thread_id))
         return [decode(Artifact, row[0]) for row in rows]
+
+    async def artifact(self, tenant: str, artifact_id: str) -> Artifact | None:
+        rows = await self._database.read(lambda tx: tx.rows(_ARTIFACT, tenant, artifact_id))
+        return decode(Artifact, rows[0][0]) if rows else None
 
     async def blob(self, tenant: str, thread_id: str, sha256: str) -> tuple[str, bytes] | None:
         """(mime, data) if one of the thread's events refers to it."""

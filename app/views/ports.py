@@ -1,7 +1,7 @@
 """The read port: what can be asked of the stored log. The store implements it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from app.events.envelope import Event
@@ -19,6 +19,28 @@ class Tombstone:
     thread_id: str
     last_seq: int
     head_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs a list shows; None and empty mean every one."""
+
+    thread_id: str | None = None
+    status: str | None = None
+    agent: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    created_from: int = 0
+    """Milliseconds, inclusive."""
+    created_until: int = 2**62
+    """Milliseconds, exclusive."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlace:
+    """Where a list of runs goes on: after this one."""
+
+    created_at: int
+    id: str
 
 
 class Reader(Protocol):
@@ -49,13 +71,28 @@ class Reader(Protocol):
         """Newest first; `before` is the id of the last run already seen."""
         ...
 
-    async def interrupts(self, tenant: str, *, thread_id: str | None, status: str | None) -> list[Interrupt]: ...
+    async def list_runs(
+        self, tenant: str, wanted: RunFilter, after: RunPlace | None, limit: int
+    ) -> tuple[list[Run], RunPlace | None]:
+        """Newest first, without those of deleted threads; and where to go on, or None at the end.
+
+        Looks at a bounded number of runs, so a page may be short though there is more.
+        """
+        ...
+
+    async def interrupts(
+        self, tenant: str, *, thread_id: str | None, status: str | None, after: str = "", limit: int = 1000
+    ) -> list[Interrupt]:
+        """By id, without those of deleted threads."""
+        ...
 
     async def interrupt(self, tenant: str, interrupt_id: str) -> Interrupt | None: ...
 
     async def transcript(self, tenant: str, thread_id: str) -> list[Entry]: ...
 
     async def artifacts(self, tenant: str, thread_id: str) -> list[Artifact]: ...
+
+    async def artifact(self, tenant: str, artifact_id: str) -> Artifact | None: ...
 
     async def threads_of(self, tenant: str, after: str, limit: int) -> list[Thread]:
         """By id, without deleted and system-owned ones."""

@@ -101,7 +101,7 @@ async def test_a_path_that_is_not_there_is_404(client: httpx2.AsyncClient, path:
     _assert_error(await client.get(path), 404, "NOT_FOUND")
 
 
-@pytest.mark.parametrize(("method", "path"), [("GET", "/api/runs"), ("DELETE", "/healthz"), ("PUT", "/api/runs/x")])
+@pytest.mark.parametrize(("method", "path"), [("PUT", "/api/runs"), ("DELETE", "/healthz"), ("PUT", "/api/runs/x")])
 async def test_a_method_that_is_not_there_is_405(client: httpx2.AsyncClient, method: str, path: str) -> None:
     answer = await client.request(method, path)
     _assert_error(answer, 405, "METHOD_NOT_ALLOWED")

@@ -87,11 +87,25 @@ def workspace_schemas(root: Path) -> Files:
     return {f"schemas/workspace/{name}": content for name, content in make().items()}
 
 
+def openapi(root: Path) -> Files:
+    from dataclasses import fields
+    from typing import cast
+
+    from app.protocols.context import Server
+    from app.protocols.http.documents import document
+    from app.protocols.server import create_app
+
+    # Describing the routes asks nothing of what they work with.
+    app = create_app(Server(**{field.name: cast(Any, None) for field in fields(Server)}))
+    return {"openapi/openapi.json": json.pretty(document(app))}
+
+
 GENERATORS: Final = (
     Generator("error pages", error_pages),
     Generator("configuration page", configuration_page),
     Generator("event schemas", event_schemas, owns=("schemas/events/*.json",)),
     Generator("workspace schemas", workspace_schemas, owns=("schemas/workspace/*.json",)),
+    Generator("OpenAPI document", openapi),
     Generator("frozen schemas", frozen.record),  # after those that make schemas
 )
 

@@ -5,16 +5,22 @@ from fastapi import APIRouter, Response
 from app.core import json
 from app.events.ports import StoreError
 from app.protocols.context import Server
+from app.protocols.http import shapes
 
 
 def routes(server: Server) -> APIRouter:
     router = APIRouter(tags=["operation"])
 
-    @router.get("/healthz", summary="The process is alive")
+    @router.get("/healthz", response_model=shapes.Health, summary="The process is alive")
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
-    @router.get("/readyz", summary="The server takes work", responses={503: {"description": "not now"}})
+    @router.get(
+        "/readyz",
+        response_model=shapes.Readiness,
+        summary="The server takes work",
+        responses={503: {"model": shapes.Readiness, "description": "not now"}},
+    )
     async def readyz() -> Response:
         try:
             await server.ping()

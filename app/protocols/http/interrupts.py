@@ -5,12 +5,16 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import RootModel
 
-from app.core import json
 from app.core.json import JsonObject
 from app.protocols.context import Server
+from app.protocols.http import shapes
+from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
+from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import Problem
+from app.protocols.http.lookups import existing_interrupt
+from app.protocols.http.parameters import Limit
 from app.runtime.interrupts import NotAnswered
 from app.views.interrupt import interrupt_json
 
@@ -22,23 +26,44 @@ class Answer(RootModel[JsonObject]):
 def routes(server: Server) -> APIRouter:
     router = APIRouter(prefix="/api/interrupts", tags=["people in the loop"])
 
-    @router.get("", summary="What waits for an answer, or did")
+    @router.get("", response_model=shapes.InterruptPage, summary="What waits for an answer, or did")
     async def list_interrupts(
         caller: Caller,
         status: Annotated[Literal["open", "resolved", "expired"] | None, Query()] = None,
         thread_id: Annotated[str | None, Query(alias="threadId", max_length=200)] = None,
+        after: Annotated[str, Query(max_length=200)] = "",
+        limit: Limit = 100,
     ) -> Response:
-        found = await server.reader.interrupts(caller.tenant, thread_id=thread_id, status=status)
-        body = {"items": [interrupt_json(interrupt) for interrupt in found], "nextCursor": None}
-        return Response(json.dumps(body), media_type="application/json")
+        found = await server.reader.interrupts(
+            caller.tenant, thread_id=thread_id, status=status, after=after, limit=limit
+        )
+        return page_answer(map(interrupt_json, found), found[-1].id if len(found) == limit else None)
 
-    @router.post("/{interrupt_id}/answer", summary="Answer; the first one wins")
+    @router.get(
+        "/{interrupt_id}",
+        response_model=shapes.Interrupt,
+        summary="One of them",
+        responses=may_answer("INTERRUPT_NOT_FOUND", "THREAD_DELETED"),
+    )
+    async def show(interrupt_id: str, caller: Caller) -> Response:
+        return json_answer(interrupt_json(await existing_interrupt(server, caller, interrupt_id)))
+
+    @router.post(
+        "/{interrupt_id}/answer",
+        response_model=shapes.Interrupt,
+        summary="Answer; the first one wins",
+        openapi_extra=takes(Answer),
+        responses=may_answer(
+            "INTERRUPT_NOT_FOUND", "INTERRUPT_NOT_OPEN", "ANSWER_INVALID", "THREAD_DELETED", "STORAGE_FULL"
+        ),
+    )
     async def answer(interrupt_id: str, request: Request, caller: Caller) -> Response:
         body, _ = await read_model(request, Answer)
+        await existing_interrupt(server, caller, interrupt_id)
         answered = await server.interrupts.answer(caller, interrupt_id, body.root)
         if isinstance(answered, NotAnswered):
             more = {"answeredBy": answered.winner} if answered.winner is not None else {}
             raise Problem(answered.failure, answered.issues, **more)
-        return Response(json.dumps(interrupt_json(answered)), media_type="application/json")
+        return json_answer(interrupt_json(answered))
 
     return router

@@ -5,12 +5,18 @@ from fastapi import APIRouter, Response
 from app.core.metrics import CONTENT_TYPE
 from app.protocols.context import Server
 from app.protocols.http.caller import Caller
+from app.protocols.http.documents import streams
 
 
 def routes(server: Server) -> APIRouter:
     router = APIRouter(tags=["operation"])
 
-    @router.get("/metrics", summary="Metrics in Prometheus' text format")
+    @router.get(
+        "/metrics",
+        response_class=Response,
+        summary="Metrics in Prometheus' text format",
+        responses=streams("text/plain", "One line per value."),
+    )
     async def metrics(_caller: Caller) -> Response:
         return Response(server.metrics.render(), media_type=CONTENT_TYPE)
 

@@ -1,41 +1,45 @@
-"""/api/runs: submit, inspect, cancel."""
+"""/api/runs: submit, list, cancel. What can be read of one run is in `run_views`."""
 
-import asyncio
 from hashlib import sha256
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from fastapi import APIRouter, Query, Response
+from fastapi import Request as HttpRequest
+from pydantic import AwareDatetime, Field
 
-from app.core import json
-from app.core.errors import Failure
-from app.core.principal import Principal
-from app.events.catalog.request import TERMINAL
-from app.events.envelope import Event
-from app.events.follow import FellBehind, follow
 from app.protocols.context import Server
-from app.protocols.http.body import Cursor, read_model
+from app.protocols.http import shapes
+from app.protocols.http.answers import page_answer
+from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
-from app.protocols.http.errors import Problem
-from app.runtime.service import Rejected, Submission
-from app.views.run import Run, run_json
+from app.protocols.http.documents import may_answer, takes
+from app.protocols.http.lookups import existing_run
+from app.protocols.http.parameters import After, Limit, read_labels, read_place, write_place
+from app.protocols.http.submitting import (
+    REFUSALS,
+    THREAD_ID,
+    IdempotencyKey,
+    RunRequest,
+    Stream,
+    Wait,
+    accepted,
+    run_answer,
+    submit,
+)
+from app.runtime.service import Submission
+from app.views.ports import RunFilter
+from app.views.run import run_json
 
-_PAUSES = frozenset({"runtime.interrupt.raised"})
+Label = Annotated[str, Field(max_length=300, pattern=r"^[^:\x00]+:[^\x00]*$")]
 
 
-class SubmitRun(BaseModel):
+class SubmitRun(RunRequest):
     """Which agent, on what input, and where."""
 
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
-
-    agent: str | None = Field(None, min_length=1, max_length=200)
-    input: str | dict[str, Any] | list[dict[str, Any]]
-    thread_id: str | None = Field(None, min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f]+$")
-    create_thread: bool = False
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    labels: dict[str, str] = Field(default_factory=dict)
-    busy: Literal["enqueue", "reject", "interrupt", "rollback"] | None = None
+    agent: str | None = Field(None, min_length=1, max_length=200, description="null: the workspace's default")
+    input: str | dict[str, Any] | list[dict[str, Any]] = Field(description="a text, an object, or message parts")
+    thread_id: str | None = Field(None, min_length=1, max_length=200, pattern=THREAD_ID)
+    create_thread: bool = Field(False, description="whether an unknown `threadId` is created")
 
 
 def routes(server: Server) -> APIRouter:
@@ -44,20 +48,26 @@ def routes(server: Server) -> APIRouter:
     @router.post(
         "",
         status_code=202,
+        response_model=shapes.Run,
         summary="Submit a run",
-        openapi_extra={
-            "requestBody": {
-                "required": True,
-                "content": {"application/json": {"schema": SubmitRun.model_json_schema(by_alias=True)}},
-            }
+        openapi_extra=takes(SubmitRun),
+        responses={
+            200: {
+                "model": shapes.Run,
+                "description": "The run has ended (`wait`), or its events follow (`stream=sse`).",
+                "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            },
+            **may_answer(*REFUSALS),
         },
     )
-    async def submit(
-        request: Request,
+    async def post(
+        request: HttpRequest,
         caller: Caller,
-        wait: Annotated[float | None, Query(ge=0, le=300)] = None,
-        idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
+        wait: Wait = None,
+        stream: Stream = None,
+        idempotency_key: IdempotencyKey = None,
     ) -> Response:
+        """Answers 202 when the run is stored: with `wait` also before its end, when it waits for a person."""
         body, raw = await read_model(request, SubmitRun)
         wanted = Submission(
             agent=body.agent,
@@ -70,75 +80,51 @@ def routes(server: Server) -> APIRouter:
             idempotency_key=idempotency_key,
             body_hash=sha256(raw).hexdigest() if idempotency_key else "",
         )
-        run = accepted(await server.service.submit(caller, wanted))
-        if wait is not None:
-            run = await wait_for_end(server, caller, run, wait)
-        return run_response(run, 200 if run.terminal else 202)
+        return await submit(server, caller, wanted, wait, stream)
 
-    @router.get("/{run_id}", summary="The run as it stands")
-    async def show(run_id: str, caller: Caller) -> Response:
-        return run_response(await _existing(server, caller, run_id))
-
-    @router.get("/{run_id}/events", summary="The run's events, from a cursor on")
-    async def events(
-        run_id: str,
+    @router.get(
+        "", response_model=shapes.RunPage, summary="The runs, newest first", responses=may_answer("CURSOR_INVALID")
+    )
+    async def list_runs(
         caller: Caller,
-        after: Cursor = 0,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 200,
-        type: Annotated[str | None, Query(max_length=200)] = None,
+        status: Annotated[shapes.RunStatus | None, Query()] = None,
+        agent: Annotated[str | None, Query(max_length=200)] = None,
+        thread_id: Annotated[str | None, Query(alias="threadId", max_length=200)] = None,
+        label: Annotated[list[Label] | None, Query(max_length=10, description="`name:value`; all must fit")] = None,
+        created_from: Annotated[AwareDatetime | None, Query(alias="createdFrom", description="inclusive")] = None,
+        created_until: Annotated[AwareDatetime | None, Query(alias="createdUntil", description="exclusive")] = None,
+        after: After = "",
+        limit: Limit = 100,
     ) -> Response:
-        await _existing(server, caller, run_id)
-        found = await server.reader.run_events(caller.tenant, run_id, after, limit)
-        cursor = found[-1].seq if len(found) == limit else None
-        if type is not None:
-            found = [event for event in found if event.type == type]
-        return page_response(found, cursor)
+        wanted = RunFilter(
+            thread_id=thread_id,
+            status=status,
+            agent=agent,
+            labels=read_labels(label or []),
+            **({} if created_from is None else {"created_from": round(created_from.timestamp() * 1000)}),
+            **({} if created_until is None else {"created_until": round(created_until.timestamp() * 1000)}),
+        )
+        found, place = await server.reader.list_runs(caller.tenant, wanted, read_place(after), limit)
+        return page_answer([run_json(run) for run in found], write_place(place))
 
-    @router.post("/{run_id}/cancel", summary="Cancel the run")
+    @router.get(
+        "/{run_id}",
+        response_model=shapes.Run,
+        summary="The run as it stands",
+        responses=may_answer("RUN_NOT_FOUND", "THREAD_DELETED"),
+    )
+    async def show(run_id: str, caller: Caller) -> Response:
+        return run_answer(await existing_run(server, caller, run_id))
+
+    @router.post(
+        "/{run_id}/cancel",
+        response_model=shapes.Run,
+        summary="Cancel the run",
+        responses=may_answer("RUN_NOT_FOUND", "THREAD_DELETED", "STORAGE_FULL"),
+    )
     async def cancel(run_id: str, caller: Caller) -> Response:
-        return run_response(accepted(await server.service.cancel(caller, run_id)))
+        """No step starts after this; a running tool has ten seconds to end. A run that has ended stays as it is."""
+        await existing_run(server, caller, run_id)
+        return run_answer(accepted(await server.service.cancel(caller, run_id)))
 
     return router
-
-
-def run_response(run: Run, status: int = 200) -> Response:
-    return Response(json.dumps(run_json(run)), status, None, "application/json")
-
-
-def page_response(events: list[Event], cursor: int | None) -> Response:
-    """A list of events without parsing them: their stored bytes are put between brackets."""
-    tail = b'],"nextCursor":%s}' % (b"null" if cursor is None else b'"%d"' % cursor)
-    return Response(b'{"items":[' + b",".join(event.wire() for event in events) + tail, 200, None, "application/json")
-
-
-def accepted(answer: Run | Rejected) -> Run:
-    if isinstance(answer, Run):
-        return answer
-    blocked = answer.failure.code in ("THREAD_BUSY", "QUEUE_FULL", "IDEMPOTENCY_KEY_REUSED")
-    raise Problem(answer.failure, None, **({"runId": answer.winner} if blocked else {}))
-
-
-async def _existing(server: Server, caller: Principal, run_id: str) -> Run:
-    run = await server.reader.run(caller.tenant, run_id)
-    if run is None and await server.reader.is_run_of_deleted_thread(caller.tenant, run_id):
-        raise Problem(Failure("THREAD_DELETED", "the run's thread was deleted"))
-    if run is None:
-        raise Problem(Failure("RUN_NOT_FOUND", "there is no such run"))
-    return run
-
-
-async def wait_for_end(server: Server, caller: Principal, run: Run, seconds: float) -> Run:
-    """Non-streaming is awaiting the last event. A run that waits for a person is answered at once."""
-
-    async def last_event() -> None:
-        async for batch in follow(server.hub, server.reader.events, caller.tenant, run.thread_id, run.first_seq - 1):
-            if any(event.run_id == run.id and event.type in TERMINAL | _PAUSES for event in batch):
-                return
-
-    if not run.terminal:
-        try:
-            async with asyncio.timeout(seconds):
-                await last_event()
-        except (TimeoutError, FellBehind):
-            pass
-    return await _existing(server, caller, run.id)

@@ -1,79 +1,176 @@
-"""/api/threads: inspect and export. An export is the thread's log, verifiable by anybody."""
+"""/api/threads: create, list, change, delete, fork, and messages. What can be read of one is in `thread_views`."""
 
-from collections.abc import AsyncIterator
-from typing import Annotated, Final, Literal
+from hashlib import sha256
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
-from fastapi.responses import StreamingResponse
+from fastapi import Request as HttpRequest
+from pydantic import Field
 
-from app.core import json
-from app.core.errors import Failure
-from app.core.principal import Principal
 from app.protocols.context import Server
-from app.protocols.dialects import agent_os, native
-from app.protocols.http.body import Cursor
+from app.protocols.http import shapes
+from app.protocols.http.answers import json_answer, page_answer
+from app.protocols.http.body import MAX_SEQ, read_model
 from app.protocols.http.caller import Caller
+from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import Problem
-from app.protocols.http.runs import page_response
-from app.views.ports import Tombstone
+from app.protocols.http.lookups import existing_thread
+from app.protocols.http.parameters import Limit
+from app.protocols.http.submitting import (
+    REFUSALS,
+    THREAD_ID,
+    IdempotencyKey,
+    Request,
+    RunRequest,
+    Stream,
+    Wait,
+    submit,
+)
+from app.runtime.service import Rejected, Submission
+from app.runtime.threads import NewThread, ThreadChange
 from app.views.thread import Thread, thread_json
 
-_PAGE: Final = 1000
+_GONE = ("THREAD_NOT_FOUND", "THREAD_DELETED", "THREAD_RESERVED", "STORAGE_FULL")
+
+
+class CreateThread(Request):
+    id: str | None = Field(None, min_length=1, max_length=200, pattern=THREAD_ID, description="null: one is made up")
+    title: str | None = Field(None, max_length=500)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict)
+
+
+class ChangeThread(Request):
+    """Only what is given changes. Metadata and labels are merged; a null takes its key out."""
+
+    title: str | None = Field(None, max_length=500)
+    metadata: dict[str, Any] | None = None
+    labels: dict[str, str | None] | None = None
+
+
+class ForkThread(Request):
+    seq: int | None = Field(None, ge=1, le=MAX_SEQ, description="what was said up to here; null: all of it")
+    title: str | None = Field(None, max_length=500)
+
+
+class PostMessage(RunRequest):
+    """A message is a run on this thread."""
+
+    agent: str | None = Field(None, min_length=1, max_length=200, description="null: the workspace's default")
+    input: str | dict[str, Any] | list[dict[str, Any]] = Field(description="a text, an object, or message parts")
 
 
 def routes(server: Server) -> APIRouter:
     router = APIRouter(prefix="/api/threads", tags=["threads"])
-
-    @router.get("", summary="The threads, by id")
-    async def list_threads(
-        caller: Caller,
-        after: Annotated[str, Query(max_length=200)] = "",
-        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    ) -> Response:
-        found = await server.reader.threads_of(caller.tenant, after, limit)
-        cursor = found[-1].id if len(found) == limit else None
-        return Response(
-            json.dumps({"items": [thread_json(thread) for thread in found], "nextCursor": cursor}),
-            media_type="application/json",
-        )
-
-    @router.get("/{thread_id}", summary="The thread as it stands")
-    async def show(thread_id: str, caller: Caller) -> Response:
-        thread = await existing_thread(server, caller, thread_id)
-        return Response(json.dumps(thread_json(thread)), media_type="application/json")
-
-    @router.get("/{thread_id}/events", summary="The thread's events, from a cursor on")
-    async def events(
-        thread_id: str,
-        caller: Caller,
-        after: Cursor = 0,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 200,
-    ) -> Response:
-        await existing_thread(server, caller, thread_id)
-        found = await server.reader.events(caller.tenant, thread_id, after, limit)
-        return page_response(found, found[-1].seq if len(found) == limit else None)
-
-    @router.get("/{thread_id}/export", summary="The whole log of the thread as JSON lines")
-    async def export(
-        thread_id: str, caller: Caller, format: Annotated[Literal["native", "agent-os"], Query()] = "native"
-    ) -> Response:
-        thread = await existing_thread(server, caller, thread_id)
-        dialect = agent_os.export if format == "agent-os" else native.export
-        lines = dialect(server.reader, caller.tenant, thread)
-        return StreamingResponse(_with_newlines(lines), media_type="application/jsonl")
-
+    _add_all(router, server)
+    _add_one(router, server)
     return router
 
 
-async def _with_newlines(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    async for line in lines:
-        yield line + b"\n"
+def _add_all(router: APIRouter, server: Server) -> None:
+    @router.post(
+        "",
+        status_code=201,
+        response_model=shapes.Thread,
+        summary="Create a thread",
+        openapi_extra=takes(CreateThread),
+        responses=may_answer("THREAD_EXISTS", "THREAD_RESERVED", "THREAD_DELETED", "STORAGE_FULL"),
+    )
+    async def create(request: HttpRequest, caller: Caller) -> Response:
+        body, _ = await read_model(request, CreateThread)
+        made = await server.threads.create(caller, NewThread(body.id, body.title, body.metadata, body.labels))
+        return _thread_answer(made, 201)
+
+    @router.get("", response_model=shapes.ThreadPage, summary="The threads, by id")
+    async def list_threads(
+        caller: Caller, after: Annotated[str, Query(max_length=200)] = "", limit: Limit = 100
+    ) -> Response:
+        found = await server.reader.threads_of(caller.tenant, after, limit)
+        return page_answer(map(thread_json, found), found[-1].id if len(found) == limit else None)
 
 
-async def existing_thread(server: Server, caller: Principal, thread_id: str) -> Thread:
-    thread = await server.reader.thread(caller.tenant, thread_id)
-    if thread is None:
-        raise Problem(Failure("THREAD_NOT_FOUND", "there is no such thread"))
-    if isinstance(thread, Tombstone) or thread.deleted_at is not None:
-        raise Problem(Failure("THREAD_DELETED", "the thread was deleted"))
-    return thread
+def _add_one(router: APIRouter, server: Server) -> None:
+    @router.get(
+        "/{thread_id}",
+        response_model=shapes.Thread,
+        summary="The thread as it stands",
+        responses=may_answer("THREAD_NOT_FOUND", "THREAD_DELETED"),
+    )
+    async def show(thread_id: str, caller: Caller) -> Response:
+        return json_answer(thread_json(await existing_thread(server, caller, thread_id)))
+
+    @router.patch(
+        "/{thread_id}",
+        response_model=shapes.Thread,
+        summary="Change title, metadata or labels",
+        openapi_extra=takes(ChangeThread),
+        responses=may_answer(*_GONE),
+    )
+    async def change(thread_id: str, request: HttpRequest, caller: Caller) -> Response:
+        body, _ = await read_model(request, ChangeThread)
+        return _thread_answer(
+            await server.threads.update(caller, thread_id, ThreadChange(body.title, body.metadata, body.labels))
+        )
+
+    @router.delete("/{thread_id}", status_code=204, summary="Delete the thread", responses=may_answer(*_GONE))
+    async def delete(thread_id: str, caller: Caller) -> Response:
+        """Its runs end, reads answer 410 from now on, and its events are purged when retention says so."""
+        gone = await server.threads.delete(caller, thread_id)
+        if isinstance(gone, Rejected):
+            raise Problem(gone.failure)
+        return Response(status_code=204)
+
+    @router.post(
+        "/{thread_id}/fork",
+        status_code=201,
+        response_model=shapes.Thread,
+        summary="A new thread with this one's history",
+        openapi_extra=takes(ForkThread),
+        responses=may_answer(*_GONE),
+    )
+    async def fork(thread_id: str, request: HttpRequest, caller: Caller) -> Response:
+        body, _ = await read_model(request, ForkThread)
+        return _thread_answer(await server.threads.fork(caller, thread_id, body.seq, title=body.title), 201)
+
+    @router.post(
+        "/{thread_id}/messages",
+        status_code=202,
+        response_model=shapes.Run,
+        summary="Say something: a run on this thread",
+        openapi_extra=takes(PostMessage),
+        responses={
+            200: {
+                "model": shapes.Run,
+                "description": "The run has ended (`wait`), or its events follow (`stream=sse`).",
+                "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            },
+            **may_answer(*REFUSALS),
+        },
+    )
+    async def say(
+        thread_id: str,
+        request: HttpRequest,
+        caller: Caller,
+        wait: Wait = None,
+        stream: Stream = None,
+        idempotency_key: IdempotencyKey = None,
+    ) -> Response:
+        body, raw = await read_model(request, PostMessage)
+        wanted = Submission(
+            agent=body.agent,
+            input=body.input,
+            thread_id=thread_id,
+            metadata=body.metadata,
+            labels=body.labels,
+            busy=body.busy,
+            idempotency_key=idempotency_key,
+            # The thread is part of what was asked, though it stands in the address.
+            body_hash=sha256(thread_id.encode() + b"\n" + raw).hexdigest() if idempotency_key else "",
+        )
+        return await submit(server, caller, wanted, wait, stream)
+
+
+def _thread_answer(answer: Thread | Rejected, status: int = 200) -> Response:
+    if isinstance(answer, Rejected):
+        raise Problem(answer.failure)
+    return json_answer(thread_json(answer), status)

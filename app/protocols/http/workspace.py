@@ -4,11 +4,13 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from app.core import json
 from app.core.clock import iso
 from app.core.errors import Failure
 from app.protocols.context import Server
+from app.protocols.http import shapes
+from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.caller import Caller
+from app.protocols.http.documents import may_answer
 from app.protocols.http.errors import Problem
 from app.runtime.workspaces import WorkspaceStatus
 from app.workspace.compiled import CompiledAgent
@@ -17,35 +19,40 @@ from app.workspace.compiled import CompiledAgent
 def routes(server: Server) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["workspace"])
 
-    @router.get("/workspace", summary="The workspace in use, and the mistakes of its files")
+    @router.get(
+        "/workspace", response_model=shapes.Workspace, summary="The workspace in use, and the mistakes of its files"
+    )
     async def show(_caller: Caller) -> Response:
-        return _json(_status(server, server.workspace.status))
+        return json_answer(_status(server, server.workspace.status))
 
-    @router.post("/workspace/reload", summary="Read the workspace's files now")
+    @router.post(
+        "/workspace/reload",
+        response_model=shapes.Workspace,
+        summary="Read the workspace's files now",
+        responses=may_answer("WORKSPACE_INVALID"),
+    )
     async def reload(_caller: Caller) -> Response:
         status = await server.workspace.reload()
         if status.rejected is not None:
             failure = Failure("WORKSPACE_INVALID", "the files have mistakes; the old workspace stays in use")
             raise Problem(failure, None, diagnostics=status.rejected.as_json())
-        return _json(_status(server, status))
+        return json_answer(_status(server, status))
 
-    @router.get("/agents", summary="The agents")
+    @router.get("/agents", response_model=shapes.AgentPage, summary="The agents")
     async def agents(_caller: Caller) -> Response:
         found = server.workspace.current.agents.values()
-        return _json({"items": [_agent(server, agent) for agent in found], "nextCursor": None})
+        return page_answer(_agent(server, agent) for agent in found)
 
-    @router.get("/agents/{name}", summary="One agent")
+    @router.get(
+        "/agents/{name}", response_model=shapes.Agent, summary="One agent", responses=may_answer("AGENT_NOT_FOUND")
+    )
     async def agent(name: str, _caller: Caller) -> Response:
         found = server.workspace.current.agents.get(name)
         if found is None:
             raise Problem(Failure("AGENT_NOT_FOUND", "there is no such agent"))
-        return _json(_agent(server, found))
+        return json_answer(_agent(server, found))
 
     return router
-
-
-def _json(value: Any) -> Response:
-    return Response(json.dumps(value), media_type="application/json")
 
 
 def _status(server: Server, status: WorkspaceStatus) -> dict[str, Any]:

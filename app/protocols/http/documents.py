@@ -1,0 +1,122 @@
+"""The OpenAPI document: what the routes say about themselves, joined with what is true of all of them.
+
+Routes read and write bytes by themselves, so they state here what they take and what they may answer. Leaves to
+others: the page that shows the document (`docs`), whether answers keep to it (the tests).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+
+from app.core.error_codes import CODES
+from app.protocols.http import shapes
+from app.protocols.http.errors import STATUS
+
+Document = dict[str, Any]
+
+_REF: Final = "#/components/schemas/"
+_EVERYWHERE: Final = ("STORAGE_DOWN", "NOT_READY")
+"""What any call that looks at the store may answer."""
+_WITH_BODY: Final = (
+    "BODY_TOO_LARGE", "INVALID_REQUEST", "JSON_INVALID", "JSON_DUPLICATE_KEY", "JSON_NUMBER_RANGE", "JSON_NUL",
+    "JSON_TOO_DEEP",
+)  # fmt: skip
+_METHODS: Final = ("get", "post", "put", "patch", "delete")
+
+
+def takes(model: type[BaseModel], *, required: bool = True) -> Document:
+    """For `openapi_extra`: the body that a route reads by itself, strictly."""
+    schema = model.model_json_schema(by_alias=True, ref_template=_REF + "{model}")
+    return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}
+
+
+def may_answer(*codes: str) -> dict[int | str, Document]:
+    """For `responses`: the failures of a route, by status, with what each code means."""
+    by_status: defaultdict[int | str, list[str]] = defaultdict(list)
+    for code in codes:
+        by_status[STATUS.get(code, 400)].append(code)
+    return {status: _problem(found) for status, found in by_status.items()}
+
+
+def streams(media_type: str, description: str) -> dict[int | str, Document]:
+    """For `responses`: a 200 that is not JSON."""
+    schema = {"type": "string"} if media_type.startswith("text/") else {"type": "string", "format": "binary"}
+    return {200: {"description": description, "content": {media_type: {"schema": schema}}}}
+
+
+def document(app: FastAPI) -> Document:
+    made = get_openapi(
+        title=app.title, version=app.version, routes=app.routes, summary=app.summary,
+        separate_input_output_schemas=False,
+    )  # fmt: skip
+    schemas = made.setdefault("components", {}).setdefault("schemas", {})
+    schemas.update(_schemas_of(shapes.Problem))
+    for path, operation in _operations(made):
+        _lift_body(operation, schemas)
+        _drop_the_framework_s_errors(operation)
+        if path.startswith("/api"):
+            _add_common_answers(operation)
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    made["components"]["schemas"] = dict(sorted(schemas.items()))
+    return made
+
+
+def _operations(made: Document) -> Iterator[tuple[str, Document]]:
+    for path, item in made["paths"].items():
+        for method in _METHODS:
+            if method in item:
+                yield path, item[method]
+
+
+def _lift_body(operation: Document, schemas: Document) -> None:
+    """A body's schema joins the components under its title, with whatever it refers to."""
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json")
+    if content is None or "title" not in content["schema"]:
+        return
+    schema = content["schema"]
+    schemas.update(schema.pop("$defs", {}))
+    schemas[schema["title"]] = schema
+    content["schema"] = {"$ref": _REF + schema["title"]}
+
+
+def _drop_the_framework_s_errors(operation: Document) -> None:
+    """The framework documents its own 422, which our routes never answer like that."""
+    found = operation["responses"].get("422")
+    if found is not None and "HTTPValidationError" in str(found):
+        del operation["responses"]["422"]
+
+
+def _add_common_answers(operation: Document) -> None:
+    codes = list(_EVERYWHERE)
+    if "requestBody" in operation:
+        codes += _WITH_BODY
+    elif operation.get("parameters"):
+        codes.append("INVALID_REQUEST")
+    for status, problem in may_answer(*codes).items():
+        known = operation["responses"].get(str(status))
+        if known is None:
+            operation["responses"][str(status)] = problem | {"content": _PROBLEM_CONTENT}
+            operation["responses"][str(status)].pop("model")
+        else:
+            lines = set(known["description"].splitlines()) | set(problem["description"].splitlines())
+            known["description"] = "\n".join(sorted(lines))
+    operation["responses"] = dict(sorted(operation["responses"].items()))
+
+
+_PROBLEM_CONTENT: Final = {"application/json": {"schema": {"$ref": _REF + "Problem"}}}
+
+
+def _problem(codes: list[str]) -> Document:
+    lines = [f"`{code}` {CODES[code].meaning}" for code in sorted(codes)]
+    return {"model": shapes.Problem, "description": "\n".join(lines)}
+
+
+def _schemas_of(model: type[BaseModel]) -> Document:
+    schema = model.model_json_schema(by_alias=True, ref_template=_REF + "{model}")
+    referred: Document = schema.pop("$defs", {})
+    return referred | {model.__name__: schema}

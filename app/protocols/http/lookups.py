@@ -1,0 +1,69 @@
+"""Finds what an address names, for this caller: unknown and foreign ids are 404, deleted ones 410."""
+
+from typing import Final
+
+from app.core.errors import Failure
+from app.core.principal import Principal
+from app.events.envelope import Event
+from app.protocols.context import Server
+from app.protocols.http.errors import Problem
+from app.views.interrupt import Interrupt
+from app.views.ports import Tombstone
+from app.views.run import Run
+from app.views.thread import Thread
+
+MAX_EVENTS_OF_A_VIEW: Final = 200_000
+"""A view is computed in memory; a run of this length takes about 150 MB for a moment."""
+_PAGE: Final = 2000
+
+
+async def existing_run(server: Server, caller: Principal, run_id: str) -> Run:
+    run = await server.reader.run(caller.tenant, run_id)
+    if run is None and await server.reader.is_run_of_deleted_thread(caller.tenant, run_id):
+        raise Problem(Failure("THREAD_DELETED", "the run's thread was deleted"))
+    if run is None:
+        raise Problem(Failure("RUN_NOT_FOUND", "there is no such run"))
+    return run
+
+
+async def existing_thread(server: Server, caller: Principal, thread_id: str) -> Thread:
+    thread = await server.reader.thread(caller.tenant, thread_id)
+    if thread is None:
+        raise Problem(Failure("THREAD_NOT_FOUND", "there is no such thread"))
+    if isinstance(thread, Tombstone) or thread.deleted_at is not None:
+        raise Problem(Failure("THREAD_DELETED", "the thread was deleted"))
+    return thread
+
+
+async def existing_interrupt(server: Server, caller: Principal, interrupt_id: str) -> Interrupt:
+    interrupt = await server.reader.interrupt(caller.tenant, interrupt_id)
+    if interrupt is None:
+        raise Problem(Failure("INTERRUPT_NOT_FOUND", "there is no such interrupt"))
+    await existing_thread(server, caller, interrupt.thread_id)
+    return interrupt
+
+
+async def whole_run(server: Server, caller: Principal, run: Run) -> list[Event]:
+    """Every event of the run, for a view of it."""
+    _refuse_if_longer(run.run_seq)
+    events: list[Event] = []
+    after = 0
+    while page := await server.reader.run_events(caller.tenant, run.id, after, _PAGE):
+        events += page
+        after = page[-1].seq
+        _refuse_if_longer(len(events))
+    return events
+
+
+async def whole_thread(server: Server, caller: Principal, thread: Thread) -> list[Event]:
+    _refuse_if_longer(thread.last_seq)
+    events: list[Event] = []
+    while page := await server.reader.events(caller.tenant, thread.id, len(events), _PAGE):
+        events += page
+        _refuse_if_longer(len(events))
+    return events
+
+
+def _refuse_if_longer(length: int) -> None:
+    if length > MAX_EVENTS_OF_A_VIEW:
+        raise Problem(Failure("VIEW_TOO_LARGE", f"there are more than {MAX_EVENTS_OF_A_VIEW} events"))

@@ -1,0 +1,88 @@
+"""/api/runs/{id}/...: what can be read of one run. Each is a pure fold of its events."""
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from app.protocols.context import Server
+from app.protocols.http import shapes
+from app.protocols.http.answers import events_answer, json_answer, page_answer
+from app.protocols.http.body import Cursor
+from app.protocols.http.caller import Caller
+from app.protocols.http.documents import may_answer, streams
+from app.protocols.http.lookups import existing_run, existing_thread, whole_run, whole_thread
+from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
+from app.protocols.http.submitting import run_stream
+from app.views.artifact import artifact_json
+from app.views.journal import journal
+from app.views.snapshot import snapshot
+from app.views.trace import trace
+from app.views.usage import usage
+
+
+def routes(server: Server) -> APIRouter:
+    router = APIRouter(
+        prefix="/api/runs/{run_id}", tags=["runs"], responses=may_answer("RUN_NOT_FOUND", "THREAD_DELETED")
+    )
+    _add_events(router, server)
+    _add_views(router, server)
+    return router
+
+
+def _add_events(router: APIRouter, server: Server) -> None:
+    @router.get("/events", response_model=shapes.EventPage, summary="The run's events, from a cursor on")
+    async def events(
+        run_id: str, caller: Caller, after: Cursor = 0, limit: Limit = 200, type: EventType = None
+    ) -> Response:
+        """With `type` a page may be empty though there is more: only `nextCursor` says whether there is."""
+        await existing_run(server, caller, run_id)
+        found = await server.reader.run_events(caller.tenant, run_id, after, limit)
+        cursor = found[-1].seq if len(found) == limit else None
+        keep = of_type(type)
+        return events_answer(found if keep is None else list(filter(keep, found)), cursor)
+
+    @router.get(
+        "/stream",
+        response_class=Response,
+        summary="The run's events as they happen",
+        responses={
+            **streams("text/event-stream", "One event per frame, `id` its `seq`; `event: end` after the last."),
+            **may_answer("CURSOR_INVALID"),
+        },
+    )
+    async def stream(run_id: str, caller: Caller, after: Cursor = 0, last_event_id: LastEventId = None) -> Response:
+        run = await existing_run(server, caller, run_id)
+        return run_stream(server, caller, run, resume_after(after, last_event_id))
+
+
+def _add_views(router: APIRouter, server: Server) -> None:
+    too_large: dict[str, Any] = {"responses": may_answer("VIEW_TOO_LARGE")}
+
+    @router.get(
+        "/trace", response_model=shapes.TracePage, summary="What happened when, in nine categories", **too_large
+    )
+    async def show_trace(run_id: str, caller: Caller) -> Response:
+        run = await existing_run(server, caller, run_id)
+        return page_answer(trace(await whole_run(server, caller, run)))
+
+    @router.get("/snapshot", response_model=shapes.Snapshot, summary="Where the run stands, computed", **too_large)
+    async def show_snapshot(run_id: str, caller: Caller) -> Response:
+        run = await existing_run(server, caller, run_id)
+        thread = await existing_thread(server, caller, run.thread_id)
+        return json_answer(snapshot(thread.id, await whole_thread(server, caller, thread), run_id))
+
+    @router.get("/journal", response_model=shapes.JournalPage, summary="What changed state, hash-linked", **too_large)
+    async def show_journal(run_id: str, caller: Caller) -> Response:
+        run = await existing_run(server, caller, run_id)
+        return page_answer(journal(await whole_run(server, caller, run)))
+
+    @router.get("/usage", response_model=shapes.Usage, summary="Tokens, cost and calls", **too_large)
+    async def show_usage(run_id: str, caller: Caller) -> Response:
+        run = await existing_run(server, caller, run_id)
+        return json_answer(usage(await whole_run(server, caller, run)))
+
+    @router.get("/artifacts", response_model=shapes.ArtifactPage, summary="What the run made, by reference")
+    async def show_artifacts(run_id: str, caller: Caller) -> Response:
+        run = await existing_run(server, caller, run_id)
+        found = await server.reader.artifacts(caller.tenant, run.thread_id)
+        return page_answer(artifact_json(artifact) for artifact in found if artifact.run_id == run_id)

@@ -1,0 +1,331 @@
+"""What our own HTTP answers, as the OpenAPI document shows it. Routes write their bytes themselves.
+
+Answers are made from views and stored bytes, not from these models: they only say what clients may rely on, and the
+tests hold every answer against them. Leaves to others: requests (each route's own model).
+"""
+
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+T = TypeVar("T")
+
+
+class Shape(BaseModel):
+    """Closed: a field that is not documented is a mistake of ours."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid")
+
+
+class Page(Shape, Generic[T]):
+    items: list[T]
+    next_cursor: str | None = Field(description="send it back as `after`; null: there is no more")
+
+
+class Where(Shape):
+    path: str
+    message: str
+
+
+class Wrong(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="allow")
+
+    code: str = Field(description="stable; every code has its entry in docs/errors.md")
+    message: str
+    remedy: str
+    issues: list[Where] | None = None
+
+
+class Problem(Shape):
+    """Every answer of 400 and above."""
+
+    error: Wrong
+
+
+class RunError(Shape):
+    code: str
+    message: str
+    retryable: bool
+    causes: list["RunError"] | None = None
+
+
+class RunUsage(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+
+
+RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
+
+
+class Run(Shape):
+    id: str
+    thread_id: str
+    agent: str | None
+    tool: str | None
+    workflow: str | None
+    status: RunStatus
+    input: Any
+    output: Any
+    error: RunError | None
+    parent_run_id: str | None
+    metadata: dict[str, Any]
+    labels: dict[str, str]
+    usage: RunUsage
+    waiting_on: list[str]
+    cancel_requested_at: str | None
+    last_seq: int
+    workspace_digest: str | None
+    created_at: str
+    started_at: str | None
+    finished_at: str | None
+
+
+class RunPage(Page[Run]):
+    pass
+
+
+class Event(Shape):
+    id: str
+    thread_id: str
+    run_id: str | None
+    seq: int
+    run_seq: int | None
+    type: str
+    actor: str
+    at: str
+    payload: dict[str, Any]
+    parent_id: str | None
+    prev_hash: str
+    hash: str
+
+
+class EventPage(Page[Event]):
+    pass
+
+
+class ForkedFrom(Shape):
+    thread_id: str
+    seq: int
+    hash: str
+
+
+class Thread(Shape):
+    id: str
+    title: str | None
+    status: Literal["idle", "busy", "waiting", "closed"]
+    metadata: dict[str, Any]
+    labels: dict[str, str]
+    forked_from: ForkedFrom | None
+    last_seq: int
+    created_at: str
+    updated_at: str
+
+
+class ThreadPage(Page[Thread]):
+    pass
+
+
+class Interrupt(Shape):
+    id: str
+    thread_id: str
+    run_id: str | None
+    kind: Literal["approval", "question", "external", "recovery", "paused"]
+    status: Literal["open", "resolved", "expired"]
+    title: str
+    tool: str | None
+    call_id: str | None
+    arguments: Any
+    argument_hash: str | None
+    questions: list[dict[str, Any]] | None
+    expires_at: str
+    answer: dict[str, Any] | None
+    answered_by: str | None
+    created_at: str
+
+
+class InterruptPage(Page[Interrupt]):
+    pass
+
+
+class Artifact(BaseModel):
+    """What the maker said about it, and where it was made."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="allow")
+
+    id: str
+    name: str
+    thread_id: str
+    run_id: str | None
+    created_at: str
+
+
+class ArtifactPage(Page[Artifact]):
+    pass
+
+
+class TraceItem(Shape):
+    category: str
+    name: str
+    subject: str
+    status: str
+    run_id: str | None
+    seq: int
+    at: str
+    end_seq: int | None = None
+    end_at: str | None = None
+
+
+class TracePage(Page[TraceItem]):
+    pass
+
+
+class JournalItem(Shape):
+    event_id: str
+    run_id: str | None
+    seq: int
+    at: str
+    actor: str
+    kind: str
+    type: str
+    payload: dict[str, Any]
+    hash: str
+    link: str
+
+
+class JournalPage(Page[JournalItem]):
+    pass
+
+
+class ModelUsage(Shape):
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+
+
+class TotalUsage(ModelUsage):
+    tool_calls: int
+
+
+class Usage(Shape):
+    total: TotalUsage
+    by_model: dict[str, ModelUsage]
+
+
+class ToolUse(Shape):
+    call_id: str
+    tool: str
+    arguments: Any
+
+
+class Snapshot(Shape):
+    thread: Thread
+    runs: list[Run]
+    up_to_seq: int
+    closed: bool
+    output: Any
+    roles: dict[str, str]
+    tools_invoked: list[ToolUse]
+    phases: list[str]
+    verdict: str | None
+    messages_in_flight: list[str]
+    open_interrupts: list[str]
+    usage: TotalUsage
+
+
+class Entry(Shape):
+    message_id: str
+    turn_id: str
+    role: Literal["user", "assistant", "system"]
+    type: str
+    content: Any
+    status: Literal["streaming", "complete", "canceled", "error"]
+    details: str | None
+    started_at: int | None
+    completed_at: int | None
+
+
+class EntryPage(Page[Entry]):
+    pass
+
+
+class Message(BaseModel):
+    """As a model is told it: `completion_request_v1`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    role: Literal["system", "user", "assistant", "tool"]
+
+
+class MessagePage(Page[Message]):
+    pass
+
+
+class File(Shape):
+    id: str
+    name: str
+    mime: str
+    size: int
+    sha256: str
+    created_by: str
+    created_at: str
+
+
+class FilePage(Page[File]):
+    pass
+
+
+class Tool(Shape):
+    name: str
+    description: str
+    kind: str
+    effect: str
+    labels: dict[str, str]
+    input: dict[str, Any] | None = Field(description="JSON Schema of the arguments; null: its server tells it")
+    output: dict[str, Any] | None
+
+
+class ToolPage(Page[Tool]):
+    pass
+
+
+class Agent(Shape):
+    name: str
+    description: str
+    labels: dict[str, str]
+    backend: str
+    available: bool
+    tools: list[str]
+    skills: list[str]
+    subagents: list[str]
+
+
+class AgentPage(Page[Agent]):
+    pass
+
+
+class Workspace(Shape):
+    digest: str | None
+    profile: str | None
+    loaded_at: str | None
+    default_agent: str | None
+    agents: list[str]
+    models: list[str]
+    tools: list[str]
+    skills: list[str]
+    diagnostics: list[dict[str, Any]]
+    rejected: list[dict[str, Any]] | None
+    rejected_at: str | None
+
+
+class Health(Shape):
+    status: Literal["ok"]
+
+
+class Readiness(Shape):
+    status: Literal["ready", "not ready"]
+    code: str | None = None

@@ -1,0 +1,113 @@
+"""Submitting a run and answering: at once, at its end, or as a stream. Shared by runs, messages and tools."""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from fastapi import Header, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from app.core.principal import Principal
+from app.events.catalog.interrupt import InterruptRaised
+from app.events.catalog.request import TERMINAL
+from app.events.envelope import Event
+from app.events.follow import FellBehind, follow
+from app.protocols.context import Server
+from app.protocols.http.answers import json_answer
+from app.protocols.http.errors import Problem
+from app.protocols.http.lookups import existing_run
+from app.protocols.http.sse import EventStream, Said
+from app.runtime.service import Rejected, Submission
+from app.views.run import Run, run_json
+
+Wait = Annotated[float | None, Query(ge=0, le=300, description="seconds to wait for the run's end")]
+Stream = Annotated[Literal["sse"] | None, Query(description="answer with the run's events")]
+IdempotencyKey = Annotated[
+    str | None, Header(min_length=1, max_length=200, description="the same key and body give the same run, for 24 h")
+]
+THREAD_ID = r"^[^/\x00-\x1f]+$"
+
+REFUSALS = (
+    "AGENT_NOT_FOUND", "AGENT_REQUIRED", "BACKEND_NOT_AVAILABLE", "THREAD_NOT_FOUND", "THREAD_DELETED",
+    "THREAD_CLOSED", "THREAD_BUSY", "THREAD_RESERVED", "QUEUE_FULL", "IDEMPOTENCY_KEY_REUSED", "STORAGE_FULL",
+    "QUEUE_OVERFLOW", "WORKSPACE_NOT_LOADED",
+)  # fmt: skip
+"""Why a submission may be turned down."""
+
+
+class Request(BaseModel):
+    """A body: closed, so that a misspelt field is a mistake and not a surprise."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
+
+
+class RunRequest(Request):
+    """What every submission may say."""
+
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict)
+    busy: Literal["enqueue", "reject", "interrupt", "rollback"] | None = Field(
+        None, description="what to do when the thread has an active run; null: as the agent says"
+    )
+
+
+async def submit(
+    server: Server, caller: Principal, wanted: Submission, wait: float | None, stream: str | None
+) -> Response:
+    run = accepted(await server.service.submit(caller, wanted))
+    if stream is not None:
+        return run_stream(server, caller, run, run.first_seq - 1, {"x-run-id": run.id, "x-thread-id": run.thread_id})
+    if wait is not None:
+        run = await wait_for_end(server, caller, run, wait)
+    return run_answer(run, 200 if run.terminal else 202)
+
+
+def run_answer(run: Run, status: int = 200) -> Response:
+    return json_answer(run_json(run), status)
+
+
+def accepted(answer: Run | Rejected) -> Run:
+    if isinstance(answer, Run):
+        return answer
+    blocked = answer.failure.code in ("THREAD_BUSY", "QUEUE_FULL", "IDEMPOTENCY_KEY_REUSED")
+    raise Problem(answer.failure, None, **({"runId": answer.winner} if blocked else {}))
+
+
+def run_stream(
+    server: Server, caller: Principal, run: Run, after: int, headers: Mapping[str, str] | None = None
+) -> EventStream:
+    """The run's events after that `seq`, and `end` after its last."""
+
+    def ending(event: Event) -> Said | None:
+        return {"runId": run.id, "seq": event.seq, "type": event.type} if event.type in TERMINAL else None
+
+    # A client that has seen the last event of a run is told that it was the last.
+    seen_all: Said | None = {"runId": run.id, "seq": run.last_seq} if run.terminal and after >= run.last_seq else None
+    start = max(after, run.first_seq - 1)
+    batches = follow(server.hub, server.reader.events, caller.tenant, run.thread_id, start)
+    return EventStream(batches, ending=ending, keep=lambda event: event.run_id == run.id, end=seen_all, headers=headers)
+
+
+async def wait_for_end(server: Server, caller: Principal, run: Run, seconds: float) -> Run:
+    """Non-streaming is awaiting the last event. A run that waits for a person is answered at once."""
+    if not run.terminal:
+        with contextlib.suppress(TimeoutError, FellBehind):
+            async with asyncio.timeout(seconds):
+                await _until_it_rests(server, caller, run)
+    return await existing_run(server, caller, run.id)
+
+
+async def _until_it_rests(server: Server, caller: Principal, run: Run) -> None:
+    following = follow(server.hub, server.reader.events, caller.tenant, run.thread_id, run.first_seq - 1)
+    async with contextlib.aclosing(following) as batches:
+        async for batch in batches:
+            mine = {event.type for event in batch if event.run_id == run.id}
+            if mine & TERMINAL:
+                return
+            if InterruptRaised.type in mine:
+                # It may have been answered long ago, when the events that are read are old ones.
+                stands = await server.reader.run(caller.tenant, run.id)
+                if stands is None or stands.status == "waiting":
+                    return

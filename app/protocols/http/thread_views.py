@@ -1,0 +1,144 @@
+"""/api/threads/{id}/...: what can be read of one thread, live and stored."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import StreamingResponse
+
+from app.core.errors import Failure
+from app.core.principal import Principal
+from app.events.catalog.thread import ThreadDeleted
+from app.events.envelope import Event
+from app.events.follow import follow
+from app.protocols.context import Server
+from app.protocols.dialects import agent_os, native
+from app.protocols.http import shapes
+from app.protocols.http.answers import content_headers, events_answer, page_answer
+from app.protocols.http.body import Cursor
+from app.protocols.http.caller import Caller
+from app.protocols.http.documents import may_answer, streams
+from app.protocols.http.errors import Problem
+from app.protocols.http.lookups import existing_thread, whole_thread
+from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
+from app.protocols.http.sse import EventStream, Said
+from app.runtime.inlined import inline
+from app.views.history import history
+from app.views.transcript import entry_json
+
+Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
+
+
+def routes(server: Server) -> APIRouter:
+    router = APIRouter(
+        prefix="/api/threads/{thread_id}",
+        tags=["threads"],
+        responses=may_answer("THREAD_NOT_FOUND", "THREAD_DELETED"),
+    )
+    _add_events(router, server)
+    _add_what_was_said(router, server)
+    _add_content(router, server)
+    return router
+
+
+def _add_events(router: APIRouter, server: Server) -> None:
+    @router.get("/events", response_model=shapes.EventPage, summary="The thread's events, from a cursor on")
+    async def events(
+        thread_id: str, caller: Caller, after: Cursor = 0, limit: Limit = 200, type: EventType = None
+    ) -> Response:
+        """With `type` a page may be empty though there is more: only `nextCursor` says whether there is."""
+        await existing_thread(server, caller, thread_id)
+        found = await server.reader.events(caller.tenant, thread_id, after, limit)
+        cursor = found[-1].seq if len(found) == limit else None
+        keep = of_type(type)
+        return events_answer(found if keep is None else list(filter(keep, found)), cursor)
+
+    @router.get(
+        "/stream",
+        response_class=Response,
+        summary="The thread's events as they happen",
+        responses={
+            **streams("text/event-stream", "One event per frame, `id` its `seq`; until the client leaves."),
+            **may_answer("CURSOR_INVALID"),
+        },
+    )
+    async def stream(
+        thread_id: str,
+        caller: Caller,
+        after: Cursor = 0,
+        type: EventType = None,
+        last_event_id: LastEventId = None,
+    ) -> Response:
+        await existing_thread(server, caller, thread_id)
+        start = resume_after(after, last_event_id)
+
+        def ending(event: Event) -> Said | None:
+            return {"threadId": thread_id, "seq": event.seq} if event.type == ThreadDeleted.type else None
+
+        batches = follow(server.hub, server.reader.events, caller.tenant, thread_id, start)
+        return EventStream(batches, ending=ending, keep=of_type(type))
+
+
+def _add_what_was_said(router: APIRouter, server: Server) -> None:
+    @router.get(
+        "/messages",
+        response_model=shapes.MessagePage,
+        summary="The history that the next run is told",
+        responses=may_answer("VIEW_TOO_LARGE"),
+    )
+    async def messages(thread_id: str, caller: Caller) -> Response:
+        thread = await existing_thread(server, caller, thread_id)
+        events = await whole_thread(server, caller, thread)
+
+        async def load(reference: Mapping[str, Any]) -> bytes | None:
+            found = await server.reader.blob(caller.tenant, thread_id, reference["sha256"])
+            return None if found is None else found[1]
+
+        return page_answer(history([await inline(event, load) for event in events]))
+
+    @router.get("/transcript", response_model=shapes.EntryPage, summary="What was said and done, message by message")
+    async def transcript(thread_id: str, caller: Caller, after: Cursor = 0, limit: Limit = 200) -> Response:
+        await existing_thread(server, caller, thread_id)
+        entries = await server.reader.transcript(caller.tenant, thread_id)
+        found = [entry for entry in entries if entry.position > after]
+        cursor = found[limit - 1].position if len(found) > limit else None
+        return page_answer(map(entry_json, found[:limit]), cursor)
+
+
+def _add_content(router: APIRouter, server: Server) -> None:
+    @router.get(
+        "/export",
+        response_class=Response,
+        summary="The whole log of the thread as JSON lines",
+        responses=streams("application/jsonl", "One event per line, verifiable by anybody."),
+    )
+    async def export(
+        thread_id: str, caller: Caller, format: Annotated[Literal["native", "agent-os"], Query()] = "native"
+    ) -> Response:
+        thread = await existing_thread(server, caller, thread_id)
+        dialect = agent_os.export if format == "agent-os" else native.export
+        lines = dialect(server.reader, caller.tenant, thread)
+        return StreamingResponse(_with_newlines(lines), media_type="application/jsonl")
+
+    @router.get(
+        "/blobs/{sha256}",
+        response_class=Response,
+        summary="A large value that an event refers to",
+        responses={**streams("*/*", "The value."), **may_answer("BLOB_NOT_FOUND")},
+    )
+    async def blob(thread_id: str, sha256: Sha256, caller: Caller) -> Response:
+        await existing_thread(server, caller, thread_id)
+        return await blob_answer(server, caller, thread_id, sha256, sha256)
+
+
+async def blob_answer(server: Server, caller: Principal, thread_id: str, sha256: str, name: str) -> Response:
+    found = await server.reader.blob(caller.tenant, thread_id, sha256)
+    if found is None:
+        raise Problem(Failure("BLOB_NOT_FOUND", "no event of the thread refers to such a blob"))
+    mime, data = found
+    return Response(data, 200, content_headers(name, sha256) | {"content-type": mime})
+
+
+async def _with_newlines(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async for line in lines:
+        yield line + b"\n"

@@ -1,0 +1,58 @@
+"""/api/tools: what can be called."""
+
+from fastapi import APIRouter, Response
+
+from app.core.errors import Failure
+from app.core.json import JsonObject
+from app.protocols.context import Server
+from app.protocols.http import shapes
+from app.protocols.http.answers import json_answer, page_answer
+from app.protocols.http.caller import Caller
+from app.protocols.http.documents import may_answer
+from app.protocols.http.errors import Problem
+from app.tools.contract import ToolDefinition
+from app.workspace.compiled import CompiledTool
+
+
+def routes(server: Server) -> APIRouter:
+    router = APIRouter(prefix="/api/tools", tags=["tools"])
+
+    @router.get("", response_model=shapes.ToolPage, summary="The tools of the workspace")
+    async def list_tools(_caller: Caller) -> Response:
+        known = await _definitions(server)
+        return page_answer(_tool(tool, known) for tool in server.workspace.current.tools.values())
+
+    @router.get("/{name}", response_model=shapes.Tool, summary="One tool", responses=may_answer("TOOL_NOT_FOUND"))
+    async def show(name: str, _caller: Caller) -> Response:
+        return json_answer(_tool(existing_tool(server, name), await _definitions(server)))
+
+    return router
+
+
+def existing_tool(server: Server, name: str) -> CompiledTool:
+    found = server.workspace.current.tools.get(name)
+    if found is None:
+        raise Problem(Failure("TOOL_NOT_FOUND", "the workspace has no such tool"))
+    return found
+
+
+async def _definitions(server: Server) -> dict[str, ToolDefinition]:
+    """What the tools say of themselves; nothing while one of them cannot be made, and runs would be told why."""
+    kit = await server.kits.of(server.workspace.current)
+    if isinstance(kit, Failure):
+        return {}
+    return {definition.name: definition for definition in kit.gateway.registry.definitions()}
+
+
+def _tool(tool: CompiledTool, known: dict[str, ToolDefinition]) -> JsonObject:
+    """The document says what the workspace decided; schemas also come from the tool's code or server."""
+    spec, definition = tool.spec, known.get(tool.name)
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "kind": spec.kind,
+        "effect": spec.effect if definition is None else definition.effect,
+        "labels": dict(tool.labels),
+        "input": spec.input if definition is None else dict(definition.input),
+        "output": spec.output if definition is None else definition.output,
+    }

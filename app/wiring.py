@@ -198,9 +198,7 @@ async def open_holdfast(
         watching = asyncio.create_task(workspace.watch(stop_watching))
         try:
             metrics = _metrics(store, executor)
-            yield Holdfast(
-                store, workspace, kinds, service, commands, threads, interrupts, executor, metrics, kits
-            )
+            yield Holdfast(store, workspace, kinds, service, commands, threads, interrupts, executor, metrics, kits)
         finally:
             stop_watching.set()
             await watching

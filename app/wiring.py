@@ -43,6 +43,7 @@ from app.runtime.executor import Executor
 from app.runtime.interrupts import Interrupts
 from app.runtime.kits import Kits
 from app.runtime.ledger import Ledger
+from app.runtime.rerun import Reruns
 from app.runtime.service import Service
 from app.runtime.steps import Services
 from app.runtime.threads import Threads
@@ -153,6 +154,7 @@ class Holdfast:
     backends: Mapping[str, Backend]
     service: Service
     commands: Commands
+    reruns: Reruns
     threads: Threads
     interrupts: Interrupts
     executor: Executor
@@ -193,12 +195,15 @@ async def open_holdfast(
         threads = Threads(recorder, reader, executor.stop)
         interrupts = Interrupts(recorder, reader, executor.wake)
         commands = Commands(recorder, reader, history, executor.deliver, executor.wake)
+        reruns = Reruns(service, threads, reader, history)
         executor.start()
         stop_watching = asyncio.Event()
         watching = asyncio.create_task(workspace.watch(stop_watching))
         try:
             metrics = _metrics(store, executor)
-            yield Holdfast(store, workspace, kinds, service, commands, threads, interrupts, executor, metrics, kits)
+            yield Holdfast(
+                store, workspace, kinds, service, commands, reruns, threads, interrupts, executor, metrics, kits
+            )
         finally:
             stop_watching.set()
             await watching

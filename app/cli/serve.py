@@ -50,6 +50,7 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
     server = Server(
         service=holdfast.service,
         commands=holdfast.commands,
+        reruns=holdfast.reruns,
         threads=holdfast.threads,
         interrupts=holdfast.interrupts,
         reader=store.reader,

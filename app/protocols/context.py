@@ -8,6 +8,7 @@ from app.events.hub import Hub
 from app.runtime.commands import Commands
 from app.runtime.interrupts import Interrupts
 from app.runtime.kits import Kits
+from app.runtime.rerun import Reruns
 from app.runtime.service import Service
 from app.runtime.threads import Threads
 from app.runtime.workspaces import CurrentWorkspace
@@ -18,6 +19,7 @@ from app.views.ports import Reader
 class Server:
     service: Service
     commands: Commands
+    reruns: Reruns
     threads: Threads
     interrupts: Interrupts
     reader: Reader

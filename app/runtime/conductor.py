@@ -22,6 +22,7 @@ from app.policy.contract import About
 from app.runtime.budgets import RunBudget, Used
 from app.runtime.children import ask_agent
 from app.runtime.control import Control
+from app.runtime.expected import Expected
 from app.runtime.inlined import inline
 from app.runtime.kits import Kit, Kits
 from app.runtime.memo import Memo
@@ -125,6 +126,7 @@ class Conductor:
             self._services.recorder, replace(scope, actor=f"backend:{backend.kind}"), memo, control,
             self._services.clock, root_run_id=parent.root_run_id if parent else run.id,
             person_ms=int(workspace.runtime.interrupts.expires_seconds * 1000), time_left=budget.time_left,
+            expected=Expected(asked["replay"], memo) if asked.get("replay") else None,
         )  # fmt: skip
         return Passage(
             self._services, run, asked, workspace, agent, backend, kit, run_log, budget, before, family,
@@ -183,7 +185,11 @@ class Conductor:
         """A direct request for a tool: the same gate as an agent's calls, by no agent."""
         services, name, memo = self._services, run.tool or "", Memo.of(run.id, family)
         person_ms = int(kit.workspace.runtime.interrupts.expires_seconds * 1000)
-        run_log = RunLog(services.recorder, scope, memo, control, services.clock, person_ms=person_ms)
+        replay = family[0].payload.get("replay")
+        expected = Expected(replay, memo) if replay else None
+        run_log = RunLog(
+            services.recorder, scope, memo, control, services.clock, person_ms=person_ms, expected=expected
+        )
 
         async def put(data: bytes, mime: str) -> dict[str, Any]:
             return await services.blobs.put(scope.tenant, scope.thread_id, data, mime)

@@ -68,6 +68,7 @@ class Submission:
     """`{name, description?, input}` each; a call of one waits for the client's answer."""
     response_schema: Mapping[str, Any] | None = None
     rerun_of: str | None = None
+    replay: Mapping[str, Any] | None = None
     workspace: CompiledWorkspace | None = None
     """Another than the current one, for a rerun."""
 
@@ -296,6 +297,7 @@ def _queued(workspace: CompiledWorkspace, wanted: Submission, busy: Busy) -> req
         client_tools=[dict(tool) for tool in wanted.client_tools] or None,
         response_schema=dict(wanted.response_schema) if wanted.response_schema else None,
         trace_context=dict(wanted.trace_context) if wanted.trace_context else None, rerun_of=wanted.rerun_of,
+        replay=dict(wanted.replay) if wanted.replay else None,
     )  # fmt: skip
 
 

@@ -72,6 +72,7 @@ class Run(Shape):
     output: Any
     error: RunError | None
     parent_run_id: str | None
+    rerun_of: str | None
     metadata: dict[str, Any]
     labels: dict[str, str]
     usage: RunUsage

@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -17,10 +18,11 @@ from app.backends.kinds.native import NativeBackend
 from app.backends.kinds.plan_work_review import PlanWorkReviewBackend
 from app.core.clock import Clock, SystemClock
 from app.core.errors import Failure, HoldfastError
+from app.core.keys import is_secret, new_secret
 from app.core.metrics import Metrics
 from app.core.principal import DEFAULT_TENANT
 from app.core.schemas import SchemaRegistry
-from app.core.settings import Settings
+from app.core.settings import PREFIX, Settings, SettingsError
 from app.events.catalog.ledger import WorkspaceLoaded, WorkspaceRejected
 from app.events.hub import Hub
 from app.events.ports import StorageBroken
@@ -36,11 +38,16 @@ from app.policy.kinds.builtin import make_builtin as make_builtin_hook
 from app.policy.kinds.command import make_command
 from app.policy.kinds.python import make_python as make_python_hook
 from app.policy.redaction import CurrentRedaction, Redaction
+from app.protocols.auth.access import Access
+from app.protocols.auth.denials import Denials
+from app.protocols.auth.keyring import Keyring
+from app.protocols.auth.proxies import Proxies
 from app.runtime.budgets import Budgets
 from app.runtime.commands import Commands
 from app.runtime.conductor import Conductor
 from app.runtime.executor import Executor
 from app.runtime.interrupts import Interrupts
+from app.runtime.keys import Keys
 from app.runtime.kits import Kits
 from app.runtime.ledger import Ledger
 from app.runtime.rerun import Reruns
@@ -52,6 +59,7 @@ from app.store.blobs import Blobs
 from app.store.broken import StopsWhenBroken
 from app.store.engine import Database
 from app.store.folder import DataFolder
+from app.store.keys import StoredKeys
 from app.store.leases import Leases
 from app.store.log import Log
 from app.store.migrate import migrate
@@ -160,6 +168,9 @@ class Holdfast:
     executor: Executor
     metrics: Metrics
     kits: Kits
+    access: Access
+    keys: Keys
+    clock: Clock
 
 
 @contextlib.asynccontextmanager
@@ -180,7 +191,11 @@ async def open_holdfast(
     }
     redaction = redaction or CurrentRedaction()
     opening = open_store(settings, clock=clock, redactor=redaction)
-    async with opening as store, _closing(HttpClient()) as client:
+    async with (
+        opening as store,
+        _open_access(settings, store, clock) as (access, keys),
+        _closing(HttpClient()) as client,
+    ):
         catalog = shipped_catalog()
         workspace = await _load_workspace(settings, store, catalog, clock, redaction)
         history = WorkspaceHistory(workspace, catalog, WorkspaceArchive(store.database))
@@ -201,15 +216,56 @@ async def open_holdfast(
         watching = asyncio.create_task(workspace.watch(stop_watching))
         try:
             metrics = _metrics(store, executor)
-            yield Holdfast(
-                store, workspace, kinds, service, commands, reruns, threads, interrupts, executor, metrics, kits
-            )
+            yield Holdfast(store, workspace, kinds, service, commands, reruns, threads, interrupts, executor, metrics,
+                           kits, access, keys, clock)  # fmt: skip
         finally:
             stop_watching.set()
             await watching
             await executor.drain(DRAIN_SECONDS)
             await tools.close()
             store.hub.close_all()
+
+
+def open_keys(store: Store, clock: Clock) -> Keys:
+    return Keys(Ledger(store.recorder), StoredKeys(store.database), clock)
+
+
+@contextlib.asynccontextmanager
+async def _open_access(settings: Settings, store: Store, clock: Clock) -> AsyncIterator[tuple[Access, Keys]]:
+    """The modes that are on; whatever is wrong with one of them stops the start."""
+    keys, modes = open_keys(store, clock), settings.auth_modes
+    keyring = Keyring(StoredKeys(store.database).find, clock) if "keys" in modes else None
+    tokens = None
+    if settings.jwt_issuers is not None:
+        from app.protocols.auth.tokens import Tokens, load_issuers
+
+        tokens = Tokens(load_issuers(settings.jwt_issuers), clock)
+    proxies = Proxies(settings.proxy_networks) if "header" in modes else None
+    if keyring is not None:
+        keys.on_revoked = keyring.forget
+        if settings.admin_key_file is not None:
+            await keys.ensure_first(_first_secret(settings.admin_key_file))
+    denials = Denials(Ledger(store.recorder).record, clock)
+    denials.start()
+    try:
+        yield Access(denials, clock, keyring=keyring, tokens=tokens, proxies=proxies), keys
+    finally:
+        await denials.close()
+
+
+def _first_secret(path: Path) -> str:
+    """What the operator put there; or a new one, put there for the operator, readable by nobody else."""
+    try:
+        with contextlib.suppress(FileExistsError):
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(file, "w") as sink:
+                sink.write(new_secret() + "\n")
+        secret = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError([f"{PREFIX}ADMIN_KEY_FILE: {path}: {type(error).__name__}"]) from None
+    if not is_secret(secret):
+        raise SettingsError([f"{PREFIX}ADMIN_KEY_FILE: {path}: a key is 32 to 256 letters, digits, _ and -"])
+    return secret
 
 
 async def _load_workspace(

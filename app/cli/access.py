@@ -45,11 +45,8 @@ class LogAccess(Protocol):
 async def open_log(data_dir: Path | None, database_url: str | None, *, own: bool = False) -> AsyncIterator[LogAccess]:
     """With `own`, only the database itself will do: what a server holds is then a clear error."""
     settings = Settings.load(os.environ, data_dir=data_dir, database_url=database_url)
-    url = os.environ.get("HOLDFAST_URL")
-    if url is None and not settings.is_postgres and not own:
-        running = DataFolder(settings.data_dir).running_server()
-        url = running.get("url") if running else None
-    if url is not None and not own:
+    url = None if own else server_url(settings)
+    if url is not None:
         headers = {"authorization": f"Bearer {key}"} if (key := os.environ.get("HOLDFAST_KEY")) else {}
         async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT) as client:
             try:
@@ -59,6 +56,15 @@ async def open_log(data_dir: Path | None, database_url: str | None, *, own: bool
     else:
         async with open_store(settings) as store:
             yield InProcess(store)
+
+
+def server_url(settings: Settings) -> str | None:
+    """Where the server is that has to be asked; None if the database may be opened."""
+    url = os.environ.get("HOLDFAST_URL")
+    if url is None and not settings.is_postgres:
+        running = DataFolder(settings.data_dir).running_server()
+        url = running.get("url") if running else None
+    return url
 
 
 class InProcess:
@@ -106,7 +112,7 @@ class OverHttp:
 
     async def _get(self, path: str, **params: Any) -> dict[str, Any]:
         answer = await self._client.get(path, params=params)
-        _expect_success(answer.status_code, answer.content)
+        expect_success(answer.status_code, answer.content)
         told: dict[str, Any] = json.loads(answer.content)
         return told
 
@@ -114,7 +120,7 @@ class OverHttp:
         path = f"{_path(thread_id)}/export"
         async with self._client.stream("GET", path, params={"format": format}) as answer:
             if answer.status_code != 200:
-                _expect_success(answer.status_code, await answer.aread())
+                expect_success(answer.status_code, await answer.aread())
             # Cut at newlines only: the client's own lines also end at U+2028, which JSON text may contain.
             rest = b""
             async for chunk in answer.aiter_bytes():
@@ -176,8 +182,8 @@ def _path(thread_id: str) -> str:
     return f"/api/threads/{quote(thread_id, safe='')}"
 
 
-def _expect_success(status: int, body: bytes) -> None:
-    if status == 200:
+def expect_success(status: int, body: bytes) -> None:
+    if status in (200, 201):
         return
     error = json.loads(body)["error"]
     # A newer server may know codes that we do not.

@@ -3,11 +3,16 @@
 from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
 
+from app.core.clock import Clock
 from app.core.metrics import Metrics
+from app.core.settings import Settings
 from app.events.hub import Hub
+from app.protocols.auth.access import Access
 from app.runtime.commands import Commands
 from app.runtime.interrupts import Interrupts
+from app.runtime.keys import Keys
 from app.runtime.kits import Kits
+from app.runtime.ledger import Ledger
 from app.runtime.rerun import Reruns
 from app.runtime.service import Service
 from app.runtime.threads import Threads
@@ -29,5 +34,10 @@ class Server:
     kits: Kits
     backends: Container[str]
     """The kinds of backend that this installation can run."""
+    access: Access
+    keys: Keys
+    ledger: Ledger
+    settings: Settings
+    clock: Clock
     ping: Callable[[], Awaitable[None]]
     draining: Callable[[], bool]

@@ -1,8 +1,8 @@
 """The tables, once for both databases.
 
 `threads`, `runs`, `interrupts`, `transcript_entries` and `artifacts` are folded from `events` and can be rebuilt from
-it. Outside the fold, by name: `leases`, `idempotency_keys`, `blobs`, `blob_refs`, `workspaces`, `tombstones`. A
-record's value is JSON in `state`; columns beside it exist only where a query needs them.
+it. Outside the fold, by name: `leases`, `idempotency_keys`, `api_keys`, `blobs`, `blob_refs`, `workspaces`,
+`tombstones`. A record's value is JSON in `state`; columns beside it exist only where a query needs them.
 """
 
 from sqlalchemy import (
@@ -144,6 +144,18 @@ idempotency_keys = Table(
     PrimaryKeyConstraint("tenant", "route", "key", name="idempotency_by_key"),
 )
 Index("idempotency_expiry", idempotency_keys.c.expires_at)
+
+# Found by id alone: whose key it is, the key itself has to tell. Written with the ledger's event, never without.
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("revoked_at", BigInteger),
+    Column("state", LargeBinary, nullable=False),
+)
+Index("api_keys_of_tenant", api_keys.c.tenant, api_keys.c.id)
 
 blobs = Table(
     "blobs",

@@ -19,11 +19,14 @@ from app.protocols.http.errors import STATUS
 Document = dict[str, Any]
 
 _REF: Final = "#/components/schemas/"
-_EVERYWHERE: Final = ("STORAGE_DOWN", "NOT_READY")
-"""What any call that looks at the store may answer."""
+_EVERYWHERE: Final = (
+    "STORAGE_DOWN", "NOT_READY", "UNAUTHENTICATED", "FORBIDDEN", "HOST_REFUSED", "ORIGIN_REFUSED", "HEADERS_TOO_LARGE",
+    "RATE_LIMITED", "TENANT_BUSY", "OVERLOADED",
+)  # fmt: skip
+"""What any call may answer: of the gate, and of whatever looks at the store."""
 _WITH_BODY: Final = (
-    "BODY_TOO_LARGE", "INVALID_REQUEST", "JSON_INVALID", "JSON_DUPLICATE_KEY", "JSON_NUMBER_RANGE", "JSON_NUL",
-    "JSON_TOO_DEEP",
+    "BODY_TIMEOUT", "BODY_TOO_LARGE", "INVALID_REQUEST", "JSON_INVALID", "JSON_DUPLICATE_KEY", "JSON_NUMBER_RANGE",
+    "JSON_NUL", "JSON_TOO_DEEP",
 )  # fmt: skip
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
 
@@ -63,6 +66,8 @@ def document(app: FastAPI) -> Document:
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     made["components"]["schemas"] = dict(sorted(schemas.items()))
+    made["components"]["securitySchemes"] = _SECURITY
+    made["security"] = [{name: []} for name in _SECURITY]
     return made
 
 
@@ -108,6 +113,10 @@ def _add_common_answers(operation: Document) -> None:
     operation["responses"] = dict(sorted(operation["responses"].items()))
 
 
+_SECURITY: Final = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "An API key, or a token of a listed issuer."},
+    "key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "An API key."},
+}
 _PROBLEM_CONTENT: Final = {"application/json": {"schema": {"$ref": _REF + "Problem"}}}
 
 

@@ -19,6 +19,7 @@ from app.events.envelope import Event
 from app.events.follow import backfill
 from app.events.hub import Subscription
 from app.events.ports import StoreError
+from app.protocols.auth.permissions import may_follow
 from app.protocols.context import Server
 from app.protocols.stream import commands, frames
 from app.protocols.stream.commands import Cursor
@@ -34,7 +35,6 @@ CLOSE_SECONDS: Final = 5.0
 """How long a peer that was told to go may take to read so; then its connection is dropped."""
 MAX_WRITE: Final = 64 * 1024
 """Bytes that are handed over at once; then the connection is asked whether it has room for more."""
-LEDGER: Final = "sys_ledger"
 
 
 class Socket:
@@ -130,8 +130,8 @@ class Socket:
                     self._wire.write(frames.INVALID)
 
     def _may_hear(self, asked: commands.Subscribe) -> bool:
-        """Threads of other tenants cannot be named; what the tenant's ledger tells is for its admins."""
-        return LEDGER not in asked.threads or "admin" in self.caller.roles
+        """Threads of other tenants cannot be named; what the system's own threads tell is for auditors."""
+        return all(may_follow(self.caller, thread) for thread in asked.threads)
 
     def _listen(self, threads: Mapping[str, Cursor | None] | None, types: Types | None) -> None:
         self._filters += 1

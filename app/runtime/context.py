@@ -193,11 +193,12 @@ class RunContext:
         return decision.changes["instructions"] if isinstance(decision, Transform) else ""
 
     async def compacted(
-        self, strategy: str, before: tuple[int, int], after: tuple[int, int], summary: str | None = None
-    ) -> None:
+        self, strategy: str, before: tuple[int, int], after: tuple[int, int], summary: str | None = None,
+        kept: int | None = None,
+    ) -> None:  # fmt: skip
         payload = ContextCompacted(
             strategy=strategy, messages_before=before[0], messages_after=after[0], tokens_before=before[1],
-            tokens_after=after[1], summary=summary,
+            tokens_after=after[1], summary=summary, kept_messages=kept,
         )  # fmt: skip
         await self._tell_once(payload, "messagesBefore")
 

@@ -12,6 +12,7 @@ from app.wiring import Holdfast
 from tests.runtime.hooked import Space, python
 from tests.runtime.test_native import ended, opened, submit, until, waiting
 
+OTHER = "apiVersion: holdfast/v1\nkind: Agent\nmetadata: {name: other}\nspec: {model: script}\n"
 SUMMARISE = "  contextPolicy: {strategy: summarise, maxMessages: 8, keepLast: 2}\n"
 
 
@@ -93,6 +94,22 @@ async def test_a_summary_takes_the_place_of_the_oldest_messages(space: Space) ->
         (told,) = of_type(events, "context.compacted")
         assert (told["strategy"], told["summary"]) == ("summarise", "they talked")
         assert told["tokensAfter"] < told["tokensBefore"]
+
+
+@pytest.mark.requirement("HK-7")
+async def test_later_runs_of_the_agent_go_on_from_its_summary_and_other_agents_see_all(space: Space) -> None:
+    space.write({}, agent=SUMMARISE, more=OTHER)
+    async with opened(space.settings, space.root) as holdfast:
+        thread_id = await talk(holdfast, "one", "two", "three", "four", "five")
+        run = await submit(holdfast, "clerk", "six", thread_id)
+        (asked,) = of_type(await until(holdfast, run), "model.requested")
+        assert said(asked) == [
+            "Be brief.", "Summary of the conversation so far:\nthey talked", "four", "You said: four", "five",
+            "You said: five", "six",
+        ]  # fmt: skip
+        run = await submit(holdfast, "other", "seven", thread_id)
+        (asked,) = of_type(await until(holdfast, run), "model.requested")
+        assert said(asked)[:2] == ["one", "You said: one"]
 
 
 @pytest.mark.requirement("HK-7", "OS-L6")

@@ -104,12 +104,13 @@ def _tell(run: _Told, event: Event) -> None:
 def _heed(run: _Told, fired: Message) -> None:
     """What a hook kept from the model of this run, it keeps from those of later ones."""
     changed, denied = fired.get("output") or {}, fired["decision"] == "deny"
-    match fired["hook"]:
-        case "SessionStart" | "UserPromptSubmit" if denied:
+    # What people said on the way has a longer key, and stands in the command as the hooks left it.
+    match fired["hook"], fired.get("key"):
+        case ("SessionStart" | "UserPromptSubmit") as hook, key if denied and key == hook:
             run.rolled_back = True
-        case "UserPromptSubmit" if changed:
+        case "UserPromptSubmit", "UserPromptSubmit" if changed:
             run.messages[0] = user_message(changed["input"] if "input" in changed else changed["prompt"])
-        case "PostToolUse" if changed or denied:
+        case "PostToolUse", _ if changed or denied:
             content = fired.get("reason", "") if denied else _text(changed.get("output"))
             for number, message in enumerate(run.messages):
                 if message.get("tool_call_id") == fired.get("callId"):
@@ -129,9 +130,11 @@ def steered(commands: Iterable[dict[str, Any]]) -> list[Message]:
     messages = []
     for told in commands:
         arguments = told["arguments"]
-        if told["command"] == "steer":
-            role, text = ("system", arguments["hint"]) if "hint" in arguments else ("user", arguments["message"])
-            messages.append({"role": role, "content": text})
+        if told["command"] != "steer":
+            continue
+        for name, role in (("hint", "system"), ("message", "user")):
+            if name in arguments:  # neither is there when a hook denied it
+                messages.append({"role": role, "content": arguments[name]})
     return messages
 
 

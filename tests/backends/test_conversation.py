@@ -94,6 +94,10 @@ async def test_a_summary_takes_the_place_of_the_oldest_messages(space: Space) ->
         (told,) = of_type(events, "context.compacted")
         assert (told["strategy"], told["summary"]) == ("summarise", "they talked")
         assert told["tokensAfter"] < told["tokensBefore"]
+        deltas = [payload["event"].get("text", "") for payload in of_type(events, "adapter.event")]
+        assert "they talked" not in "".join(deltas), "a summary is told to no client"
+        transcript = await holdfast.store.reader.transcript("default", thread_id)
+        assert "they talked" not in str(transcript)
 
 
 @pytest.mark.requirement("HK-7")

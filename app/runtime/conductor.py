@@ -71,7 +71,7 @@ class Conductor:
         family = _family(run, events)
         if run.tool is not None:
             return await self._ended(self._call_tool(run, scope, control, kit, family), run)
-        before = history(_earlier(run, events))
+        before = history(_earlier(run, events), run.agent)
         passage = await self._passage(run, scope, control, kit, family, before)
         if isinstance(passage, Failure):
             return [_failed(passage)]

@@ -25,11 +25,20 @@ _LABEL: Final = "Summary of the conversation so far:\n"
 
 
 class Conversation:
-    def __init__(self, ctx: Context) -> None:
+    """The run's own by default; a backend with several voices gives each its system text, past and request."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        system: str | None = None,
+        earlier: Iterable[JsonObject] | None = None,
+        request: JsonObject | None = None,
+    ) -> None:
         self._ctx, self._policy = ctx, ctx.context_policy
-        self._system: list[JsonObject] = [{"role": "system", "content": ctx.instructions}] if ctx.instructions else []
-        self._earlier: list[JsonObject] = [self._short(message) for message in ctx.history]
-        self._own: list[JsonObject] = [user_message(ctx.input)]
+        text = ctx.instructions if system is None else system
+        self._system: list[JsonObject] = [{"role": "system", "content": text}] if text else []
+        self._earlier = [self._short(message) for message in (ctx.history if earlier is None else earlier)]
+        self._own: list[JsonObject] = [user_message(ctx.input) if request is None else request]
         self._summary: JsonObject | None = None
         self._refused = self._told = False
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from app.cli import log as log_commands
+from app.cli.audit import audit
 from app.cli.check import check
 from app.cli.loop import run_loop
 from app.cli.new import new
@@ -14,6 +15,7 @@ from app.core.settings import Settings
 
 app = typer.Typer(name="holdfast", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True)
 app.add_typer(log_commands.app, name="log")
+app.command()(audit)
 app.command()(check)
 app.command()(new)
 

@@ -100,6 +100,8 @@ def make_workspace(folder: Path) -> Path:
     teams = [_TEAM.format(name=f"team-{hook}", model="main", hooks=hook) for hook in points]
     teams.append(_TEAM.format(name="team-mumbles", model="mumbling", hooks=""))
     teams.append(_TEAM.format(name="team-slow", model="slow", hooks=""))
+    wants = _TEAM.format(name="team-of-proof", model="main", hooks="").replace("[echo]", "[echo, clock]")
+    teams.append(wants.replace("maxReworks: 0", "maxReworks: 0, evidence: [echo, clock]"))
     (folder / "agents" / "wrong.yaml").write_text("".join(teams))
     return folder
 

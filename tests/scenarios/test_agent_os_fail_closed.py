@@ -116,6 +116,15 @@ async def test_a_denied_prompt_is_prompt_denied_and_nobody_speaks(team: httpx2.A
     assert played.audit.complete
 
 
+@pytest.mark.requirement("SH-21")
+async def test_a_team_without_the_evidence_that_its_agent_demands_fails(team: httpx2.AsyncClient) -> None:
+    played = await play(team, "hello there", agent="team-of-proof")
+    assert (played.run["status"], played.run["error"]["code"]) == ("failed", "EVIDENCE_MISSING")
+    (failed,) = played.told("runtime.execution.contract.failed")
+    assert failed["missingEvidenceTools"] == ["clock"]
+    assert played.audit.complete
+
+
 @pytest.mark.requirement("OS-W")
 async def test_a_stale_file_hash_is_write_conflict(team: httpx2.AsyncClient) -> None:
     played = await play(team, "write it down, please")

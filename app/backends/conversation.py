@@ -24,13 +24,22 @@ _SUMMARY: Final = (
 
 
 class Conversation:
-    def __init__(self, ctx: Context) -> None:
+    """The run's own by default; a backend with several voices gives each its system text, past and request."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        system: str | None = None,
+        earlier: Iterable[JsonObject] | None = None,
+        request: JsonObject | None = None,
+    ) -> None:
         self._ctx, self._policy = ctx, ctx.context_policy
-        self._system: list[JsonObject] = [{"role": "system", "content": ctx.instructions}] if ctx.instructions else []
-        history = [self._short(message) for message in ctx.history]
+        text = ctx.instructions if system is None else system
+        self._system: list[JsonObject] = [{"role": "system", "content": text}] if text else []
+        history = [self._short(message) for message in (ctx.history if earlier is None else earlier)]
         self._summary = history.pop(0) if history and is_summary(history[0]) else None
         self._earlier = history
-        self._own: list[JsonObject] = [user_message(ctx.input)]
+        self._own: list[JsonObject] = [user_message(ctx.input) if request is None else request]
         self._refused = self._told = False
 
     def add(self, messages: Iterable[JsonObject]) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from app.cli import keys as key_commands
 from app.cli import log as log_commands
+from app.cli.audit import audit
 from app.cli.check import check
 from app.cli.loop import run_loop
 from app.cli.new import new
@@ -16,6 +17,7 @@ from app.core.settings import Settings
 app = typer.Typer(name="holdfast", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True)
 app.add_typer(log_commands.app, name="log")
 app.add_typer(key_commands.app, name="keys")
+app.command()(audit)
 app.command()(check)
 app.command()(new)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import structlog
 
 from app.backends.contract import Backend, Output, StepFailed
-from app.core.errors import Failure
+from app.core.errors import Failure, HoldfastError
 from app.events.catalog import Payload, artifact, model, request, skill, tool
 from app.events.catalog.values import ArtifactValue, ErrorValue
 from app.events.envelope import Event
@@ -174,6 +174,10 @@ class Conductor:
             raise cut.cause from cut
         except StepFailed as failed:
             return [_failed(failed.failure)]
+        except HoldfastError as error:
+            # An invariant that has a name, such as a schema that is not there: the run says which.
+            log.exception("run.backend_failed", run=run.id)
+            return [_failed(error.failure)]
         except Exception as error:
             log.exception("run.backend_failed", run=run.id)
             return [_failed(Failure("BACKEND_FAILED", f"the backend raised {type(error).__name__}"))]

@@ -50,6 +50,7 @@ from app.runtime.workspaces import CurrentWorkspace, WorkspaceHistory, Workspace
 from app.store.blobs import Blobs
 from app.store.broken import StopsWhenBroken
 from app.store.engine import Database
+from app.store.files import FileStore
 from app.store.folder import DataFolder
 from app.store.leases import Leases
 from app.store.log import Log
@@ -158,6 +159,7 @@ class Holdfast:
     executor: Executor
     metrics: Metrics
     kits: Kits
+    files: FileStore
 
 
 @contextlib.asynccontextmanager
@@ -198,7 +200,8 @@ async def open_holdfast(
         watching = asyncio.create_task(workspace.watch(stop_watching))
         try:
             metrics = _metrics(store, executor)
-            yield Holdfast(store, workspace, kinds, service, commands, threads, interrupts, executor, metrics, kits)
+            yield Holdfast(store, workspace, kinds, service, commands, threads, interrupts, executor, metrics, kits,
+                           FileStore(store.database, clock))  # fmt: skip
         finally:
             stop_watching.set()
             await watching

@@ -11,6 +11,7 @@ from app.runtime.kits import Kits
 from app.runtime.service import Service
 from app.runtime.threads import Threads
 from app.runtime.workspaces import CurrentWorkspace
+from app.views.file import Files
 from app.views.ports import Reader
 
 
@@ -25,6 +26,8 @@ class Server:
     metrics: Metrics
     workspace: CurrentWorkspace
     kits: Kits
+    files: Files
+    max_upload_bytes: int
     backends: Container[str]
     """The kinds of backend that this installation can run."""
     ping: Callable[[], Awaitable[None]]

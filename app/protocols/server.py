@@ -11,6 +11,7 @@ from app.protocols.http import (
     docs,
     documents,
     errors,
+    files,
     health,
     interrupts,
     metrics,
@@ -48,5 +49,5 @@ def _operation_id(route: APIRoute) -> str:
 
 
 _ROUTES = (
-    health, metrics, runs, run_views, threads, thread_views, interrupts, tools, artifacts, workspace, stream,
+    health, metrics, runs, run_views, threads, thread_views, interrupts, tools, artifacts, files, workspace, stream,
 )  # fmt: skip

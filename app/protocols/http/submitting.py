@@ -21,6 +21,7 @@ from app.events.follow import FellBehind, follow
 from app.protocols.context import Server
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer
+from app.protocols.http.documents import SSE
 from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.parts import with_content
@@ -39,7 +40,7 @@ THREAD_ID = r"^[^/\x00-\x1f]+$"
 ENDED_OR_FOLLOWED: Final[dict[str, Any]] = {
     "model": shapes.Run,
     "description": "The run has ended (`wait`), or its events follow (`stream=sse`).",
-    "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    "content": SSE,
 }
 REFUSALS = (
     "AGENT_NOT_FOUND", "AGENT_REQUIRED", "BACKEND_NOT_AVAILABLE", "THREAD_NOT_FOUND", "THREAD_DELETED",

@@ -44,6 +44,7 @@ class ChangeThread(Request):
     title: str | None = Field(None, max_length=500)
     metadata: dict[str, Any] | None = None
     labels: dict[str, str | None] | None = None
+    archived: bool | None = Field(None, description="only a mark: an archived thread goes on working")
 
 
 class ForkThread(Request):
@@ -100,14 +101,16 @@ def _add_one(router: APIRouter, server: Server) -> None:
     @router.patch(
         "/{thread_id}",
         response_model=shapes.Thread,
-        summary="Change title, metadata or labels",
+        summary="Change title, metadata, labels or the mark of an archived one",
         openapi_extra=takes(ChangeThread),
         responses=may_answer(*_GONE),
     )
     async def change(thread_id: str, request: HttpRequest, caller: Caller) -> Response:
         body, _ = await read_model(request, ChangeThread)
         return _thread_answer(
-            await server.threads.update(caller, thread_id, ThreadChange(body.title, body.metadata, body.labels))
+            await server.threads.update(
+                caller, thread_id, ThreadChange(body.title, body.metadata, body.labels, body.archived)
+            )
         )
 
     @router.delete("/{thread_id}", status_code=204, summary="Delete the thread", responses=may_answer(*_GONE))

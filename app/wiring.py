@@ -58,6 +58,7 @@ from app.runtime.workspaces import CurrentWorkspace, WorkspaceHistory, Workspace
 from app.store.blobs import Blobs
 from app.store.broken import StopsWhenBroken
 from app.store.engine import Database
+from app.store.files import FileStore
 from app.store.folder import DataFolder
 from app.store.keys import StoredKeys
 from app.store.leases import Leases
@@ -171,6 +172,7 @@ class Holdfast:
     access: Access
     keys: Keys
     clock: Clock
+    files: FileStore
 
 
 @contextlib.asynccontextmanager
@@ -216,8 +218,23 @@ async def open_holdfast(
         watching = asyncio.create_task(workspace.watch(stop_watching))
         try:
             metrics = _metrics(store, executor)
-            yield Holdfast(store, workspace, kinds, service, commands, reruns, threads, interrupts, executor, metrics,
-                           kits, access, keys, clock)  # fmt: skip
+            yield Holdfast(
+                store=store,
+                workspace=workspace,
+                backends=kinds,
+                service=service,
+                commands=commands,
+                reruns=reruns,
+                threads=threads,
+                interrupts=interrupts,
+                executor=executor,
+                metrics=metrics,
+                kits=kits,
+                access=access,
+                keys=keys,
+                clock=clock,
+                files=FileStore(store.database, clock),
+            )
         finally:
             stop_watching.set()
             await watching

@@ -59,6 +59,8 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
         metrics=holdfast.metrics,
         workspace=holdfast.workspace,
         kits=holdfast.kits,
+        files=holdfast.files,
+        max_upload_bytes=settings.max_upload_bytes,
         backends=holdfast.backends,
         ping=store.database.ping,
         draining=lambda: holdfast.executor.draining,

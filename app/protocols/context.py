@@ -17,6 +17,7 @@ from app.runtime.rerun import Reruns
 from app.runtime.service import Service
 from app.runtime.threads import Threads
 from app.runtime.workspaces import CurrentWorkspace
+from app.views.file import Files
 from app.views.ports import Reader
 
 
@@ -32,6 +33,8 @@ class Server:
     metrics: Metrics
     workspace: CurrentWorkspace
     kits: Kits
+    files: Files
+    max_upload_bytes: int
     backends: Container[str]
     """The kinds of backend that this installation can run."""
     access: Access

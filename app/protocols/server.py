@@ -18,6 +18,7 @@ from app.protocols.http import (
     docs,
     documents,
     errors,
+    files,
     health,
     interrupts,
     keys,
@@ -79,6 +80,6 @@ def _operation_id(route: APIRoute) -> str:
 
 
 _ROUTES = (
-    health, metrics, runs, run_views, threads, thread_views, interrupts, tools, artifacts, workspace, keys,
+    health, metrics, runs, run_views, threads, thread_views, interrupts, tools, artifacts, files, workspace, keys,
     stream,
 )  # fmt: skip

@@ -50,6 +50,7 @@ NEEDS: Final[dict[str, str]] = {
     "POST /api/runs/{}/cancel": "runs:write",
     "POST /api/runs/{}/commands": "runs:write",
     "POST /api/runs/{}/rerun": "runs:write",
+    "GET /api/runs/{}/replay-token": "runs:read",
     # threads
     "POST /api/threads": "threads:write",
     "GET /api/threads": "threads:read",
@@ -80,6 +81,8 @@ NEEDS: Final[dict[str, str]] = {
     "GET /api/tools/{}": "tools:read",
     "POST /api/tools/{}/invoke": "tools:invoke",
     "POST /api/files": "files:write",
+    "GET /api/files": "files:read",
+    "DELETE /api/files/{}": "files:write",
     "GET /api/files/{}": "files:read",
     "GET /api/files/{}/content": "files:read",
     "GET /api/artifacts/{}": "files:read",

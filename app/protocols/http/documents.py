@@ -45,10 +45,37 @@ def may_answer(*codes: str) -> dict[int | str, Document]:
     return {status: _problem(found) for status, found in by_status.items()}
 
 
+SSE: Final[Document] = {
+    "text/event-stream": {
+        "itemSchema": {
+            "type": "object",
+            "required": ["event", "data"],
+            "properties": {
+                "id": {"type": "string", "description": "the event's `seq`; absent on `end` and `problem`"},
+                "event": {"type": "string", "description": "the event's type, `end` or `problem`"},
+                "data": {
+                    "type": "string",
+                    "contentMediaType": "application/json",
+                    "contentSchema": {
+                        "anyOf": [{"$ref": _REF + name} for name in ("Event", "StreamEnd", "StreamProblem")]
+                    },
+                },
+            },
+        }
+    }
+}
+"""The content of a stream of events, frame by frame."""
+
+
 def streams(media_type: str, description: str) -> dict[int | str, Document]:
     """For `responses`: a 200 that is not JSON."""
     schema = {"type": "string"} if media_type.startswith("text/") else {"type": "string", "format": "binary"}
     return {200: {"description": description, "content": {media_type: {"schema": schema}}}}
+
+
+def follows(description: str) -> dict[int | str, Document]:
+    """For `responses`: a 200 that is a stream of events."""
+    return {200: {"description": description, "content": SSE}}
 
 
 def document(app: FastAPI) -> Document:
@@ -57,7 +84,8 @@ def document(app: FastAPI) -> Document:
         separate_input_output_schemas=False,
     )  # fmt: skip
     schemas = made.setdefault("components", {}).setdefault("schemas", {})
-    schemas.update(_schemas_of(shapes.Problem))
+    for referred in (shapes.Problem, shapes.StreamEnd, shapes.StreamProblem):
+        schemas.update(_schemas_of(referred))
     for path, operation in _operations(made):
         _lift_body(operation, schemas)
         _drop_the_framework_s_errors(operation)

@@ -2,8 +2,8 @@
 
 A socket has one bounded subscription and, while it only passes news on, no task but the one that listens to its
 client: news is written when it is published. What must be waited for (history, a gap, something to look up) is done
-by a task that exists as long as it is needed, and what arrives meanwhile is queued. A reader that falls behind is closed with 1013 and
-its last `seq`. Producers never wait for it.
+by a task that exists as long as it is needed, and what arrives meanwhile is queued. A reader that falls behind is
+closed with 1013 and its last `seq`. Producers never wait for it.
 """
 
 import asyncio
@@ -166,7 +166,7 @@ class Socket:
         if data is None:
             return False
         if data:
-            try:  # a context manager would cost more than the rest of this
+            try:  # noqa: SIM105  # a context manager would cost more than the rest of this
                 self._wire.write(data)
             except OSError:
                 pass  # the peer is gone, which its own message tells

@@ -333,4 +333,15 @@ CODES: Final[dict[str, Code]] = {
     "UPLOAD_INVALID": Code(
         "The upload cannot be read.", "Send the bytes as the body, or one file as multipart/form-data."
     ),
+    # -- OpenAI clients --------------------------------------------------------------------------
+    "RESPONSE_NOT_FOUND": Code("There is no such response.", "Use the id of a response of the same tenant."),
+    "TOOL_OUTPUTS_MISSING": Code(
+        "The run waits for more tool outputs than the request carries.",
+        "Send one tool message for every call of the last answer, all in one request.",
+    ),
+    "RUN_WAITING": Code(
+        "The run waits for a person.",
+        "Answer its interrupt under /api/interrupts, then read the run or the response again.",
+    ),
+    "RUN_CANCELLED": Code("The run was cancelled before it gave an answer.", "Ask again if it is still wanted."),
 }

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
+from typing import Literal
 
 from app.core.metrics import Metrics
 from app.events.hub import Hub
@@ -29,3 +30,5 @@ class Server:
     """The kinds of backend that this installation can run."""
     ping: Callable[[], Awaitable[None]]
     draining: Callable[[], bool]
+    on_disconnect: Literal["detach", "cancel"] = "detach"
+    """What becomes of a run whose OpenAI client goes away, unless the request says it."""

@@ -21,6 +21,7 @@ from app.protocols.http import (
     tools,
     workspace,
 )
+from app.protocols.openai import routes as openai
 from app.protocols.stream import route as stream
 
 
@@ -49,4 +50,5 @@ def _operation_id(route: APIRoute) -> str:
 
 _ROUTES = (
     health, metrics, runs, run_views, threads, thread_views, interrupts, tools, artifacts, workspace, stream,
+    openai,
 )  # fmt: skip

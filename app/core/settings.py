@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -48,6 +48,9 @@ class Settings(BaseModel):
     max_concurrent_runs: int = Field(64, ge=1, le=10_000, description="runs that may execute at once")
     max_pending_events: int = Field(
         20_000, ge=100, description="events that may wait to be written before producers are held back"
+    )
+    on_disconnect: Literal["detach", "cancel"] = Field(
+        "detach", description="what becomes of a run when the OpenAI client that started it disconnects"
     )
     retention_deleted_days: int = Field(30, ge=0, description="days until a deleted thread or file is purged")
     max_upload_bytes: int = Field(

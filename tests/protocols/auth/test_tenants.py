@@ -49,7 +49,7 @@ WITHOUT_IDS: Final = {
 }
 
 ASKED_WITHOUT_IDS: Final = frozenset(
-    {"GET /api/runs", "GET /api/threads", "GET /api/interrupts", "GET /api/keys", "GET /api/sessions"}
+    {"GET /api/runs", "GET /api/threads", "GET /api/interrupts", "GET /api/keys", "GET /api/sessions", "GET /api/files"}
 )
 
 BODIES: Final[dict[str, Any]] = {

@@ -12,7 +12,7 @@ import structlog
 
 from app.backends.contract import Backend, Output, StepFailed
 from app.core.errors import Failure, HoldfastError
-from app.events.catalog import Payload, artifact, model, request, skill, tool
+from app.events.catalog import Payload, artifact, model, request, skill, thread, tool
 from app.events.catalog.values import ArtifactValue, ErrorValue
 from app.events.envelope import Event
 from app.events.ports import StoreError
@@ -75,6 +75,8 @@ class Conductor:
         passage = await self._passage(run, scope, control, kit, family, before)
         if isinstance(passage, Failure):
             return [_failed(passage)]
+        # A thread that began with a history began with this run, whose request brought it.
+        passage.brought = events[0].type == thread.ThreadCreated.type and run.first_seq == events[0].seq + 1
         return await self._walk(passage)
 
     async def _run_child(self, run: Run, scope: Scope, parent: Passage) -> list[Payload]:

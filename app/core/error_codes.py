@@ -333,4 +333,9 @@ CODES: Final[dict[str, Code]] = {
     "UPLOAD_INVALID": Code(
         "The upload cannot be read.", "Send the bytes as the body, or one file as multipart/form-data."
     ),
+    # -- overload --------------------------------------------------------------------------------
+    "SERVER_BUSY": Code("Too many runs wait for a worker.", "Try again after the time in Retry-After; add replicas."),
+    "TENANT_BUSY": Code(
+        "Too many runs of your tenant wait for a worker.", "Wait until some have started, then try again."
+    ),
 }

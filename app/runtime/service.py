@@ -24,6 +24,7 @@ from app.events.recorder import Entry, Recorder, Scope
 from app.runtime.ports import OpenChildren
 from app.runtime.workspaces import WorkspaceHistory
 from app.views.ports import Reader
+from app.views.records import Records
 from app.views.run import Run
 from app.views.thread import Thread
 from app.workspace.compiled import CompiledAgent, CompiledWorkspace
@@ -115,7 +116,7 @@ class Service:
             answer = await self._append(scope, [*born, queued], self._conditions(wanted, busy, run_id, new), busy)
             if isinstance(answer, ports.Appended):
                 self._wake(who.tenant, thread_id, run_id)
-                return await self._read_back(who.tenant, run_id)
+                return _accepted(answer, thread_id, run_id)
             if answer.failure.code == "IDEMPOTENCY_KEY_SEEN" and answer.winner is not None:
                 return await self._read_back(who.tenant, answer.winner)
             refusal = Rejected(answer.failure, answer.winner)
@@ -243,6 +244,15 @@ class Service:
         """An accepted run is in the tables; only its thread's deletion takes it out of sight."""
         run = await self._reader.run(tenant, run_id)
         return run or Rejected(Failure("THREAD_DELETED", "the thread was deleted"), run_id)
+
+
+def _accepted(answer: ports.Appended, thread_id: str, run_id: str) -> Run:
+    """The run as its first event says, by the fold that also writes the tables: reading it back would cost more."""
+    records = Records(Thread(thread_id))
+    for event in answer.events:
+        if event.run_id == run_id:
+            records.apply(event)
+    return records.runs[run_id]
 
 
 def check_limits(wanted: Mapping[str, Any]) -> Failure | None:

@@ -8,7 +8,7 @@ import pytest
 from app.core.ids import new_id
 
 RUN_FIELDS = {
-    "id", "threadId", "agent", "tool", "workflow", "status", "input", "output", "error", "parentRunId", "metadata",
+    "id", "threadId", "agent", "tool", "workflow", "status", "input", "output", "error", "parentRunId", "rerunOf", "metadata",
     "labels", "usage", "waitingOn", "cancelRequestedAt", "lastSeq", "workspaceDigest", "createdAt", "startedAt",
     "finishedAt",
 }  # fmt: skip

@@ -4,7 +4,7 @@ Their clients retry 408, 409, 429 and 5xx unless told otherwise, so every answer
 """
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 
 from app.core import json
 from app.core.errors import Failure, HoldfastError
-from app.protocols.http.caller import Caller
+from app.protocols.http.caller import authorise
 from app.protocols.http.errors import STATUS, Problem
 
 _TYPES: Final = {
@@ -86,10 +86,10 @@ class OpenAiRoute(APIRoute):
 
     def _straight(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """For routes that read their body themselves: nothing is to be solved but who calls."""
-        endpoint, (depends,) = self.endpoint, get_args(Caller)[1:]
+        endpoint = self.endpoint
 
         async def handle(request: Request) -> Response:
-            made: Response = await endpoint(request, await depends.dependency())
+            made: Response = await endpoint(request, await authorise(request))
             return made
 
         return handle

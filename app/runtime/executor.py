@@ -18,16 +18,20 @@ from app.core.suspend import Suspended
 from app.events import ports
 from app.events.catalog import Payload, request
 from app.events.catalog.interrupt import InterruptExpired
+from app.events.envelope import Event
 from app.events.ports import Appended, Fence, StoreError
 from app.events.recorder import Entry, Recorder, Scope
 from app.runtime.control import Control
-from app.runtime.ports import Backlog, Leases
+from app.runtime.ports import Backlog, Fresh, Leases
 from app.runtime.run_log import Superseded, expect
 from app.views.ports import Reader
 from app.views.run import Run
 
-Conduct = Callable[[Run, Scope, Control], Awaitable[list[Payload]]]
-"""Runs a claimed run to its end and answers its last events; cancels and commands reach it by its control."""
+Conduct = Callable[[Run, Scope, Control, list[Event] | None], Awaitable[list[Payload]]]
+"""Runs a claimed run to its end and answers its last events; cancels and commands reach it by its control.
+
+The thread's events are given where they are known without reading them.
+"""
 
 LEASE_SECONDS: Final = 15.0
 RENEW_SECONDS: Final = 5.0
@@ -77,7 +81,7 @@ class Executor:
         self._behind: dict[tuple[str, str], set[str]] = {}
         """Threads where another run works, each with the runs that could not be claimed because of it."""
         self._sweep_soon: asyncio.TimerHandle | None = None
-        self._wanted: asyncio.Queue[tuple[str, str, str, Run | None]] = asyncio.Queue(maxsize=10_000)
+        self._wanted: asyncio.Queue[tuple[str, str, str, Fresh | None]] = asyncio.Queue(maxsize=10_000)
         self._sweep_now = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self.draining = False
@@ -87,10 +91,10 @@ class Executor:
         for work in (self._claim_forever(), self._sweep_forever(), self._renew_forever()):
             self._tasks.append(asyncio.create_task(work))
 
-    def wake(self, tenant: str, thread_id: str, run_id: str, run: Run | None = None) -> None:
+    def wake(self, tenant: str, thread_id: str, run_id: str, fresh: Fresh | None = None) -> None:
         """A run may be claimable; its maker gives it along. A full queue loses nothing: the sweep finds the run."""
         with contextlib.suppress(asyncio.QueueFull):
-            self._wanted.put_nowait((tenant, thread_id, run_id, run))
+            self._wanted.put_nowait((tenant, thread_id, run_id, fresh))
 
     def stop(self, tenant: str, run_id: str) -> None:
         """A cancel was committed: no step starts any more. Tools that act get their grace, the rest ends now.
@@ -147,11 +151,11 @@ class Executor:
 
     async def _claim_forever(self) -> None:
         while not self.draining:
-            tenant, thread_id, run_id, run = await self._wanted.get()
+            tenant, thread_id, run_id, fresh = await self._wanted.get()
             if (tenant, run_id) in self._held:
                 continue
             await self._slots.acquire()
-            task = asyncio.create_task(self._conduct(tenant, thread_id, run_id, run), name=f"run {run_id}")
+            task = asyncio.create_task(self._conduct(tenant, thread_id, run_id, fresh), name=f"run {run_id}")
             self._held[tenant, run_id] = _Held(tenant, run_id, 0, task)
 
     async def _sweep_forever(self) -> None:
@@ -201,9 +205,9 @@ class Executor:
 
     # -- conducting ----------------------------------------------------------------------------------
 
-    async def _conduct(self, tenant: str, thread_id: str, run_id: str, run: Run | None) -> None:
+    async def _conduct(self, tenant: str, thread_id: str, run_id: str, fresh: Fresh | None) -> None:
         try:
-            await self._claim_and_run(tenant, run_id, run)
+            await self._claim_and_run(tenant, run_id, fresh)
         except StoreError:
             # Looking for work at once would spin for as long as the store refuses; the regular sweep is soon enough.
             self._cut_off[tenant, run_id] = self._held[tenant, run_id].asked
@@ -228,19 +232,20 @@ class Executor:
         self._sweep_soon = None
         self._sweep_now.set()
 
-    async def _claim_and_run(self, tenant: str, run_id: str, run: Run | None) -> None:
-        run = run or await self._reader.run(tenant, run_id)
+    async def _claim_and_run(self, tenant: str, run_id: str, fresh: Fresh | None) -> None:
+        run = fresh.run if fresh is not None else await self._reader.run(tenant, run_id)
         if run is None or run.terminal or run.status == "waiting":
             return
         held = self._held[tenant, run_id]
         held.asked = run.epoch + 1
-        scope = await self._claim(tenant, run)
-        if scope is None:
+        claimed = await self._claim(tenant, run)
+        if claimed is None:
             return
-        assert scope.fence is not None
-        held.epoch = scope.fence.epoch
+        held.epoch = run.epoch + 1
+        scope = Scope(tenant, run.thread_id, run.id, "system", Fence(run.id, held.epoch))
         try:
-            ending = await self._conduct_run(run, scope, held.control)
+            thread = fresh.and_then(claimed.events) if fresh is not None else None
+            ending = await self._conduct_run(run, scope, held.control, thread)
         except asyncio.CancelledError:
             if not held.control.cancelled.is_set():
                 raise
@@ -256,7 +261,7 @@ class Executor:
         ended = request.RequestCancelled(reason="its parent ended")
         return [Entry(ended, run_id=child, actor="system") for child in sorted(children)]
 
-    async def _claim(self, tenant: str, run: Run) -> Scope | None:
+    async def _claim(self, tenant: str, run: Run) -> Appended | None:
         """The lease, its epoch and the event that tells of it are one commit."""
         epoch = run.epoch + 1
         lease = ports.ClaimRun(run.id, self._owner, epoch, LEASE_SECONDS)
@@ -276,6 +281,4 @@ class Executor:
             waiting.discard(run.id)
         if not waiting or len(self._behind) > MAX_BEHIND:
             self._behind.pop((tenant, run.thread_id), None)
-        if not isinstance(answer, Appended):
-            return None
-        return Scope(tenant, run.thread_id, run.id, "system", Fence(run.id, epoch))
+        return answer if isinstance(answer, Appended) else None

@@ -189,7 +189,7 @@ def _model(server: Server, name: str) -> dict[str, Any]:
 
 def _told(run: Run) -> dict[str, str]:
     """The ids that are ours, for clients that want to go on by them."""
-    return {"x-request-id": run.id, "x-holdfast-run-id": run.id, "x-holdfast-thread-id": run.thread_id}
+    return {"x-holdfast-run-id": run.id, "x-holdfast-thread-id": run.thread_id}
 
 
 def _json(value: Any, headers: dict[str, str] | None = None) -> Response:

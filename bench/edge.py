@@ -156,7 +156,8 @@ def servers(folder: Path) -> Iterator[dict[str, "tuple[int, int]"]]:
         processes.append(lean := started(0, "-m", "bench.lean_proxy", f"http://127.0.0.1:{port}"))
         settings = {
             "HOLDFAST_WORKSPACE": str(workspace(folder / "workspace", port)), "HOLDFAST_LOG_LEVEL": "error",
-            "HOLDFAST_DATA_DIR": str(folder / "data"), "HOLDFAST_MAX_CONCURRENT_RUNS": "512", "HOLDFAST_RATE_PER_KEY": "0",
+            "HOLDFAST_DATA_DIR": str(folder / "data"), "HOLDFAST_MAX_CONCURRENT_RUNS": "512",
+            "HOLDFAST_RATE_PER_KEY": "0",
         }  # fmt: skip
         processes.append(ours := started(0, "-m", "app.main", "serve", "--port", "0", env=settings))
         yield {"lean": (port_of(lean), lean.pid), "ours": (port_of(ours), ours.pid)}

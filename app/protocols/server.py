@@ -81,7 +81,8 @@ def _operation_id(route: APIRoute) -> str:
     return "_".join([*map(str, route.tags[:1]), route.name]).replace(" ", "_")
 
 
+# Looked through from the first on, so the ones that are asked most stand there.
 _ROUTES = (
-    health, metrics, runs, run_views, threads, thread_views, interrupts, tools, artifacts, files, workspace, keys,
-    stream, openai,
+    openai, runs, health, metrics, run_views, threads, thread_views, interrupts, tools, artifacts, files, workspace,
+    keys, stream,
 )  # fmt: skip

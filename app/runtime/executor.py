@@ -19,17 +19,21 @@ from app.core.suspend import Suspended
 from app.events import ports
 from app.events.catalog import Payload, request
 from app.events.catalog.interrupt import InterruptExpired
+from app.events.envelope import Event
 from app.events.ports import Appended, Fence, StoreError
 from app.events.recorder import Entry, Recorder, Scope
 from app.runtime.control import Control
-from app.runtime.ports import Backlog, Leases
+from app.runtime.ports import Backlog, Fresh, Leases
 from app.runtime.queue import FairQueue, Wanted
 from app.runtime.run_log import Superseded, expect
 from app.views.ports import Reader
 from app.views.run import Run
 
-Conduct = Callable[[Run, Scope, Control], Awaitable[list[Payload]]]
-"""Runs a claimed run to its end and answers its last events; cancels and commands reach it by its control."""
+Conduct = Callable[[Run, Scope, Control, list[Event] | None], Awaitable[list[Payload]]]
+"""Runs a claimed run to its end and answers its last events; cancels and commands reach it by its control.
+
+The thread's events are given where they are known without reading them.
+"""
 
 LEASE_SECONDS: Final = 15.0
 RENEW_SECONDS: Final = 5.0
@@ -88,14 +92,14 @@ class Executor:
         for work in (self._sweep_forever(), self._renew_forever()):
             self._tasks.append(asyncio.create_task(work))
 
-    def wake(self, tenant: str, thread_id: str, run_id: str, run: Run | None = None) -> None:
+    def wake(self, tenant: str, thread_id: str, run_id: str, fresh: Fresh | None = None) -> None:
         """A run may be claimable; its maker gives it along. A full queue loses nothing: the sweep finds the run."""
         held = self._held.get((tenant, run_id))
         if held is not None:
             held.woken = True
             return
-        at_once = run if self._queue.waiting < KEPT_RUNS else None
-        if not self._queue.offer(Wanted(tenant, thread_id, run_id, at_once)):
+        kept = fresh if self._queue.waiting < KEPT_RUNS else None
+        if not self._queue.offer(Wanted(tenant, thread_id, run_id, kept)):
             self._more_in_store = True
         self._begin()
 
@@ -253,20 +257,21 @@ class Executor:
                 del self._behind[thread]
 
     async def _claim_and_run(self, held: _Held) -> None:
-        tenant = held.wanted.tenant
-        run = held.wanted.run or await self._reader.run(tenant, held.wanted.run_id)
+        tenant, fresh = held.wanted.tenant, held.wanted.fresh
+        run = fresh.run if fresh is not None else await self._reader.run(tenant, held.wanted.run_id)
         if run is None or run.terminal or run.status == "waiting":
             return
         if not self._queue.enter(held.wanted, run.agent or ""):
             return
         held.asked = run.epoch + 1
-        scope = await self._claim(tenant, run)
-        if scope is None:
+        claimed = await self._claim(tenant, run)
+        if claimed is None:
             return
-        assert scope.fence is not None
-        held.epoch = scope.fence.epoch
+        held.epoch = run.epoch + 1
+        scope = Scope(tenant, run.thread_id, run.id, "system", Fence(run.id, held.epoch))
         try:
-            ending = await self._conduct_run(run, scope, held.control)
+            thread = fresh.and_then(claimed.events) if fresh is not None else None
+            ending = await self._conduct_run(run, scope, held.control, thread)
         except asyncio.CancelledError:
             if not held.control.cancelled.is_set():
                 raise
@@ -282,7 +287,7 @@ class Executor:
         ended = request.RequestCancelled(reason="its parent ended")
         return [Entry(ended, run_id=child, actor="system") for child in sorted(children)]
 
-    async def _claim(self, tenant: str, run: Run) -> Scope | None:
+    async def _claim(self, tenant: str, run: Run) -> Appended | None:
         """The lease, its epoch and the event that tells of it are one commit."""
         epoch = run.epoch + 1
         lease = ports.ClaimRun(run.id, self._owner, epoch, LEASE_SECONDS)
@@ -302,6 +307,4 @@ class Executor:
         answer = await self._recorder.record(scope, claimed, conditions=[lease])
         if isinstance(answer, Appended) or answer.failure.code != "THREAD_BUSY":
             self._no_longer_behind(wanted)
-        if not isinstance(answer, Appended):
-            return None
-        return Scope(tenant, run.thread_id, run.id, "system", Fence(run.id, epoch))
+        return answer if isinstance(answer, Appended) else None

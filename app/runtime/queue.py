@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from app.core.errors import Failure
-from app.views.run import Run
+from app.runtime.ports import Fresh
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class Wanted:
     tenant: str
     thread_id: str
     run_id: str
-    run: Run | None = field(default=None, compare=False, repr=False)
-    """As its maker has it, which saves reading it; None where nobody does."""
+    fresh: Fresh | None = field(default=None, compare=False, repr=False)
+    """What its maker knows of it, which saves reading it; None where nobody does."""
 
 
 @dataclass(frozen=True, slots=True)

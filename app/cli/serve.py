@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import typer
 import uvicorn
@@ -44,6 +44,28 @@ async def serve(settings: Settings) -> None:
         await _serve_http(settings, holdfast)
 
 
+@contextlib.asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[str]:
+    """A whole server in this process for the length of a block, on a free port; gives its address.
+
+    For commands that find none: everything they do is then done as by any other server, and stored.
+    """
+    redaction = CurrentRedaction()
+    configure_logs("error", redaction.text)
+    settings = settings.model_copy(update={"host": "127.0.0.1", "port": 0})
+    async with open_holdfast(settings, redaction=redaction) as holdfast:
+        listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        web = build_web(settings, holdfast, listening.set_result)
+        serving = asyncio.create_task(web.serve())
+        try:
+            url = f"http://{settings.host}:{await listening}"
+            if not settings.is_postgres:
+                holdfast.store.folder.announce(url)
+            yield url
+        finally:
+            await _stop(holdfast, web, serving)
+
+
 def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[int], None]) -> Web:
     """The web server, not yet started; tells its port when it listens."""
     store = holdfast.store
@@ -77,7 +99,11 @@ async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
         loop.add_signal_handler(name, stopping.set)
     serving = asyncio.create_task(web.serve())
     await asyncio.wait({serving, asyncio.create_task(stopping.wait())}, return_when=asyncio.FIRST_COMPLETED)
-    # First no new work, then the streams, then the sockets: nobody is cut off before the log is still.
+    await _stop(holdfast, web, serving)
+
+
+async def _stop(holdfast: Holdfast, web: Web, serving: "asyncio.Task[None]") -> None:
+    """First no new work, then the streams, then the sockets: nobody is cut off before the log is still."""
     await holdfast.executor.drain(_GRACE_SECONDS)
     holdfast.store.hub.close_all()
     web.should_exit = True

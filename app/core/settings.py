@@ -86,7 +86,7 @@ def is_loopback(host: str) -> bool:
 
 
 # Read by others: the configuration file's own name, and the command line's server and key.
-_ELSEWHERE: Final = frozenset({"HOLDFAST_CONFIG", "HOLDFAST_URL", "HOLDFAST_KEY"})
+_ELSEWHERE: Final = frozenset({"HOLDFAST_CONFIG", "HOLDFAST_URL", "HOLDFAST_API_KEY"})
 
 
 def _read_file(path: Path) -> dict[str, Any]:

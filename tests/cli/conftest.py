@@ -96,7 +96,7 @@ def place(request: pytest.FixtureRequest) -> list[str]:
 @pytest.fixture
 def holdfast(monkeypatch: pytest.MonkeyPatch) -> Holdfast:
     """The command line in this process: arguments in, output and exit code out."""
-    for name in ("HOLDFAST_URL", "HOLDFAST_KEY", "HOLDFAST_CONFIG", "HOLDFAST_DATA_DIR", "HOLDFAST_DATABASE_URL"):
+    for name in ("HOLDFAST_URL", "HOLDFAST_API_KEY", "HOLDFAST_CONFIG", "HOLDFAST_DATA_DIR", "HOLDFAST_DATABASE_URL"):
         monkeypatch.delenv(name, raising=False)
     runner = CliRunner()
     return lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -36,6 +36,9 @@ from app.policy.kinds.builtin import make_builtin as make_builtin_hook
 from app.policy.kinds.command import make_command
 from app.policy.kinds.python import make_python as make_python_hook
 from app.policy.redaction import CurrentRedaction, Redaction
+from app.protocols.telemetry.disk import watch_disk
+from app.protocols.telemetry.looplag import LoopLag
+from app.protocols.telemetry.metering import Metering
 from app.runtime.budgets import Budgets
 from app.runtime.commands import Commands
 from app.runtime.conductor import Conductor
@@ -185,7 +188,8 @@ async def open_holdfast(
         tools = ToolMakers(settings, clock, client)
         kits = Kits(tools.build, partial(_hooks, settings, clock))
         recorder, reader = store.recorder, store.reader
-        services = Services(recorder, reader, clock, _router(clock, client), Blobs(store.database),
+        router = _router(clock, client)
+        services = Services(recorder, reader, clock, router, Blobs(store.database),
                             Budgets(clock, reader.spent_since))  # fmt: skip
         conductor = Conductor(services, kinds, history, kits)
         executor = Executor(recorder, reader, reader, store.leases, conductor.run, settings.max_concurrent_runs, clock)
@@ -197,8 +201,8 @@ async def open_holdfast(
         stop_watching = asyncio.Event()
         watching = asyncio.create_task(workspace.watch(stop_watching))
         try:
-            metrics = _metrics(store, executor)
-            yield Holdfast(store, workspace, kinds, service, commands, threads, interrupts, executor, metrics, kits)
+            with _metrics(store, executor, router) as metrics:
+                yield Holdfast(store, workspace, kinds, service, commands, threads, interrupts, executor, metrics, kits)
         finally:
             stop_watching.set()
             await watching
@@ -235,17 +239,28 @@ def _narrator(wanted: Narration) -> Narrator | None:
     return narrators[wanted.provider](wanted.style) if wanted.enabled and wanted.provider in narrators else None
 
 
-def _metrics(store: Store, executor: Executor) -> Metrics:
-    """Every queue and cache of the process with its size; each is bounded where it stands."""
+@contextlib.contextmanager
+def _metrics(store: Store, executor: Executor, router: ModelRouter) -> Iterator[Metrics]:
+    """The log folded into metrics, and every queue and cache with its size; each is bounded where it stands."""
     metrics = Metrics()
-    store.log.on_commit = metrics.committed
+    metering, lag = Metering(metrics), LoopLag(metrics)
+    store.log.on_commit = metering.committed
+    watch_disk(metrics, store.settings)
+    metrics.watch_each("database", "How busy the database is.", "what", store.database.load)
+    metrics.watch_each("breaker", "Circuit breakers: 0 closed, 1 half open, 2 open.", "model", router.health.breakers)
+    metrics.watch("runs_measured", "Open runs that the metrics remember.", lambda: metering.open_runs)
+    metrics.watch_total("backfills", "Times a reader went to the store for history.", lambda: store.hub.backfills)
     metrics.watch("events_waiting", "Appends that wait for the next commit.", lambda: store.log.pending)
     metrics.watch("hot_threads", "Threads whose records the writer keeps in memory.", lambda: store.log.hot_threads)
     metrics.watch("subscribers", "Listeners of the hub.", lambda: len(store.hub))
-    metrics.watch("readers_dropped", "Listeners closed because they fell behind.", lambda: store.hub.dropped)
+    metrics.watch_total("readers_dropped", "Listeners closed because they fell behind.", lambda: store.hub.dropped)
     metrics.watch("runs_running", "Runs that this process works on.", lambda: executor.running)
     metrics.watch("runs_wanted", "Runs that wait for a worker of this process.", lambda: executor.waiting)
-    return metrics
+    lag.start()
+    try:
+        yield metrics
+    finally:
+        lag.stop()
 
 
 @contextlib.asynccontextmanager

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from app.core.principal import DEFAULT_TENANT
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings
 from app.events.catalog.ledger import WorkspaceLoaded, WorkspaceRejected
+from app.events.envelope import Event
 from app.events.hub import Hub
 from app.events.ports import StorageBroken
 from app.events.recorder import Narrator, Recorder, Redactor
@@ -37,6 +38,7 @@ from app.policy.kinds.command import make_command
 from app.policy.kinds.python import make_python as make_python_hook
 from app.policy.redaction import CurrentRedaction, Redaction
 from app.protocols.telemetry.disk import watch_disk
+from app.protocols.telemetry.following import InTrace
 from app.protocols.telemetry.looplag import LoopLag
 from app.protocols.telemetry.metering import Metering
 from app.runtime.budgets import Budgets
@@ -191,8 +193,9 @@ async def open_holdfast(
         router = _router(clock, client)
         services = Services(recorder, reader, clock, router, Blobs(store.database),
                             Budgets(clock, reader.spent_since))  # fmt: skip
-        conductor = Conductor(services, kinds, history, kits)
-        executor = Executor(recorder, reader, reader, store.leases, conductor.run, settings.max_concurrent_runs, clock)
+        traced = InTrace(conductor.run, reader, told=settings.traces != "off")
+        executor = Executor(recorder, reader, reader, store.leases, traced.run, settings.max_concurrent_runs, clock)
+        service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop)
         service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop)
         threads = Threads(recorder, reader, executor.stop)
         interrupts = Interrupts(recorder, reader, executor.wake)
@@ -201,7 +204,7 @@ async def open_holdfast(
         stop_watching = asyncio.Event()
         watching = asyncio.create_task(workspace.watch(stop_watching))
         try:
-            with _metrics(store, executor, router) as metrics:
+            with _telemetry(settings, store, executor, router, traced) as metrics:
                 yield Holdfast(store, workspace, kinds, service, commands, threads, interrupts, executor, metrics, kits)
         finally:
             stop_watching.set()
@@ -237,6 +240,31 @@ async def _load_workspace(
 def _narrator(wanted: Narration) -> Narrator | None:
     narrators = {"template": TemplateNarrator}
     return narrators[wanted.provider](wanted.style) if wanted.enabled and wanted.provider in narrators else None
+
+
+@contextlib.contextmanager
+def _telemetry(
+    settings: Settings, store: Store, executor: Executor, router: ModelRouter, traced: InTrace
+) -> Iterator[Metrics]:
+    """Metrics, and traces where they are wanted: both are told what the log has committed."""
+    with _metrics(store, executor, router) as metrics, contextlib.ExitStack() as stack:
+        measure = store.log.on_commit
+        tell: Callable[[Sequence[Event]], None] = lambda events: None  # noqa: E731  # replaced where traces are on
+        if settings.traces == "otlp":
+            from app.protocols.telemetry.otlp import open_tracer
+            from app.protocols.telemetry.spans import Spans
+
+            tracer, ids, provider = open_tracer()
+            stack.callback(provider.shutdown)
+            tell = Spans(tracer, ids).committed
+
+        def committed(events: Sequence[Event], seconds: float) -> None:
+            measure(events, seconds)
+            traced.committed(events)
+            tell(events)
+
+        store.log.on_commit = committed
+        yield metrics
 
 
 @contextlib.contextmanager

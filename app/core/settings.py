@@ -7,7 +7,7 @@ import ipaddress
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -40,6 +40,9 @@ class Settings(BaseModel):
     )
     profile: str | None = Field(None, description="name of the workspace's Profile that overrides its models")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="how much to log")
+    traces: Literal["off", "otlp"] = Field(
+        "off", description="otlp sends OpenTelemetry traces where OTEL_EXPORTER_OTLP_ENDPOINT says (extra `otel`)"
+    )
     max_concurrent_runs: int = Field(64, ge=1, le=10_000, description="runs that may execute at once")
     max_pending_events: int = Field(
         20_000, ge=100, description="events that may wait to be written before producers are held back"

@@ -22,6 +22,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
+from app.core import tracing
 from app.core.errors import HoldfastError
 from app.outside.addresses import PUBLIC_ONLY, AddressPolicy, is_literal, is_public, normal_host
 
@@ -244,7 +245,8 @@ def _redirected(request: Outgoing, url: URL, response: aiohttp.ClientResponse) -
 
 
 def _headers(request: Outgoing) -> dict[str, str]:
-    headers = dict(request.headers)
+    # The trace of whoever works here, unless the request brings its own.
+    headers = {**tracing.outgoing(), **request.headers}
     if isinstance(request.body, Segments):
         headers["Content-Length"] = str(request.body.length)
     return headers

@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .PHONY: serve test install install-dev check format lint types imports generated generate bench bench-log \
-        bench-workspace bench-models bench-guard faults smoke requirements lock clean
+        bench-workspace bench-models bench-guard container faults smoke requirements lock clean
 
 serve: install
 	@$(BIN)/holdfast serve
@@ -53,6 +53,10 @@ requirements: install-dev
 
 faults: install-dev
 	@$(BIN)/python -m pytest -m faults --timeout 3600 -n 0 tests/faults
+
+# Each step of the Dockerfile in a clean folder: installs everything anew.
+container: install-dev
+	@$(BIN)/python -m pytest -m slow -n 0 tests/packaging
 
 bench: bench-log bench-workspace bench-models bench-guard
 

@@ -3,28 +3,17 @@
 import subprocess
 import sys
 
-import click
 import pytest
-import typer
+from typer.core import TyperCommand, TyperOption
 
-from app.cli.application import app
 from tests.cli.conftest import Holdfast
 from tests.server import ROOT, clean_environment
+from tests.tools.commands import commands
 
 HEAVY = ("fastapi", "sqlalchemy", "aiohttp", "pydantic", "uvicorn", "mcp", "alembic", "httpx2", "app.wiring")
 
 
-def _commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Command]]:
-    found: list[tuple[tuple[str, ...], click.Command]] = []
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            found += _commands(command, (*path, name))
-        else:
-            found.append(((*path, name), command))
-    return found
-
-
-COMMANDS = _commands(typer.main.get_command(app))  # type: ignore[arg-type]  # the root is a group
+COMMANDS = list(commands())
 
 
 def test_help_loads_nothing_of_the_server() -> None:
@@ -37,10 +26,10 @@ def test_help_loads_nothing_of_the_server() -> None:
 
 @pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[" ".join(path) for path, _ in COMMANDS])
 def test_every_command_explains_itself_and_its_options(
-    holdfast: Holdfast, path: tuple[str, ...], command: click.Command
+    holdfast: Holdfast, path: tuple[str, ...], command: TyperCommand
 ) -> None:
     assert command.help, path
-    assert [one.name for one in command.params if isinstance(one, click.Option) and not one.help] == []
+    assert [one.name for one in command.params if isinstance(one, TyperOption) and not one.help] == []
     assert holdfast(*path, "--help").exit_code == 0
 
 

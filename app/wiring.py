@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,7 +22,6 @@ from app.core.principal import DEFAULT_TENANT
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings
 from app.events.catalog.ledger import WorkspaceLoaded, WorkspaceRejected
-from app.events.envelope import Event
 from app.events.hub import Hub
 from app.events.ports import StorageBroken
 from app.events.recorder import Narrator, Recorder, Redactor
@@ -37,10 +36,8 @@ from app.policy.kinds.builtin import make_builtin as make_builtin_hook
 from app.policy.kinds.command import make_command
 from app.policy.kinds.python import make_python as make_python_hook
 from app.policy.redaction import CurrentRedaction, Redaction
-from app.protocols.telemetry.disk import watch_disk
 from app.protocols.telemetry.following import InTrace
-from app.protocols.telemetry.looplag import LoopLag
-from app.protocols.telemetry.metering import Metering
+from app.protocols.telemetry.wired import telemetry
 from app.runtime.budgets import Budgets
 from app.runtime.commands import Commands
 from app.runtime.conductor import Conductor
@@ -193,6 +190,7 @@ async def open_holdfast(
         router = _router(clock, client)
         services = Services(recorder, reader, clock, router, Blobs(store.database),
                             Budgets(clock, reader.spent_since))  # fmt: skip
+        conductor = Conductor(services, kinds, history, kits)
         traced = InTrace(conductor.run, reader, told=settings.traces != "off")
         executor = Executor(recorder, reader, reader, store.leases, traced.run, settings.max_concurrent_runs, clock)
         service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop)
@@ -204,7 +202,8 @@ async def open_holdfast(
         stop_watching = asyncio.Event()
         watching = asyncio.create_task(workspace.watch(stop_watching))
         try:
-            with _telemetry(settings, store, executor, router, traced) as metrics:
+            watched = store.log, store.hub, store.database.load, executor, router.health.breakers
+            with telemetry(settings, *watched, traced) as metrics:
                 yield Holdfast(store, workspace, kinds, service, commands, threads, interrupts, executor, metrics, kits)
         finally:
             stop_watching.set()
@@ -240,55 +239,6 @@ async def _load_workspace(
 def _narrator(wanted: Narration) -> Narrator | None:
     narrators = {"template": TemplateNarrator}
     return narrators[wanted.provider](wanted.style) if wanted.enabled and wanted.provider in narrators else None
-
-
-@contextlib.contextmanager
-def _telemetry(
-    settings: Settings, store: Store, executor: Executor, router: ModelRouter, traced: InTrace
-) -> Iterator[Metrics]:
-    """Metrics, and traces where they are wanted: both are told what the log has committed."""
-    with _metrics(store, executor, router) as metrics, contextlib.ExitStack() as stack:
-        measure = store.log.on_commit
-        tell: Callable[[Sequence[Event]], None] = lambda events: None  # noqa: E731  # replaced where traces are on
-        if settings.traces == "otlp":
-            from app.protocols.telemetry.otlp import open_tracer
-            from app.protocols.telemetry.spans import Spans
-
-            tracer, ids, provider = open_tracer()
-            stack.callback(provider.shutdown)
-            tell = Spans(tracer, ids).committed
-
-        def committed(events: Sequence[Event], seconds: float) -> None:
-            measure(events, seconds)
-            traced.committed(events)
-            tell(events)
-
-        store.log.on_commit = committed
-        yield metrics
-
-
-@contextlib.contextmanager
-def _metrics(store: Store, executor: Executor, router: ModelRouter) -> Iterator[Metrics]:
-    """The log folded into metrics, and every queue and cache with its size; each is bounded where it stands."""
-    metrics = Metrics()
-    metering, lag = Metering(metrics), LoopLag(metrics)
-    store.log.on_commit = metering.committed
-    watch_disk(metrics, store.settings)
-    metrics.watch_each("database", "How busy the database is.", "what", store.database.load)
-    metrics.watch_each("breaker", "Circuit breakers: 0 closed, 1 half open, 2 open.", "model", router.health.breakers)
-    metrics.watch("runs_measured", "Open runs that the metrics remember.", lambda: metering.open_runs)
-    metrics.watch_total("backfills", "Times a reader went to the store for history.", lambda: store.hub.backfills)
-    metrics.watch("events_waiting", "Appends that wait for the next commit.", lambda: store.log.pending)
-    metrics.watch("hot_threads", "Threads whose records the writer keeps in memory.", lambda: store.log.hot_threads)
-    metrics.watch("subscribers", "Listeners of the hub.", lambda: len(store.hub))
-    metrics.watch_total("readers_dropped", "Listeners closed because they fell behind.", lambda: store.hub.dropped)
-    metrics.watch("runs_running", "Runs that this process works on.", lambda: executor.running)
-    metrics.watch("runs_wanted", "Runs that wait for a worker of this process.", lambda: executor.waiting)
-    lag.start()
-    try:
-        yield metrics
-    finally:
-        lag.stop()
 
 
 @contextlib.asynccontextmanager

@@ -126,16 +126,12 @@ def _shown(value: Any) -> str:
 
 
 def _print_table(heads: Iterable[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """Columns as wide as they need; nothing is folded or cut, so that an id can always be copied."""
+    from app.cli.screen import printable
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in heads:
-        table.add_column(head, overflow="fold")
-    for row in rows:
-        # As text: what comes from a server is never markup.
-        table.add_row(*(Text(cell) for cell in row))
-    # A pipe has no width; nothing of an id may be cut there.
-    console = Console(highlight=False)
-    console.print(table, width=None if console.is_terminal else 10_000, soft_wrap=not console.is_terminal)
+    lines = [tuple(heads), *([" ".join(printable(cell).split()) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for index, line in enumerate(lines):
+        text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        if text:
+            typer.secho(text, bold=index == 0)

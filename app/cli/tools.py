@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.session import Session, talks
+from app.cli.session import Session, print_json, talks
+from app.cli.talk import ApproveOption
 
 app = typer.Typer(no_args_is_help=True, help="Tools: list, call.")
 
@@ -33,19 +34,24 @@ async def call_tool(
     arguments: Annotated[
         list[str] | None, typer.Argument(help="One JSON object, or NAME=VALUE for each argument.")
     ] = None,
+    approve: ApproveOption = "ask",
 ) -> None:
-    """Call a tool; the call is a run of its own, and in the log."""
+    """Call a tool; the call is a run of its own, passes the same gate, and is in the log."""
     from app.cli.client import path_of
-    from app.cli.session import print_json
+    from app.cli.follow import Follower, cancelling, first_seq, leave_with
+    from app.cli.screen import Screen
 
-    answer = await session.client.post(f"{path_of('tools', tool)}/invoke", parse_arguments(arguments or []))
-    if session.as_json or not isinstance(answer.get("output"), str):
-        print_json(answer if session.as_json else answer.get("output"))
-    else:
-        typer.echo(answer["output"])
-    if answer.get("error"):
-        typer.echo(f"{answer['error']['code']}: {answer['error']['message']}", err=True)
-        raise typer.Exit(1)
+    body = {"arguments": parse_arguments(arguments or [])}
+    submitted = await session.client.post(f"{path_of('tools', tool)}/invoke", body, wait=0)
+    screen = Screen(session.notes, (), answer=False)
+    with cancelling(session, submitted["id"]):
+        after = await first_seq(session, submitted["id"]) - 1
+        run = await Follower(session, screen, approve).follow(submitted["id"], after)
+    if session.as_json:
+        print_json(run)
+    elif run["status"] == "completed":
+        print_json(run["output"]) if not isinstance(run["output"], str) else typer.echo(run["output"])
+    leave_with(session, run)
 
 
 def parse_arguments(words: list[str]) -> dict[str, Any]:

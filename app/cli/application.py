@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from app.cli import approvals, log, runs, threads, tools
+from app.cli.backup import backup
 from app.cli.check import check
 from app.cli.doctor import doctor
 from app.cli.new import new
@@ -85,3 +86,4 @@ app.add_typer(log.app, name="log")
 app.command()(check)
 app.command()(new)
 app.command()(doctor)
+app.command()(backup)

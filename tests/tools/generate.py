@@ -118,12 +118,19 @@ def metrics_page(root: Path) -> Files:
     return {"docs/metrics.md": page()}
 
 
+def run_picture(root: Path) -> Files:
+    from tests.tools.picture import picture
+
+    return {"docs/pictures/run.svg": picture()}
+
+
 GENERATORS: Final = (
     Generator("error pages", error_pages),
     Generator("configuration page", configuration_page),
     Generator("dashboard", grafana_dashboard),
     Generator("command line page", command_page),
     Generator("metrics page", metrics_page),
+    Generator("picture of a run", run_picture),
     Generator("event schemas", event_schemas, owns=("schemas/events/*.json",)),
     Generator("workspace schemas", workspace_schemas, owns=("schemas/workspace/*.json",)),
     Generator("OpenAPI document", openapi),

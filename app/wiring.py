@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -17,10 +18,11 @@ from app.backends.kinds.native import NativeBackend
 from app.backends.kinds.plan_work_review import PlanWorkReviewBackend
 from app.core.clock import Clock, SystemClock
 from app.core.errors import Failure, HoldfastError
+from app.core.keys import is_secret, new_secret
 from app.core.metrics import Metrics
 from app.core.principal import DEFAULT_TENANT
 from app.core.schemas import SchemaRegistry
-from app.core.settings import Settings
+from app.core.settings import PREFIX, Settings, SettingsError
 from app.events.catalog.ledger import WorkspaceLoaded, WorkspaceRejected
 from app.events.hub import Hub
 from app.events.ports import StorageBroken
@@ -36,6 +38,10 @@ from app.policy.kinds.builtin import make_builtin as make_builtin_hook
 from app.policy.kinds.command import make_command
 from app.policy.kinds.python import make_python as make_python_hook
 from app.policy.redaction import CurrentRedaction, Redaction
+from app.protocols.auth.access import Access
+from app.protocols.auth.denials import Denials
+from app.protocols.auth.keyring import Keyring
+from app.protocols.auth.proxies import Proxies
 from app.protocols.telemetry.following import InTrace
 from app.protocols.telemetry.wired import telemetry
 from app.runtime.budgets import Budgets
@@ -43,8 +49,10 @@ from app.runtime.commands import Commands
 from app.runtime.conductor import Conductor
 from app.runtime.executor import Executor
 from app.runtime.interrupts import Interrupts
+from app.runtime.keys import Keys
 from app.runtime.kits import Kits
 from app.runtime.ledger import Ledger
+from app.runtime.rerun import Reruns
 from app.runtime.service import Service
 from app.runtime.steps import Services
 from app.runtime.threads import Threads
@@ -52,7 +60,9 @@ from app.runtime.workspaces import CurrentWorkspace, WorkspaceHistory, Workspace
 from app.store.blobs import Blobs
 from app.store.broken import StopsWhenBroken
 from app.store.engine import Database
+from app.store.files import FileStore
 from app.store.folder import DataFolder
+from app.store.keys import StoredKeys
 from app.store.leases import Leases
 from app.store.log import Log
 from app.store.migrate import migrate
@@ -155,11 +165,16 @@ class Holdfast:
     backends: Mapping[str, Backend]
     service: Service
     commands: Commands
+    reruns: Reruns
     threads: Threads
     interrupts: Interrupts
     executor: Executor
     metrics: Metrics
     kits: Kits
+    access: Access
+    keys: Keys
+    clock: Clock
+    files: FileStore
 
 
 @contextlib.asynccontextmanager
@@ -180,7 +195,11 @@ async def open_holdfast(
     }
     redaction = redaction or CurrentRedaction()
     opening = open_store(settings, clock=clock, redactor=redaction)
-    async with opening as store, _closing(HttpClient()) as client:
+    async with (
+        opening as store,
+        _open_access(settings, store, clock) as (access, keys),
+        _closing(HttpClient()) as client,
+    ):
         catalog = shipped_catalog()
         workspace = await _load_workspace(settings, store, catalog, clock, redaction)
         history = WorkspaceHistory(workspace, catalog, WorkspaceArchive(store.database))
@@ -198,19 +217,78 @@ async def open_holdfast(
         threads = Threads(recorder, reader, executor.stop)
         interrupts = Interrupts(recorder, reader, executor.wake)
         commands = Commands(recorder, reader, history, executor.deliver, executor.wake)
+        reruns = Reruns(service, threads, reader, history)
         executor.start()
         stop_watching = asyncio.Event()
         watching = asyncio.create_task(workspace.watch(stop_watching))
         try:
             watched = store.log, store.hub, store.database.load, executor, router.health.breakers
             with telemetry(settings, *watched, traced) as metrics:
-                yield Holdfast(store, workspace, kinds, service, commands, threads, interrupts, executor, metrics, kits)
+                yield Holdfast(
+                    store=store,
+                    workspace=workspace,
+                    backends=kinds,
+                    service=service,
+                    commands=commands,
+                    reruns=reruns,
+                    threads=threads,
+                    interrupts=interrupts,
+                    executor=executor,
+                    metrics=metrics,
+                    kits=kits,
+                    access=access,
+                    keys=keys,
+                    clock=clock,
+                    files=FileStore(store.database, clock),
+                )
         finally:
             stop_watching.set()
             await watching
             await executor.drain(DRAIN_SECONDS)
             await tools.close()
             store.hub.close_all()
+
+
+def open_keys(store: Store, clock: Clock) -> Keys:
+    return Keys(Ledger(store.recorder), StoredKeys(store.database), clock)
+
+
+@contextlib.asynccontextmanager
+async def _open_access(settings: Settings, store: Store, clock: Clock) -> AsyncIterator[tuple[Access, Keys]]:
+    """The modes that are on; whatever is wrong with one of them stops the start."""
+    keys, modes = open_keys(store, clock), settings.auth_modes
+    keyring = Keyring(StoredKeys(store.database).find, clock) if "keys" in modes else None
+    tokens = None
+    if settings.jwt_issuers is not None:
+        from app.protocols.auth.tokens import Tokens, load_issuers
+
+        tokens = Tokens(load_issuers(settings.jwt_issuers), clock)
+    proxies = Proxies(settings.proxy_networks) if "header" in modes else None
+    if keyring is not None:
+        keys.on_revoked = keyring.forget
+        if settings.admin_key_file is not None:
+            await keys.ensure_first(_first_secret(settings.admin_key_file))
+    denials = Denials(Ledger(store.recorder).record, clock)
+    denials.start()
+    try:
+        yield Access(denials, clock, keyring=keyring, tokens=tokens, proxies=proxies), keys
+    finally:
+        await denials.close()
+
+
+def _first_secret(path: Path) -> str:
+    """What the operator put there; or a new one, put there for the operator, readable by nobody else."""
+    try:
+        with contextlib.suppress(FileExistsError):
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(file, "w") as sink:
+                sink.write(new_secret() + "\n")
+        secret = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError([f"{PREFIX}ADMIN_KEY_FILE: {path}: {type(error).__name__}"]) from None
+    if not is_secret(secret):
+        raise SettingsError([f"{PREFIX}ADMIN_KEY_FILE: {path}: a key is 32 to 256 letters, digits, _ and -"])
+    return secret
 
 
 async def _load_workspace(

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from fastapi import FastAPI
+
 from app.backends.contract import Backend
 from app.cli.serve import build_web
 from app.core.settings import Settings
@@ -125,6 +127,7 @@ class InProcessServer:
 
     url: str
     holdfast: Holdfast
+    app: FastAPI
 
     @property
     def stream_url(self) -> str:
@@ -142,7 +145,7 @@ async def in_process(
         serving = asyncio.create_task(web.serve())
         try:
             port = await asyncio.wait_for(listening, START_SECONDS)
-            yield InProcessServer(f"http://{settings.host}:{port}", holdfast)
+            yield InProcessServer(f"http://{settings.host}:{port}", holdfast, web.config.app.app)  # type: ignore[union-attr]
         finally:
             await holdfast.executor.drain(STOP_SECONDS)
             holdfast.store.hub.close_all()

@@ -202,9 +202,13 @@ class Context(Protocol):
         ...
 
     async def compacted(
-        self, strategy: str, before: tuple[int, int], after: tuple[int, int], summary: str | None = None
-    ) -> None:
-        """Record that the conversation was shortened, from so many messages and tokens to so many. Once."""
+        self, strategy: str, before: tuple[int, int], after: tuple[int, int], summary: str | None = None,
+        kept: int | None = None,
+    ) -> None:  # fmt: skip
+        """Record that the conversation was shortened, from so many messages and tokens to so many. Once.
+
+        `kept` messages of the history stay beside the summary; later runs of the agent are told the same.
+        """
         ...
 
     async def call_tools(self, calls: Sequence[CallRequest], tools: frozenset[str] | None = None) -> list[CallResult]:

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from app.cli import approvals, log, runs, threads, tools
+from app.cli import approvals, keys, log, runs, threads, tools
+from app.cli.audit import audit
 from app.cli.backup import backup
 from app.cli.check import check
 from app.cli.doctor import doctor
@@ -83,6 +84,8 @@ app.add_typer(threads.app, name="threads")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(tools.app, name="tools")
 app.add_typer(log.app, name="log")
+app.command()(audit)
+app.add_typer(keys.app, name="keys")
 app.command()(check)
 app.command()(new)
 app.command()(doctor)

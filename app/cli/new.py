@@ -15,7 +15,7 @@ _MODELINE = re.compile(r"(yaml-language-server: \$schema=)(?:\.\./)+schemas/work
 
 def new(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to create.")],
-    template: Annotated[str, typer.Option("--template", "-t", help="demo, openai or local.")] = "demo",
+    template: Annotated[str, typer.Option("--template", "-t", help="One of the shipped workspaces.")] = "demo",
 ) -> None:
     """Create a workspace in DIR."""
     source = shipped("workspaces") / template

@@ -13,9 +13,10 @@ from app.core.logs import configure_logs
 from app.core.settings import Settings
 from app.policy.redaction import CurrentRedaction
 from app.protocols.context import Server
-from app.protocols.http.connection import HttpConnection
-from app.protocols.server import create_app
+from app.protocols.edge.connection import RequestConnection
+from app.protocols.server import create_edge
 from app.protocols.stream.connection import StreamConnection
+from app.runtime.ledger import Ledger
 from app.wiring import Holdfast, open_holdfast
 
 _GRACE_SECONDS = 5
@@ -72,6 +73,7 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
     server = Server(
         service=holdfast.service,
         commands=holdfast.commands,
+        reruns=holdfast.reruns,
         threads=holdfast.threads,
         interrupts=holdfast.interrupts,
         reader=store.reader,
@@ -79,14 +81,22 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
         metrics=holdfast.metrics,
         workspace=holdfast.workspace,
         kits=holdfast.kits,
+        files=holdfast.files,
+        max_upload_bytes=settings.max_upload_bytes,
         backends=holdfast.backends,
         ping=store.database.ping,
         draining=lambda: holdfast.executor.draining,
+        access=holdfast.access,
+        keys=holdfast.keys,
+        ledger=Ledger(store.recorder),
+        settings=settings,
+        clock=holdfast.clock,
     )
     config = uvicorn.Config(
-        create_app(server), host=settings.host, port=settings.port, loop="none", http=HttpConnection,
+        create_edge(server), host=settings.host, port=settings.port, loop="none", http=RequestConnection,
         ws=StreamConnection, ws_per_message_deflate=False, ws_max_size=1024 * 1024, lifespan="off",
         access_log=False, log_config=None, timeout_graceful_shutdown=_GRACE_SECONDS, server_header=False,
+        proxy_headers=False,  # a peer's address decides whether its word counts: nobody else's word may change it
     )  # fmt: skip
     return Web(config, when_listening)
 

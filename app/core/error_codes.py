@@ -337,4 +337,27 @@ CODES: Final[dict[str, Code]] = {
     "UPLOAD_INVALID": Code(
         "The upload cannot be read.", "Send the bytes as the body, or one file as multipart/form-data."
     ),
+    # -- access ----------------------------------------------------------------------------------
+    "UNAUTHENTICATED": Code(
+        "The request shows no credentials that count.",
+        "Send `Authorization: Bearer <key>` with a key that is neither revoked nor expired.",
+    ),
+    "FORBIDDEN": Code("The caller may not do this.", "Use a key with the scope that `needs` names."),
+    "KEY_NOT_FOUND": Code("There is no such key.", "See `holdfast keys list` or GET /api/keys."),
+    "HOST_REFUSED": Code(
+        "The Host header names a host that this server does not go by.", "Add the name to HOLDFAST_TRUSTED_HOSTS."
+    ),
+    "ORIGIN_REFUSED": Code(
+        "A page of another origin made the request.", "Add the exact origin to HOLDFAST_CORS_ORIGINS."
+    ),
+    "HEADERS_TOO_LARGE": Code("The request's headers are over 16 KiB.", "Send fewer or shorter headers."),
+    "BODY_TIMEOUT": Code("The body did not arrive in time.", "Send it faster, or upload a file and refer to it."),
+    "RATE_LIMITED": Code("The key has made too many requests.", "Wait for the seconds of Retry-After."),
+    "TENANT_BUSY": Code(
+        "Too many requests of this tenant are being served.", "Wait for the seconds of Retry-After; use fewer at once."
+    ),
+    "OVERLOADED": Code("The server serves as many requests as it can.", "Wait for the seconds of Retry-After."),
+    "ROUTE_UNGUARDED": Code(
+        "A route has no permission, so the server does not start.", "Add it to app/protocols/auth/permissions.py."
+    ),
 }

@@ -4,10 +4,11 @@ Every mistake is collected and reported at once. What agents do is the workspace
 """
 
 import ipaddress
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -15,6 +16,10 @@ from app.core.errors import HoldfastError
 from app.core.resources import shipped
 
 PREFIX: Final = "HOLDFAST_"
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_MODES: Final = frozenset({"disabled", "keys", "jwt", "header"})
+_ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:]+\](:[0-9]{1,5})?")
 
 
 class SettingsError(HoldfastError):
@@ -25,7 +30,7 @@ class SettingsError(HoldfastError):
 class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    host: str = Field("127.0.0.1", description="address to listen on; loopback unless keys are set up")
+    host: str = Field("127.0.0.1", description="address to listen on; loopback unless HOLDFAST_AUTH says who may call")
     port: int = Field(8700, ge=0, le=65535, description="port to listen on; 0 takes a free one")
     data_dir: Path = Field(Path(".holdfast"), description="folder of the embedded database and the lock file")
     # Not shown: it holds a password. Checked by a pattern, so that a mistake is reported with the others.
@@ -47,7 +52,52 @@ class Settings(BaseModel):
     max_pending_events: int = Field(
         20_000, ge=100, description="events that may wait to be written before producers are held back"
     )
-    retention_deleted_days: int = Field(30, ge=0, description="days until a deleted thread is purged")
+    retention_deleted_days: int = Field(30, ge=0, description="days until a deleted thread or file is purged")
+    max_upload_bytes: int = Field(
+        256 * 1024 * 1024, ge=1024, le=2**40, description="size of the largest file that may be uploaded"
+    )
+    auth: str = Field(
+        "disabled",
+        description="`disabled` (loopback only), or one or more of `keys`, `jwt` and `header`, with commas between",
+    )
+    admin_key_file: Path | None = Field(
+        None, description="file with the first admin key; written with a new key if it is not there"
+    )
+    jwt_issuers: Path | None = Field(None, description="JSON file that lists the issuers whose tokens are accepted")
+    trusted_proxies: str | None = Field(
+        None, description="addresses or networks, with commas between, whose identity headers count in `header` mode"
+    )
+    trusted_hosts: str | None = Field(
+        None,
+        description="names, with commas between, that a Host header may have; without it loopback names on loopback, "
+        "any name elsewhere",
+    )
+    cors_origins: str | None = Field(
+        None, description="exact origins, with commas between, whose pages may call this server"
+    )
+    rate_per_key: int = Field(500, ge=0, description="requests per second that one caller may make; 0 for no limit")
+    max_requests: int = Field(2000, ge=1, description="requests served at once; more are answered 503")
+    max_requests_per_tenant: int = Field(1000, ge=1, description="the same for one tenant; more are answered 429")
+    max_sockets: int = Field(20_000, ge=1, description="websockets open at once; more are answered 503")
+
+    @property
+    def auth_modes(self) -> frozenset[str]:
+        return frozenset(_words(self.auth)) - {"disabled"}
+
+    @property
+    def proxy_networks(self) -> tuple[Network, ...]:
+        return tuple(ipaddress.ip_network(word) for word in _words(self.trusted_proxies))
+
+    @property
+    def origins(self) -> frozenset[str]:
+        return frozenset(_words(self.cors_origins))
+
+    @property
+    def hosts(self) -> frozenset[str] | None:
+        """The names this server goes by, without ports; None for any."""
+        if self.trusted_hosts is not None:
+            return frozenset(word.lower() for word in _words(self.trusted_hosts))
+        return frozenset({"localhost", "127.0.0.1", "[::1]", self.host.lower()}) if is_loopback(self.host) else None
 
     @property
     def is_postgres(self) -> bool:
@@ -74,8 +124,7 @@ class Settings(BaseModel):
         except ValidationError as error:
             problems += [f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors()]
         else:
-            if not is_loopback(loaded.host):
-                problems.append(f"{PREFIX}HOST: there is no authentication yet, so only loopback is allowed")
+            problems += _access_problems(loaded)
         if problems:
             raise SettingsError(problems)
         return loaded
@@ -86,6 +135,40 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _words(text: str | None) -> list[str]:
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
+
+
+def _access_problems(loaded: Settings) -> list[str]:
+    """What cannot be right about who may call. A server that would let strangers in does not start."""
+    modes, words = loaded.auth_modes, _words(loaded.auth)
+    problems = []
+    if not words or not set(words) <= _MODES or ("disabled" in words and modes):
+        problems.append(f"{PREFIX}AUTH: must be disabled, or one or more of keys, jwt and header")
+    if not modes and not is_loopback(loaded.host):
+        problems.append(f"{PREFIX}HOST: without authentication only loopback is allowed; set {PREFIX}AUTH")
+    needs = (("jwt", "jwt_issuers"), ("header", "trusted_proxies"))
+    problems += [
+        f"{PREFIX}{name.upper()}: needed by the mode {mode}"
+        for mode, name in needs
+        if mode in modes and not getattr(loaded, name)
+    ]
+    unused = (*needs, ("keys", "admin_key_file"))
+    problems += [
+        f"{PREFIX}{name.upper()}: has no meaning unless {PREFIX}AUTH names {mode}"
+        for mode, name in unused
+        if mode not in modes and getattr(loaded, name) is not None
+    ]
+    for word in _words(loaded.trusted_proxies):
+        try:
+            ipaddress.ip_network(word)
+        except ValueError:
+            problems.append(f"{PREFIX}TRUSTED_PROXIES: an entry is neither an address nor a network")
+    if not all(_ORIGIN.fullmatch(word) for word in _words(loaded.cors_origins)):
+        problems.append(f"{PREFIX}CORS_ORIGINS: an origin is scheme://host or scheme://host:port, without wildcards")
+    return problems
 
 
 # Read by others: the configuration file's own name, and the command line's server and key.

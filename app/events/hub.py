@@ -34,17 +34,16 @@ class Subscription:
         self._arrived = asyncio.Event()
         self.on_news: Callable[[], None] | None = None
         """Called whenever there may be something to do: for listeners too many to have a task each."""
+        self.direct: Callable[[Event], bool] | None = None
+        """Asked first when nothing is queued: a listener that deals with the event at once says so."""
         self.tenant = tenant
         self.threads: frozenset[str] | None = frozenset()
         self.paused = False
         self.missed: dict[str, tuple[int, int]] = {}
         """First and newest `seq` per thread that was not queued because of a pause."""
-        self.overflow = asyncio.Event()
+        self.overflowed = False
+        """It fell behind and hears nothing any more."""
         self.closed = False
-
-    @property
-    def overflowed(self) -> bool:
-        return self.overflow.is_set()
 
     def listen_to(self, threads: Iterable[str] | None) -> None:
         """Set the threads that are heard; None hears every thread of the tenant."""
@@ -53,13 +52,15 @@ class Subscription:
     def offer(self, event: Event) -> None:
         if self.closed or self.overflowed:
             return
+        if self.direct is not None and not self._queue and not self.paused and self.direct(event):
+            return
         if self.paused and (self.threads is None or event.thread_id in self.threads):
             self._miss(event)
             self.wake()
             return
         size = len(event.payload_bytes)
         if len(self._queue) >= self._max_events or (self._bytes + size > self._max_bytes and self._queue):
-            self.overflow.set()
+            self.overflowed = True
             self._queue.clear()
             self._hub.dropped += 1
         else:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 from app.core.errors import Failure, HoldfastError
 from app.core.ids import new_event_id
+from app.core.keys import ApiKey
 from app.events.envelope import Event
 
 
@@ -130,8 +131,32 @@ class ClaimRun:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class ApiKeyStored:
+    """Stores an API key with the command, so that a key and the word of it are one commit."""
+
+    key: ApiKey
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKeyRevoked:
+    """Revokes an API key with the command; refused unless the tenant has it and it still counts."""
+
+    key_id: str
+    at: int
+
+
 Condition: TypeAlias = (
-    ThreadIsNew | ThreadAccepts | ThreadHasRoom | RunNotTerminal | RunUnclaimed | InterruptOpen | KeyUnused | ClaimRun
+    ThreadIsNew
+    | ThreadAccepts
+    | ThreadHasRoom
+    | RunNotTerminal
+    | RunUnclaimed
+    | InterruptOpen
+    | KeyUnused
+    | ClaimRun
+    | ApiKeyStored
+    | ApiKeyRevoked
 )
 
 

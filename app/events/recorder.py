@@ -65,6 +65,8 @@ class Entry:
     run_id: str | None = None
     actor: str | None = None
     parent_id: str | None = None
+    blobs: tuple[BlobDraft, ...] = ()
+    """Content that the payload refers to by hash; stored in the same commit."""
 
 
 class Recorder:
@@ -90,6 +92,7 @@ class Recorder:
                     run_id=None if entry.payload.of_thread else entry.run_id or scope.run_id,
                     actor=entry.actor or scope.actor,
                     parent_id=entry.parent_id,
+                    blobs=entry.blobs,
                 )
             )
         return await self.record_drafts(scope, drafts, conditions)
@@ -139,7 +142,8 @@ class Recorder:
             where = ", ".join(sorted({issue.path or "/" for issue in issues}))
             return Failure("PAYLOAD_INVALID", f"a {draft.type} payload is wrong at {where}"), issues
         if len(encoded) > MAX_INLINE_BYTES and not _is_delta(draft):
-            draft.payload, draft.blobs = _move_large_values_out(draft.payload)
+            draft.payload, moved = _move_large_values_out(draft.payload)
+            draft.blobs = (*draft.blobs, *moved)
             encoded = json.canonical(draft.payload)
         if len(encoded) > MAX_PAYLOAD_BYTES:
             return Failure("PAYLOAD_TOO_LARGE", f"a {draft.type} payload is over {MAX_PAYLOAD_BYTES} bytes"), []

@@ -3,14 +3,21 @@
 from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
 
+from app.core.clock import Clock
 from app.core.metrics import Metrics
+from app.core.settings import Settings
 from app.events.hub import Hub
+from app.protocols.auth.access import Access
 from app.runtime.commands import Commands
 from app.runtime.interrupts import Interrupts
+from app.runtime.keys import Keys
 from app.runtime.kits import Kits
+from app.runtime.ledger import Ledger
+from app.runtime.rerun import Reruns
 from app.runtime.service import Service
 from app.runtime.threads import Threads
 from app.runtime.workspaces import CurrentWorkspace
+from app.views.file import Files
 from app.views.ports import Reader
 
 
@@ -18,6 +25,7 @@ from app.views.ports import Reader
 class Server:
     service: Service
     commands: Commands
+    reruns: Reruns
     threads: Threads
     interrupts: Interrupts
     reader: Reader
@@ -25,7 +33,14 @@ class Server:
     metrics: Metrics
     workspace: CurrentWorkspace
     kits: Kits
+    files: Files
+    max_upload_bytes: int
     backends: Container[str]
     """The kinds of backend that this installation can run."""
+    access: Access
+    keys: Keys
+    ledger: Ledger
+    settings: Settings
+    clock: Clock
     ping: Callable[[], Awaitable[None]]
     draining: Callable[[], bool]

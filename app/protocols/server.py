@@ -1,18 +1,27 @@
 """The web application: every route of every protocol, put together."""
 
-from fastapi import Depends, FastAPI
+from collections.abc import Sequence
+
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 
 from app import __version__
+from app.protocols.auth.permissions import guard
 from app.protocols.context import Server
+from app.protocols.edge.gate import Gate
+from app.protocols.edge.limits import InFlight, Rates
+from app.protocols.edge.origins import Origins
 from app.protocols.http import (
     artifacts,
-    body,
     docs,
     documents,
     errors,
+    files,
     health,
     interrupts,
+    keys,
     metrics,
     run_views,
     runs,
@@ -21,10 +30,12 @@ from app.protocols.http import (
     tools,
     workspace,
 )
+from app.protocols.http.caller import authorise
 from app.protocols.stream import route as stream
 
 
 def create_app(server: Server) -> FastAPI:
+    """Without the gate nobody is let in: the routes deny whoever it has not named."""
     app = FastAPI(
         title="Holdfast",
         version=__version__,
@@ -32,14 +43,35 @@ def create_app(server: Server) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
-        generate_unique_id_function=_operation_id,
-        dependencies=[Depends(body.refuse_nul)],
     )
     errors.install(app)
     for module in _ROUTES:
-        app.include_router(module.routes(server))
-    app.include_router(docs.routes(lambda: documents.document(app)))
+        _add(app, module.routes(server).routes)
+    _add(app, docs.routes(lambda: documents.document(app)).routes)
+    guard(app.routes, authorise)
     return app
+
+
+def create_edge(server: Server) -> ASGIApp:
+    """The application behind its gate: what the web server serves."""
+    settings, watch = server.settings, server.metrics.watch
+    rates = Rates(settings.rate_per_key, server.clock)
+    in_flight = InFlight(settings.max_requests, settings.max_requests_per_tenant)
+    origins = Origins(settings.hosts, settings.origins)
+    gate = Gate(create_app(server), server.access, origins, rates, in_flight, settings.max_sockets)
+    watch("requests_in_flight", "Requests being served.", lambda: in_flight.total)
+    watch("callers_metered", "Callers whose rate is remembered.", lambda: len(rates))
+    watch("sockets", "Open websockets.", lambda: gate.sockets)
+    watch("denials_counted", "Names that wait to be told to the ledger.", lambda: len(server.access.denials))
+    return gate
+
+
+def _add(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    """The routes themselves rather than a router around them: each layer would cost every request its way through."""
+    for route in routes:
+        if isinstance(route, APIRoute):
+            route.operation_id = route.operation_id or _operation_id(route)
+        app.router.routes.append(route)
 
 
 def _operation_id(route: APIRoute) -> str:
@@ -48,5 +80,6 @@ def _operation_id(route: APIRoute) -> str:
 
 
 _ROUTES = (
-    health, metrics, runs, run_views, threads, thread_views, interrupts, tools, artifacts, workspace, stream,
+    health, metrics, runs, run_views, threads, thread_views, interrupts, tools, artifacts, files, workspace, keys,
+    stream,
 )  # fmt: skip

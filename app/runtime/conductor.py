@@ -11,7 +11,7 @@ from typing import Any, Final
 import structlog
 
 from app.backends.contract import Backend, Output, StepFailed
-from app.core.errors import Failure
+from app.core.errors import Failure, HoldfastError
 from app.events.catalog import Payload, artifact, model, request, skill, tool
 from app.events.catalog.values import ArtifactValue, ErrorValue
 from app.events.envelope import Event
@@ -22,6 +22,7 @@ from app.policy.contract import About
 from app.runtime.budgets import RunBudget, Used
 from app.runtime.children import ask_agent
 from app.runtime.control import Control
+from app.runtime.expected import Expected
 from app.runtime.inlined import inline
 from app.runtime.kits import Kit, Kits
 from app.runtime.memo import Memo
@@ -70,7 +71,7 @@ class Conductor:
         family = _family(run, events)
         if run.tool is not None:
             return await self._ended(self._call_tool(run, scope, control, kit, family), run)
-        before = history(_earlier(run, events))
+        before = history(_earlier(run, events), run.agent)
         passage = await self._passage(run, scope, control, kit, family, before)
         if isinstance(passage, Failure):
             return [_failed(passage)]
@@ -125,6 +126,7 @@ class Conductor:
             self._services.recorder, replace(scope, actor=f"backend:{backend.kind}"), memo, control,
             self._services.clock, root_run_id=parent.root_run_id if parent else run.id,
             person_ms=int(workspace.runtime.interrupts.expires_seconds * 1000), time_left=budget.time_left,
+            expected=Expected(asked["replay"], memo) if asked.get("replay") else None,
         )  # fmt: skip
         return Passage(
             self._services, run, asked, workspace, agent, backend, kit, run_log, budget, before, family,
@@ -172,6 +174,10 @@ class Conductor:
             raise cut.cause from cut
         except StepFailed as failed:
             return [_failed(failed.failure)]
+        except HoldfastError as error:
+            # An invariant that has a name, such as a schema that is not there: the run says which.
+            log.exception("run.backend_failed", run=run.id)
+            return [_failed(error.failure)]
         except Exception as error:
             log.exception("run.backend_failed", run=run.id)
             return [_failed(Failure("BACKEND_FAILED", f"the backend raised {type(error).__name__}"))]
@@ -183,7 +189,11 @@ class Conductor:
         """A direct request for a tool: the same gate as an agent's calls, by no agent."""
         services, name, memo = self._services, run.tool or "", Memo.of(run.id, family)
         person_ms = int(kit.workspace.runtime.interrupts.expires_seconds * 1000)
-        run_log = RunLog(services.recorder, scope, memo, control, services.clock, person_ms=person_ms)
+        replay = family[0].payload.get("replay")
+        expected = Expected(replay, memo) if replay else None
+        run_log = RunLog(
+            services.recorder, scope, memo, control, services.clock, person_ms=person_ms, expected=expected
+        )
 
         async def put(data: bytes, mime: str) -> dict[str, Any]:
             return await services.blobs.put(scope.tenant, scope.thread_id, data, mime)

@@ -22,6 +22,7 @@ from app.events.catalog.policy import SchemaViolated
 from app.events.catalog.skill import RoleReported, RoleTransitioned
 from app.events.catalog.values import IssueValue
 from app.policy.contract import Point
+from app.policy.points import prompt_input, prompt_subject
 from app.runtime.memo import MALFORMED, Told
 from app.runtime.model_calls import ModelCalls
 from app.runtime.run_hooks import RunHooks
@@ -144,13 +145,25 @@ class RunContext:
         elif number < len(memo.answers):
             return
         else:
-            fresh = self._new_commands()
+            fresh = [await self._submitted(told) for told in self._new_commands()]
             if not fresh:
                 return
             await self._log.record(StepCompleted(step="commands", key=key, result=fresh))
         self._steered += steered(fresh)
         for told in fresh:
             self._obey(told["command"], told["arguments"])
+
+    async def _submitted(self, told: Told) -> Told:
+        """What people say on the way passes the same hooks as what they said first."""
+        said = next((name for name in ("hint", "message") if name in told["arguments"]), None)
+        if told["command"] != "steer" or said is None:
+            return told
+        fired = await self._hooks.fire(
+            Point.USER_PROMPT_SUBMIT, prompt_subject(told["arguments"][said]), told["commandId"]
+        )
+        if isinstance(fired.decision, Deny):
+            return told | {"arguments": {"denied": fired.decision.reason}}
+        return told | {"arguments": {said: prompt_input(fired.subject)}}
 
     def _new_commands(self) -> list[Told]:
         memo = self._log.memo
@@ -193,11 +206,12 @@ class RunContext:
         return decision.changes["instructions"] if isinstance(decision, Transform) else ""
 
     async def compacted(
-        self, strategy: str, before: tuple[int, int], after: tuple[int, int], summary: str | None = None
-    ) -> None:
+        self, strategy: str, before: tuple[int, int], after: tuple[int, int], summary: str | None = None,
+        kept: int | None = None,
+    ) -> None:  # fmt: skip
         payload = ContextCompacted(
             strategy=strategy, messages_before=before[0], messages_after=after[0], tokens_before=before[1],
-            tokens_after=after[1], summary=summary,
+            tokens_after=after[1], summary=summary, kept_messages=kept,
         )  # fmt: skip
         await self._tell_once(payload, "messagesBefore")
 

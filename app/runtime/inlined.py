@@ -18,6 +18,7 @@ WHOLE: Final = frozenset(
         request.RequestCompleted.type,
         model.ModelCompleted.type,
         execution.StepCompleted.type,
+        execution.ContextCompacted.type,
         policy.HookFired.type,
         thread.ThreadCreated.type,
         thread.ThreadForked.type,

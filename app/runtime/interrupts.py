@@ -52,6 +52,8 @@ class Interrupts:
         asked = await self._reader.interrupt(who.tenant, interrupt_id)
         if asked is None:
             return NotAnswered(Failure("INTERRUPT_NOT_FOUND", "there is no such interrupt"))
+        if asked.kind == "recovery" and not who.may("interrupts:recover"):
+            return NotAnswered(Failure("FORBIDDEN", "only operators decide what becomes of an unknown outcome"))
         if issues := _SHAPES[asked.kind].issues(answer):
             return NotAnswered(Failure("ANSWER_INVALID", f"this is no answer to a {asked.kind}"), issues)
         scope = Scope(who.tenant, asked.thread_id, asked.run_id, actor=who.actor)

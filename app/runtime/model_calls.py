@@ -11,8 +11,9 @@ from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.json import JsonObject
 from app.events.catalog import Payload
+from app.events.catalog.adapter import AdapterEvent
 from app.events.catalog.execution import BudgetExceeded
-from app.events.catalog.model import ModelCompleted, ModelRequested
+from app.events.catalog.model import ASIDES, ModelCompleted, ModelRequested
 from app.models.completion import (
     CompletionRequest,
     CompletionResponse,
@@ -102,6 +103,8 @@ class ModelCalls:
         scope = self._log.scope
 
         async def record(payload: Payload) -> Payload | None:
+            if isinstance(payload, AdapterEvent) and marks.get("role") in ASIDES:
+                return None  # nobody is to take the pieces of it for the answer
             if marks and isinstance(payload, ModelRequested | ModelCompleted):
                 fields = {name: mark for name, mark in marks.items() if name in type(payload).model_fields}
                 payload = payload.model_copy(update=fields)

@@ -18,6 +18,7 @@ from app.events.catalog.interrupt import InterruptRaised
 from app.events.ports import Answer, Appended, Refused
 from app.events.recorder import Entry, Recorder, Scope
 from app.runtime.control import Control
+from app.runtime.expected import Expected
 from app.runtime.memo import Memo
 
 PERSON_MS: Final = 24 * 3600 * 1000
@@ -57,11 +58,13 @@ class RunLog:
         root_run_id: str | None = None,
         person_ms: int = PERSON_MS,
         time_left: Callable[[], float | None] = lambda: None,
+        expected: Expected | None = None,
     ) -> None:
         assert scope.run_id is not None
         self.recorder, self.scope, self.memo, self.control = recorder, scope, memo, control
         self.run_id = scope.run_id
         self._clock, self._person_ms, self._time_left = clock, person_ms, time_left
+        self._expected = expected
         self._root = root_run_id or scope.run_id
 
     @property
@@ -69,6 +72,9 @@ class RunLog:
         return self._root == self.run_id
 
     async def record(self, *payloads: Payload | Entry) -> Appended:
+        if self._expected is not None:
+            for payload in payloads:
+                self._expected.check(payload.payload if isinstance(payload, Entry) else payload)
         return expect(await self.recorder.record(self.scope, *payloads))
 
     async def begin_step(self) -> None:

@@ -67,7 +67,10 @@ class Submission:
     client_tools: Sequence[Mapping[str, Any]] = ()
     """`{name, description?, input}` each; a call of one waits for the client's answer."""
     response_schema: Mapping[str, Any] | None = None
+    blobs: Sequence[ports.BlobDraft] = ()
+    """Content that the input or the history refers to by hash."""
     rerun_of: str | None = None
+    replay: Mapping[str, Any] | None = None
     workspace: CompiledWorkspace | None = None
     """Another than the current one, for a rerun."""
 
@@ -106,10 +109,10 @@ class Service:
         busy = wanted.busy or _policy(workspace, wanted.agent)
         thread_id, run_id = wanted.thread_id or new_id("thread"), new_id("run")
         scope = Scope(who.tenant, thread_id, run_id, actor=who.actor)
-        queued = _queued(workspace, wanted, busy)
+        queued = Entry(_queued(workspace, wanted, busy), blobs=tuple(wanted.blobs))
         for new in await self._births(who, wanted):
             # A thread is born in the commit of its first run, or not at all.
-            born: list[Payload] = [thread.ThreadCreated(history=_history(wanted))] if new else []
+            born: list[Payload | Entry] = [thread.ThreadCreated(history=_history(wanted))] if new else []
             answer = await self._append(scope, [*born, queued], self._conditions(wanted, busy, run_id, new), busy)
             if isinstance(answer, ports.Appended):
                 self._wake(who.tenant, thread_id, run_id)
@@ -122,7 +125,7 @@ class Service:
         return refusal
 
     async def _append(
-        self, scope: Scope, payloads: list[Payload], conditions: list[Condition], busy: Busy
+        self, scope: Scope, payloads: list[Payload | Entry], conditions: list[Condition], busy: Busy
     ) -> ports.Answer:
         """With `interrupt` and `rollback`, what is active on the thread is cancelled in the same commit."""
         if busy not in ("interrupt", "rollback"):
@@ -296,6 +299,7 @@ def _queued(workspace: CompiledWorkspace, wanted: Submission, busy: Busy) -> req
         client_tools=[dict(tool) for tool in wanted.client_tools] or None,
         response_schema=dict(wanted.response_schema) if wanted.response_schema else None,
         trace_context=dict(wanted.trace_context) if wanted.trace_context else None, rerun_of=wanted.rerun_of,
+        replay=dict(wanted.replay) if wanted.replay else None,
     )  # fmt: skip
 
 

@@ -35,6 +35,8 @@ class Head:
     """A tombstone stands where the thread was."""
     living_leases: dict[str, str] = field(default_factory=dict)
     """Run id to the owner whose lease is alive, for the runs that this batch wants to claim."""
+    living_api_keys: set[str] = field(default_factory=set)
+    """Those of the API keys that this batch wants to revoke which are not revoked yet."""
     foreign_runs: set[str] = field(default_factory=set)
     """Runs that the batch names and that belong to another thread."""
 
@@ -60,6 +62,7 @@ class Head:
             self.living_leases.clear()
         if self.foreign_runs:
             self.foreign_runs.clear()
+        self.living_api_keys.clear()
         if self.moves or self.records.interrupts:
             self.moves.clear()
             self.records.interrupts.clear()
@@ -79,6 +82,8 @@ def decide(command: Command, head: Head, keys: dict[tuple[str, str, str], Key]) 
         elif isinstance(condition, ports.ClaimRun):
             head.living_leases[condition.run_id] = condition.owner
             head.claims[condition.run_id] = condition
+        elif isinstance(condition, ports.ApiKeyRevoked):
+            head.living_api_keys.discard(condition.key_id)
     return Appended(tuple(_place(command, draft, head) for draft in command.drafts))
 
 
@@ -138,6 +143,8 @@ def _unmet(condition: ports.Condition, head: Head) -> Refused | None:
             if found is None or found.status != "open":
                 status = found.status if found else "unknown"
                 return _no("INTERRUPT_NOT_OPEN", f"the interrupt is {status}", found.answered_by if found else None)
+        case ports.ApiKeyRevoked(key_id=key_id) if key_id not in head.living_api_keys:
+            return _no("KEY_NOT_FOUND", "there is no such key, or it was revoked before", key_id)
         case ports.ClaimRun(run_id=run_id):
             run, owner = records.runs.get(run_id), head.living_leases.get(run_id)
             if run is None or run.terminal or run.status == "waiting" or run.parent_run_id is not None:

@@ -14,6 +14,7 @@ from app.events.ports import Command
 from app.store.codec import decode, encode
 from app.store.decide import Head, Key
 from app.store.engine import Row, Sql, Tx
+from app.store.keys import LIVING_KEYS, PUT_KEY, REVOKE_KEY, key_row
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
 from app.views.records import TOUCHING, Records, touched
@@ -180,6 +181,9 @@ async def load_records(tx: Tx, commands: Sequence[Command], heads: dict[tuple[st
             if isinstance(condition, ports.ClaimRun):
                 # Whether a lease is alive is the database's word of this moment, never ours of a moment ago.
                 leases[command.tenant][condition.run_id] = head
+            elif isinstance(condition, ports.ApiKeyRevoked):
+                living = await tx.rows(LIVING_KEYS, command.tenant, condition.key_id)
+                head.living_api_keys |= {row[0] for row in living}
             elif isinstance(condition, ports.InterruptOpen) and head.key is not None:
                 interrupts[head.key][condition.interrupt_id] = head
         for draft in command.drafts:
@@ -321,6 +325,8 @@ async def _write_beside_the_fold(
     thread_keys: dict[tuple[str, str], int | None],
 ) -> None:
     keys: list[tuple[str, str, str, str, str, int]] = []
+    api_keys: list[Row] = []
+    revoked: list[Row] = []
     blobs: list[Row] = []
     refs: list[Row] = []
     for command, _ in accepted:
@@ -329,13 +335,19 @@ async def _write_beside_the_fold(
             for it in command.conditions
             if isinstance(it, ports.KeyUnused)
         ]
+        api_keys += [key_row(it.key) for it in command.conditions if isinstance(it, ports.ApiKeyStored)]
+        revoked += [
+            (command.tenant, it.key_id, it.at) for it in command.conditions if isinstance(it, ports.ApiKeyRevoked)
+        ]
         for draft in command.drafts:
             key = thread_keys[command.tenant, command.thread_id]
             blobs += [(command.tenant, blob.sha256, len(blob.data), blob.mime, blob.data) for blob in draft.blobs]
             refs += [(command.tenant, blob.sha256, key) for blob in draft.blobs]
     # In one order everywhere, so that replicas with the same keys wait for each other instead of locking up.
     keys.sort()
-    for sql, rows in ((_PUT_KEY, keys), (_PUT_BLOB, blobs), (_PUT_BLOB_REF, refs)):
+    for sql, rows in (
+        (_PUT_KEY, keys), (PUT_KEY, api_keys), (REVOKE_KEY, revoked), (_PUT_BLOB, blobs), (_PUT_BLOB_REF, refs),
+    ):  # fmt: skip
         if rows:
             await tx.many(sql, rows)
 

@@ -1,4 +1,6 @@
-"""Purges whole deleted threads when their time has come; a tombstone keeps id, tenant, last `seq` and head hash.
+"""Purges whole deleted threads and files when their time has come.
+
+Of a thread a tombstone keeps id, tenant, last `seq` and head hash.
 
 Deleting is an event (`runtime.thread.deleted`); this is what happens later. Purges run beside the log in
 transactions of one thread each, so that writing never waits long.
@@ -8,6 +10,7 @@ from typing import Final
 
 from app.core.clock import Clock
 from app.store.engine import Database, Row, Sql, Tx
+from app.store.files import FileStore
 
 _DUE: Final = Sql("SELECT key FROM threads WHERE deleted_at IS NOT NULL AND deleted_at <= $1 ORDER BY key LIMIT 100")
 _TOMBSTONE: Final = Sql(
@@ -36,11 +39,13 @@ class Retention:
         self._database = database
         self._clock = clock
         self._keep_ms = deleted_days * 86_400_000
+        self._files = FileStore(database, clock)
 
     async def purge(self) -> int:
         """Purge every thread whose time has come; returns how many."""
         now = self._clock.now_ms()
         await self._database.write(lambda tx: tx.rows(_OLD_KEYS, now))
+        await self._files.purge(self._keep_ms)
         purged = 0
         while due := await self._database.read(lambda tx: tx.rows(_DUE, now - self._keep_ms)):
             for (key,) in due:

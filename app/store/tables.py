@@ -1,8 +1,8 @@
 """The tables, once for both databases.
 
 `threads`, `runs`, `interrupts`, `transcript_entries` and `artifacts` are folded from `events` and can be rebuilt from
-it. Outside the fold, by name: `leases`, `idempotency_keys`, `blobs`, `blob_refs`, `workspaces`, `tombstones`. A
-record's value is JSON in `state`; columns beside it exist only where a query needs them.
+it. Outside the fold, by name: `leases`, `idempotency_keys`, `api_keys`, `blobs`, `blob_refs`, `files`, `file_chunks`,
+`workspaces`, `tombstones`. A record's value is JSON in `state`; columns beside it exist only where a query needs them.
 """
 
 from sqlalchemy import (
@@ -18,6 +18,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy import text as sa_text
 
 metadata = MetaData()
 _Key = BigInteger().with_variant(Integer, "sqlite")
@@ -145,6 +146,18 @@ idempotency_keys = Table(
 )
 Index("idempotency_expiry", idempotency_keys.c.expires_at)
 
+# Found by id alone: whose key it is, the key itself has to tell. Written with the ledger's event, never without.
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("revoked_at", BigInteger),
+    Column("state", LargeBinary, nullable=False),
+)
+Index("api_keys_of_tenant", api_keys.c.tenant, api_keys.c.id)
+
 blobs = Table(
     "blobs",
     metadata,
@@ -166,6 +179,36 @@ blob_refs = Table(
     PrimaryKeyConstraint("tenant", "sha256", "thread_key", name="blob_refs_by_hash"),
 )
 Index("blob_refs_of_thread", blob_refs.c.thread_key)
+
+# What clients uploaded. A file can be seen once it is stored; its content comes before that, chunk by chunk.
+files = Table(
+    "files",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("mime", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("stored_at", BigInteger),
+    Column("deleted_at", BigInteger),
+    PrimaryKeyConstraint("tenant", "id", name="files_by_id"),
+)
+Index("files_to_purge", files.c.created_at,
+      sqlite_where=sa_text("stored_at IS NULL OR deleted_at IS NOT NULL"),
+      postgresql_where=sa_text("stored_at IS NULL OR deleted_at IS NOT NULL"))  # fmt: skip
+
+file_chunks = Table(
+    "file_chunks",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("file_id", Text, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("tenant", "file_id", "number", name="file_chunks_by_number"),
+)
 
 # No tenant: one server has one workspace, seen by all its tenants.
 workspaces = Table(

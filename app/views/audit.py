@@ -2,16 +2,18 @@
 
 Most facts are bound to others: a request has its answer, an intent its result, a question its end, a denied call its
 denial. Where a bond hangs loose, the missing end is named. The run's own numbering finds whatever is bound to nothing.
-Leaves to others: whether what is told is genuine (`events.chain`), and the bonds of roles (`audit_roles`).
+Leaves to others: whether what is told is genuine (`events.chain`), the bonds of roles (`audit_roles`) and of hooks
+(`audit_hooks`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.events.catalog import execution, interrupt, model, policy, request, skill, tool
 from app.events.envelope import Event
+from app.views.audit_hooks import ExpectedHook, HookAudit
 from app.views.audit_roles import RoleAudit
 
 Told = Mapping[str, Any]
@@ -95,9 +97,9 @@ class Audit:
         }
 
 
-def audit(events: Iterable[Event]) -> Audit:
-    """Of one run's events, in their order, from the first one on."""
-    fold = _Fold()
+def audit(events: Iterable[Event], hooks: Sequence[ExpectedHook] = ()) -> Audit:
+    """Of one run's events, in their order, from the first one on; `hooks` are those that its agent had."""
+    fold = _Fold(expected=hooks)
     for event in events:
         fold.apply(event)
     fold.close()
@@ -148,6 +150,8 @@ class _Fold:
     asked: dict[str, Told] = field(default_factory=dict)
     cancelled: bool = False
     roles: RoleAudit = field(default_factory=RoleAudit)
+    hooks: HookAudit = field(default_factory=HookAudit)
+    expected: Sequence[ExpectedHook] = ()
 
     def apply(self, event: Event) -> None:
         self._count(event)
@@ -160,6 +164,7 @@ class _Fold:
         if step is not None:
             step(self, event, told)
         self.roles.apply(event)
+        self.hooks.apply(event)
 
     def lacks(self, type: str | None, subject: str | None, reason: str) -> None:
         self.missing.append(Missing(type, subject, reason))
@@ -216,6 +221,7 @@ class _Fold:
         if cause is not None and not self.counts[cause]:
             self.lacks(cause, None, f"the run failed with {error['code']}, and nothing tells why")
         self.missing += [Missing(*found) for found in self.roles.close(self.ended)]
+        self.missing += [Missing(*found) for found in self.hooks.close(self.ended, self.expected)]
 
     def _close_calls(self) -> None:
         """A cancelled run may leave calls behind; any other one has brought them to an end."""

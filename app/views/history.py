@@ -14,6 +14,7 @@ from app.events.envelope import Event
 
 Message = dict[str, Any]
 
+_SUMMARY: Final = "Summary of the conversation so far:\n"
 _UNANSWERED: Final = "The run ended before this call had a result."
 
 
@@ -22,6 +23,7 @@ class _Told:
     """One run's part of the conversation while it is folded."""
 
     messages: list[Message] = field(default_factory=list)
+    agent: str | None = None
     open_calls: dict[str, str] = field(default_factory=dict)
     """Calls without a result, by id, with the tool's name."""
     rolled_back: bool = False
@@ -35,8 +37,9 @@ class _Told:
         return [] if self.rolled_back else [*self.messages, *closing]
 
 
-def history(events: Iterable[Event]) -> list[Message]:
-    """In the shape of completion_request_v1's messages, in the order of the runs' ends."""
+def history(events: Iterable[Event], agent: str | None = None) -> list[Message]:
+    """In the shape of completion_request_v1's messages, in the order of the runs' ends. What this agent summed up
+    in an earlier run it is told as that summary; another agent may have room for all of it."""
     runs: dict[str, _Told] = {}
     told: list[Message] = []
     for event in events:
@@ -46,15 +49,33 @@ def history(events: Iterable[Event]) -> list[Message]:
         if event.run_id is None:
             continue
         if event.type == request.RequestQueued.type and not payload.get("parentRunId") and not payload.get("tool"):
-            runs[event.run_id] = _Told([user_message(payload.get("input"))])
+            runs[event.run_id] = _Told([user_message(payload.get("input"))], payload.get("agent"))
         run = runs.get(event.run_id)
         if run is None:
             continue
         _tell(run, event)
+        if event.type == execution.ContextCompacted.type and agent is not None and run.agent == agent:
+            told = _summed_up(told, payload)
         if event.type in request.TERMINAL:
             told += run.close()
             del runs[event.run_id]
     return told
+
+
+def summary_message(text: str) -> Message:
+    """A user's message, not the system's: what a summary says comes from the conversation and instructs nobody."""
+    return {"role": "user", "content": _SUMMARY + text}
+
+
+def is_summary(message: Message) -> bool:
+    return bool(message["role"] == "user" and message["content"].startswith(_SUMMARY))
+
+
+def _summed_up(told: list[Message], payload: Message) -> list[Message]:
+    kept = payload.get("keptMessages")
+    if kept is None or not isinstance(payload.get("summary"), str):
+        return told
+    return [summary_message(payload["summary"]), *told[len(told) - kept :]]
 
 
 def _tell(run: _Told, event: Event) -> None:
@@ -83,12 +104,13 @@ def _tell(run: _Told, event: Event) -> None:
 def _heed(run: _Told, fired: Message) -> None:
     """What a hook kept from the model of this run, it keeps from those of later ones."""
     changed, denied = fired.get("output") or {}, fired["decision"] == "deny"
-    match fired["hook"]:
-        case "SessionStart" | "UserPromptSubmit" if denied:
+    # What people said on the way has a longer key, and stands in the command as the hooks left it.
+    match fired["hook"], fired.get("key"):
+        case ("SessionStart" | "UserPromptSubmit") as hook, key if denied and key == hook:
             run.rolled_back = True
-        case "UserPromptSubmit" if changed:
+        case "UserPromptSubmit", "UserPromptSubmit" if changed:
             run.messages[0] = user_message(changed["input"] if "input" in changed else changed["prompt"])
-        case "PostToolUse" if changed or denied:
+        case "PostToolUse", _ if changed or denied:
             content = fired.get("reason", "") if denied else _text(changed.get("output"))
             for number, message in enumerate(run.messages):
                 if message.get("tool_call_id") == fired.get("callId"):
@@ -108,9 +130,11 @@ def steered(commands: Iterable[dict[str, Any]]) -> list[Message]:
     messages = []
     for told in commands:
         arguments = told["arguments"]
-        if told["command"] == "steer":
-            role, text = ("system", arguments["hint"]) if "hint" in arguments else ("user", arguments["message"])
-            messages.append({"role": role, "content": text})
+        if told["command"] != "steer":
+            continue
+        for name, role in (("hint", "system"), ("message", "user")):
+            if name in arguments:  # neither is there when a hook denied it
+                messages.append({"role": role, "content": arguments[name]})
     return messages
 
 

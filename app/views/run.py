@@ -22,6 +22,7 @@ class Run:
     output: Any = None
     error: dict[str, Any] | None = None
     parent_run_id: str | None = None
+    rerun_of: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     usage: dict[str, Any] = field(default_factory=lambda: {"inputTokens": 0, "outputTokens": 0, "costUsd": 0.0})
@@ -55,7 +56,7 @@ def _queued(run: Run, event: Event) -> None:
     told = event.payload
     run.input = told.get("input")
     run.agent, run.tool, run.workflow = told.get("agent"), told.get("tool"), told.get("workflow")
-    run.parent_run_id = told.get("parentRunId")
+    run.parent_run_id, run.rerun_of = told.get("parentRunId"), told.get("rerunOf")
     run.metadata, run.labels = told.get("metadata", {}), told.get("labels", {})
     run.workspace_digest = told.get("workspaceDigest")
     run.created_at = event.at
@@ -135,6 +136,7 @@ def run_json(run: Run) -> dict[str, Any]:
         "output": run.output,
         "error": run.error,
         "parentRunId": run.parent_run_id,
+        "rerunOf": run.rerun_of,
         "metadata": run.metadata,
         "labels": run.labels,
         "usage": run.usage,

@@ -42,6 +42,8 @@ def entry_key(event: Event) -> str | None:
             return str(told.get("messageId") or f"{event.run_id}:output")
         case request.RequestFailed.type:
             return f"{event.run_id}:error"
+        case model.ModelCompleted.type if told.get("role") in model.ASIDES:
+            return None
         case model.ModelCompleted.type | thread.TranscriptUpserted.type:
             return str(told["messageId"])
         case tool.ToolInvoked.type | tool.ToolResulted.type:

@@ -23,6 +23,7 @@ from app.backends.kinds.plan_work_review import PlanWorkReviewBackend
 from app.core import json
 from app.core.json import JsonObject
 from app.core.schemas import SchemaRegistry
+from app.workspace.specs.agent import ContextPolicy
 
 DIRECTIVE = {"intent": "greet", "constraints": [], "schema_version": "v1"}
 PLAN = {"steps": [{"id": "s1", "description": "say it"}], "risks": [], "needs_advisor": False, "schema_version": "v1"}
@@ -45,6 +46,8 @@ class Stage:
     max_turns: int = 3
     max_reworks: int = 1
     config: JsonObject = field(default_factory=dict)
+    context_policy: ContextPolicy = field(default_factory=ContextPolicy)
+    context_tokens: int | None = None
     history: Sequence[JsonObject] = ()
     instructions: str = "Be kind."
     roles: Mapping[str, str] = field(default_factory=lambda: ROLES)
@@ -56,6 +59,7 @@ class Stage:
     reports: list[tuple[str, str, JsonObject]] = field(default_factory=list)
     violated: list[str] = field(default_factory=list)
     scopes: list[frozenset[str] | None] = field(default_factory=list)
+    shortened: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._left = {role: list(answers) for role, answers in self.answers.items()}
@@ -90,6 +94,11 @@ class Stage:
         found = [f"{issue.path or '/'}: {issue.message}" for issue in SCHEMAS.validate(schema_name, value)]
         self.violated += [boundary] if found else []
         return found
+
+    async def compacted(
+        self, strategy: str, before: tuple[int, int], after: tuple[int, int], summary: str | None = None
+    ) -> None:
+        self.shortened.append(strategy)
 
     async def ask(self, title: str, questions: Sequence[JsonObject]) -> JsonObject:
         return {question["id"]: self.decision for question in questions}
@@ -304,3 +313,15 @@ async def test_the_lead_knows_the_conversation_so_far_and_the_others_do_not() ->
     on = stage(history=[before])
     await play(on)
     assert [role for role, messages, _ in on.heard if before in messages] == ["lead"]
+
+
+@pytest.mark.requirement("HK-13")
+async def test_of_a_long_thread_the_lead_is_told_what_fits() -> None:
+    long: list[JsonObject] = [
+        {"role": role, "content": f"{role} {number}"} for number in range(30) for role in ("user", "assistant")
+    ]
+    on = stage(history=long, context_policy=ContextPolicy(maxMessages=10))
+    await play(on)
+    (messages,) = [messages for role, messages, _ in on.heard if role == "lead"]
+    assert len(messages) <= 12 and messages[-1] == {"role": "user", "content": "hello you"}
+    assert on.shortened == ["window"]

@@ -29,9 +29,7 @@ def test_a_copy_made_beside_a_running_server_can_be_served_and_verified(holdfast
     assert (tmp_path / "copy" / "files" / "note.txt").read_text() == "and me"
 
 
-def test_nothing_is_overwritten_or_left_half_done(
-    holdfast: Holdfast, data_dir: Path, tmp_path: Path
-) -> None:
+def test_nothing_is_overwritten_or_left_half_done(holdfast: Holdfast, data_dir: Path, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     refused = holdfast("backup", tmp_path / "there", "--data-dir", data_dir)
     missing = holdfast("backup", tmp_path / "copy", "--data-dir", tmp_path / "nowhere")
@@ -39,9 +37,7 @@ def test_nothing_is_overwritten_or_left_half_done(
     assert not (tmp_path / "copy").exists() and not (tmp_path / "copy.part").exists()
 
 
-def test_postgres_is_left_to_its_tools(
-    holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_postgres_is_left_to_its_tools(holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_DATABASE_URL", "postgresql://localhost/x")
     result = holdfast("backup", tmp_path / "copy")
     assert (result.exit_code, "pg_dump" in result.stderr) == (1, True)

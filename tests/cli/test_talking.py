@@ -42,7 +42,17 @@ def test_run_prints_the_answer_alone_on_standard_output(holdfast: Holdfast, here
 @pytest.mark.requirement("SH-23")
 def test_run_shows_tool_calls_and_their_results_on_standard_error(holdfast: Holdfast, here: list[str]) -> None:
     told = holdfast("run", "assistant", "please calculate this", *here).stderr.splitlines()
-    assert told == ['  ⚒ calculator {"expression":"6 * 7"}', '  ✓ calculator {"value":42}']
+    assert [line for line in told if not line.startswith("  · ")] == [
+        '  ⚒ calculator {"expression":"6 * 7"}',
+        '  ✓ calculator {"value":42}',
+    ]
+
+
+@pytest.mark.requirement("SH-16")
+def test_run_shows_narration_unless_other_events_are_asked_for(holdfast: Holdfast, here: list[str]) -> None:
+    told = holdfast("run", "assistant", "please calculate this", *here).stderr.splitlines()
+    other = holdfast("run", "assistant", "please calculate this", "--events", "none", *here).stderr.splitlines()
+    assert ("  · Using calculator." in told, "  · Using calculator." in other) == (True, False)
 
 
 def test_run_says_nothing_but_the_answer_when_quiet(holdfast: Holdfast, here: list[str]) -> None:

@@ -6,6 +6,7 @@ import sys
 import time
 
 question = json.load(sys.stdin)
+answer: dict[str, object]
 match question["config"]["do"]:
     case "allow":
         answer = {"decision": "allow", "reason": "fine"}

@@ -1,48 +1,53 @@
-"""Every command, curl line and script of the pages works as written, and prints what the page says."""
+"""Every command of the guides runs as it stands there, against a real server."""
 
-import re
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.docs.blocks import blocks, run_page
-from tests.tools.generate import ROOT
+from tests.docs.console import Step, fits, run_page, steps_of
+from tests.server import ROOT, ServerProcess, clean_environment
 
-RUN = ("README.md", "docs/getting-started.md", "docs/operations.md")
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
-
-needs_curl = pytest.mark.skipif(
-    not all(map(shutil.which, ("bash", "curl", "jq"))), reason="bash, curl and jq run the pages"
-)
+ADDRESS = "http://127.0.0.1:8700"
+"""Where the pages say that the server is."""
+PAGES = ["docs/http.md"]
 
 
-@needs_curl
-@pytest.mark.requirement("CARD-4", "SH-23")
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", RUN)
-def test_what_a_page_shows_works_as_written(name: str, tmp_path: Path) -> None:
-    assert run_page(ROOT / name, tmp_path) != []
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    server = ServerProcess.start(tmp_path_factory.mktemp("docs"))
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
-def test_a_block_that_is_not_run_says_why() -> None:
-    unsaid = [
-        f"{page.relative_to(ROOT)}:{block.line}"
-        for page in PAGES
-        for block in blocks(page)
-        if block.kind == "sh" and page.relative_to(ROOT).as_posix() not in RUN and not block.skipped
-    ]
-    assert unsaid == []
+@pytest.mark.requirement("CARD-4", "PX-5", "SH-22")
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_of_a_page_print_what_it_says(page: str, server: ServerProcess, tmp_path: Path) -> None:
+    missing = [program for program in ("bash", "curl", "jq") if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"the pages use {', '.join(missing)}")
+    environment = clean_environment() | {"PATH": os.environ["PATH"]}
+    steps = run_page(ROOT / page, {ADDRESS: server.url}, environment, tmp_path)
+    assert len(steps) >= 5
 
 
-def test_commands_that_pages_name_exist() -> None:
-    from tests.tools.commands import commands
+def test_a_page_is_read_as_commands_with_what_they_print() -> None:
+    page = "text\n```console\n$ one \\\n  two\nout\n...\n$ three\n```\n```sh\n$ not this\n```\n"
+    assert steps_of(page) == [Step("one \\\n  two", "out\n..."), Step("three", "")]
 
-    known = {" ".join(path) for path, _ in commands()} | {path[0] for path, _ in commands()}
-    named = {
-        found
-        for page in PAGES
-        for found in re.findall(r"`holdfast ([a-z]+(?: [a-z]+)?)", page.read_text())
-        if page.name != "cli.md"
-    }
-    assert {words for words in named if words not in known and words.split()[0] not in known} == set()
+
+def test_dots_stand_for_anything_and_silence_for_whatever_comes() -> None:
+    assert fits("a\nb\nc", "a\n...\nc") and fits("anything", "") and fits('{"id": "x1"}', '{"id": "..."}')
+    assert not fits("a\nb", "a")
+
+
+def test_a_command_that_fails_or_prints_something_else_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    for block in ("$ echo yes\nno\n", "$ false\n"):
+        page.write_text(f"```console\n{block}```\n")
+        with pytest.raises(AssertionError, match=r"page\.md"):
+            run_page(page, {}, {"PATH": os.environ["PATH"]}, tmp_path)

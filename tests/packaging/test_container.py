@@ -26,7 +26,6 @@ from tests.tools.generate import ROOT
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 INSTALL_SECONDS = 600
-needs_keys = pytest.mark.skipif("auth" not in Settings.model_fields, reason="authentication is not there yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,6 @@ def test_what_is_copied_exists_and_is_let_through_to_the_builder() -> None:
     assert [path for path in copied if f"!{path}" not in ignored] == []
 
 
-@needs_keys
 def test_variables_of_the_container_files_are_settings() -> None:
     told = {name for name in ENVIRONMENT if name.startswith(PREFIX)}
     for service in COMPOSE["services"].values():
@@ -160,7 +158,6 @@ def test_every_alert_leads_to_a_part_of_the_runbook() -> None:
 # -- carried out -----------------------------------------------------------------------------------------
 
 
-@needs_keys
 @pytest.mark.slow
 @pytest.mark.timeout(INSTALL_SECONDS)
 @pytest.mark.requirement("S21", "S22")

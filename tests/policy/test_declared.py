@@ -92,6 +92,11 @@ async def test_redact_cards_leaves_other_numbers_and_can_be_told_to_take_them() 
     assert isinstance(await ask(any_run, Point.USER_PROMPT_SUBMIT, subject), Transform)
 
 
+async def test_redact_cards_goes_through_a_large_prompt_too() -> None:
+    decision = await ask(workspace(CARDS), Point.USER_PROMPT_SUBMIT, {"prompt": "x" * 100_000 + " " + CARD})
+    assert isinstance(decision, Transform) and decision.changes["prompt"].endswith(" [REDACTED:card]")
+
+
 @pytest.mark.parametrize(("turn", "goes_on"), [(1, True), (2, True), (3, False), (4, False)])
 async def test_max_turns_lets_the_loop_go_on_until_it_had_them(turn: int, goes_on: bool) -> None:
     decision = await ask(workspace(TURNS), Point.STOP, {"turn": turn, "maxTurns": 20, "output": ""})

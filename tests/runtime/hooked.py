@@ -110,9 +110,11 @@ class Space:
         (self.root / "skills" / "greet" / "SKILL.md").write_text(SKILL)
         (self.root / "witness.py").write_text(WITNESS.format(path=str(self._seen)))
 
-    def write(self, hooks: Mapping[str, str], *, rules: str = "", agent: str = "", limits: str = "") -> "Space":
+    def write(
+        self, hooks: Mapping[str, str], *, rules: str = "", agent: str = "", limits: str = "", more: str = ""
+    ) -> "Space":
         base = BASE.format(hooks=", ".join(hooks), agent=agent, limits=limits)
-        (self.root / "workspace.yaml").write_text("---\n".join([base, *hooks.values()]))
+        (self.root / "workspace.yaml").write_text("---\n".join([base, *hooks.values(), *([more] if more else [])]))
         (self.root / "rules.py").write_text(rules)
         return self
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,29 +21,32 @@ NUMBERED_ONLY = frozenset({adapter.AdapterEvent.type, log.ProgressNarration.type
 """Optional: deltas, which the finished message replaces, and words for people. The audit knows them by number."""
 
 
-async def recorded(holdfast: Holdfast, agent: str, text: str) -> list[Event]:
-    """The events of a run from its first to its last; whatever it asks is approved."""
-    run = await holdfast.service.submit(LOCAL, Submission(agent, text))
+async def recorded(holdfast: Holdfast, agent: str | None, given: Any, tool: str | None = None) -> list[Event]:
+    """The events of a run from its first to its last, with those of its subagents; whatever it asks is approved."""
+    run = await holdfast.service.submit(LOCAL, Submission(agent, given, tool=tool))
     assert isinstance(run, Run), run
     events: list[Event] = []
     async with asyncio.timeout(30):
         store = holdfast.store
         async for batch in follow(store.hub, store.reader.events, "default", run.thread_id, run.first_seq - 1):
             for event in batch:
-                if event.run_id == run.id:
+                if event.run_id is not None:
                     events.append(event)
                 if event.type == interrupt.InterruptRaised.type:
                     await holdfast.interrupts.answer(LOCAL, event.payload["interruptId"], {"decision": "approve"})
-            if events and events[-1].type in request.TERMINAL:
+            if events and events[-1].type in request.TERMINAL and events[-1].run_id == run.id:
                 return events
     raise AssertionError("the stream ended")
 
 
 @pytest.mark.requirement("OS-A", "OS-I1")
 @pytest.mark.parametrize(
-    ("agent", "text"),
+    ("agent", "given"),
     [
         ("echo", "one two"),
+        (None, {"text": "directly"}),
+        ("team", "hello there"),
+        ("assistant", "research it"),
         ("assistant", "please calculate this"),
         ("assistant", "hello there"),
         ("assistant", "publish it now"),
@@ -50,10 +54,21 @@ async def recorded(holdfast: Holdfast, agent: str, text: str) -> list[Event]:
         ("assistant", "fail please"),
     ],
 )
-async def test_each_event_of_a_recorded_run_is_named_when_it_is_missing(tmp_path: Path, agent: str, text: str) -> None:
+async def test_each_event_of_a_recorded_run_is_named_when_it_is_missing(
+    tmp_path: Path, agent: str | None, given: Any
+) -> None:
     settings = Settings(data_dir=tmp_path, workspace=shipped("workspaces") / "demo")
     async with open_holdfast(settings) as holdfast:
-        events = await recorded(holdfast, agent, text)
+        events = await recorded(holdfast, agent, given, tool=None if agent else "echo")
+    runs: dict[str, list[Event]] = {}
+    for event in events:
+        runs.setdefault(event.run_id or "", []).append(event)
+    assert len(runs) == (2 if given == "research it" else 1)
+    for mine in runs.values():
+        names_whatever_is_missing(mine)
+
+
+def names_whatever_is_missing(events: list[Event]) -> None:
     assert audit(events).missing == ()
     first_choice = next((event for event in events if event.type == model.ModelNegotiated.type), None)
     for gone in events:

@@ -14,7 +14,9 @@ from app.events.catalog import request
 from app.events.envelope import Event
 from app.events.follow import follow
 from app.runtime.interrupts import NotAnswered
+from app.runtime.rerun import Wanted
 from app.runtime.service import Rejected, Submission
+from app.views.replay_token import ReplayToken
 from app.views.run import Run
 from app.wiring import Holdfast, open_holdfast
 from tests.store_equals_replay import assert_tables_equal_replay
@@ -426,3 +428,44 @@ async def test_an_input_too_large_for_its_event_reaches_the_model_whole(settings
 
 async def _runs(holdfast: Holdfast, thread_id: str) -> list[Run]:
     return await holdfast.store.reader.runs("default", thread_id=thread_id, status=None, before=None, limit=50)
+
+
+@pytest.mark.requirement("HK-27")
+async def test_a_strict_rerun_repeats_the_run_and_a_changed_workspace_refuses_it(
+    settings: Settings, space: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "open").touch()
+    async with opened(settings, space) as holdfast:
+        first = await ended(holdfast, await submit(holdfast, "hello"))
+        run = await ended(holdfast, await submit(holdfast, "pass the gate", thread_id=first.thread_id))
+        token = await holdfast.reruns.token(LOCAL, run.id)
+        assert isinstance(token, ReplayToken)
+        again = await holdfast.reruns.rerun(LOCAL, run.id, Wanted(token=token.encode()))
+        assert isinstance(again, Run) and again.rerun_of == run.id and again.thread_id != run.thread_id
+        assert (await ended(holdfast, again)).output == "passed"
+        repeated = await holdfast.reruns.token(LOCAL, again.id)
+        assert isinstance(repeated, ReplayToken)
+        assert (repeated.prompt, repeated.tools, repeated.provider) == (token.prompt, token.tools, token.provider)
+    (space / "all.yaml").write_text(SPACE.replace("model: other", "model: newer"))
+    async with opened(settings, space) as holdfast:
+        refused = await holdfast.reruns.rerun(LOCAL, run.id, Wanted(token=token.encode()))
+        assert isinstance(refused, Rejected) and refused.failure.detail == {"mismatches": ["runtime"]}
+        recorded = await holdfast.reruns.rerun(LOCAL, run.id, Wanted("recorded", token.encode()))
+        assert isinstance(recorded, Run) and (await ended(holdfast, recorded)).output == "passed"
+        compat = await holdfast.reruns.rerun(LOCAL, run.id, Wanted(token=token.encode(), mode="compat"))
+        assert isinstance(compat, Run) and (await ended(holdfast, compat)).output == "passed"
+        other = await holdfast.reruns.rerun(LOCAL, first.id, Wanted(token=token.encode()))
+        assert isinstance(other, Rejected) and other.failure.code == "REPLAY_TOKEN_INVALID"
+
+
+@pytest.mark.requirement("HK-27")
+async def test_a_strict_rerun_ends_before_a_tool_call_that_was_not_recorded(
+    settings: Settings, space: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "open").touch()
+    async with opened(settings, space) as holdfast:
+        replay: dict[str, Any] = {"prompt": None, "calls": []}
+        run = await ended(holdfast, await submit(holdfast, {"text": "hi"}, None, tool="echo", replay=replay))
+        assert run.error is not None and run.error["code"] == "REPLAY_MISMATCH"
+        invoked = [e for e in await until(holdfast, run) if e.type == "runtime.tool.invoked"]
+        assert invoked == []

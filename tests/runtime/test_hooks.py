@@ -126,6 +126,30 @@ async def test_a_card_number_is_taken_out_before_a_model_sees_it_also_in_later_r
         assert "pay with [REDACTED:card]" in str(asked["messages"])
 
 
+@pytest.mark.requirement("OS-L6", "HK-26")
+async def test_what_people_say_on_the_way_passes_the_same_hooks(space: Space) -> None:
+    rules = (
+        "def no(input):\n"
+        "    bad = 'secret' in input['prompt']\n"
+        "    return {'decision': 'deny', 'reason': 'no'} if bad else {'decision': 'allow'}\n"
+    )
+    cards = builtin("cards", "UserPromptSubmit, PostToolUse", "redact_cards")
+    space.write({"cards": cards, "no": python("no", "UserPromptSubmit", "rules:no")}, rules=rules)
+    async with opened(space.settings, space.root) as holdfast:
+        run = await submit(holdfast, "clerk", "publish it")
+        asked = await waiting(holdfast, run)
+        await holdfast.commands.inject(LOCAL, run.id, "steer", {"message": f"use {CARD}"})
+        await holdfast.commands.inject(LOCAL, run.id, "steer", {"hint": "a secret"})
+        await holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "approve"})
+        assert (await ended(holdfast, run)).status == "completed"
+        said = of_type(await until(holdfast, run), "model.requested")[-1]["messages"]
+        assert said[-1] == {"role": "user", "content": "use [REDACTED:card]"}
+        assert "secret" not in str(said) and "4111" not in str(said)
+        events = await until(holdfast, await submit(holdfast, "clerk", "and now?", run.thread_id))
+        later = [message["content"] for message in of_type(events, "model.requested")[0]["messages"]]
+        assert later[1] == "publish it" and "use [REDACTED:card]" in later
+
+
 async def test_what_a_session_hook_adds_follows_the_instructions_and_precedes_the_skill(space: Space) -> None:
     rules = "def add(input): return {'decision': 'transform', 'output': {'context': 'It is Friday.'}}"
     space.write({"add": python("add", "SessionStart", "rules:add")}, rules=rules)

@@ -11,6 +11,7 @@ from app.core.settings import Settings
 from tests.conftest import create_database
 from tests.postgres import PostgresServer
 from tests.scenarios.proof import assert_replay_equals_tables
+from tests.scenarios.team import make_workspace
 from tests.server import ServerProcess
 
 _names = itertools.count(1)
@@ -43,6 +44,26 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             runner.run(assert_replay_equals_tables(server.url))
     finally:
         server.stop()
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgres"])
+def team_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """The server with the workspace of the fifth source's example."""
+    settings = _empty_database(request.param, request, tmp_path_factory)
+    workspace = make_workspace(tmp_path_factory.mktemp("team") / "workspace")
+    server = ServerProcess.start(settings.data_dir, settings.database_url, workspace)
+    try:
+        yield server
+        with asyncio.Runner() as runner:
+            runner.run(assert_replay_equals_tables(server.url))
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+async def team(team_server: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(base_url=team_server.url, timeout=30, verify=False) as client:
+        yield client
 
 
 @pytest.fixture

@@ -92,11 +92,12 @@ async def test_an_input_of_no_accepted_kind_is_refused_without_being_repeated(cl
 
 
 async def test_a_body_over_the_limit_is_413(client: httpx2.AsyncClient) -> None:
-    body = b'{"agent":"echo","input":"' + SUBMITTED.encode() * 60_000 + b'"}'
-    _assert_error(await client.post("/api/runs", content=body, headers=JSON), 413, "BODY_TOO_LARGE")
+    body = b'{"decision":"' + SUBMITTED.encode() * 60_000 + b'"}'
+    answer = await client.post("/api/interrupts/int_1/answer", content=body, headers=JSON)
+    _assert_error(answer, 413, "BODY_TOO_LARGE")
 
 
-@pytest.mark.parametrize("path", ["/api/nothing", f"/{SUBMITTED}", "/api/runs/%00/x/y", "/api/stream"])
+@pytest.mark.parametrize("path", ["/api/nothing", f"/{SUBMITTED}", "/api/stream"])
 async def test_a_path_that_is_not_there_is_404(client: httpx2.AsyncClient, path: str) -> None:
     _assert_error(await client.get(path), 404, "NOT_FOUND")
 
@@ -124,7 +125,7 @@ async def test_an_id_that_is_not_there_is_404(client: httpx2.AsyncClient, method
 
 
 @pytest.mark.requirement("S10")
-@pytest.mark.parametrize("path", ["/api/runs/%00", "/api/threads/a%00b", "/api/threads?after=%00"])
+@pytest.mark.parametrize("path", ["/api/runs/%00", "/api/threads/a%00b", "/api/threads?after=%00", "/api/runs/%00/x/y"])
 async def test_nul_in_an_address_is_refused(client: httpx2.AsyncClient, path: str) -> None:
     _assert_error(await client.get(path), 400, "INVALID_REQUEST")
 

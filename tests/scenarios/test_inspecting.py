@@ -79,6 +79,8 @@ async def test_every_view_of_a_run_is_computed_from_its_events(client: httpx2.As
     journal = (await client.get(f"{path}/journal")).json()["items"]
     hashes = {event["hash"] for event in events}
     assert journal[0]["kind"] == "InputAccepted" and all(item["hash"] in hashes for item in journal)
+    audit = (await client.get(f"{path}/audit")).json()
+    assert (audit["complete"], audit["missing"]) == (True, [])
     usage = (await client.get(f"{path}/usage")).json()
     assert usage["total"]["toolCalls"] == 1 and usage["total"]["calls"] == 2
     assert (await client.get(f"{path}/artifacts")).json() == {"items": [], "nextCursor": None}
@@ -150,7 +152,7 @@ async def test_a_fork_knows_what_was_said_up_to_its_seq(client: httpx2.AsyncClie
 
 @pytest.mark.parametrize(
     "path",
-    ["", "/events", "/trace", "/snapshot", "/journal", "/usage", "/artifacts", "/stream"],
+    ["", "/events", "/trace", "/snapshot", "/journal", "/audit", "/usage", "/artifacts", "/stream"],
 )
 async def test_everything_of_a_deleted_run_is_410_and_of_an_unknown_one_404(
     client: httpx2.AsyncClient, path: str

@@ -97,7 +97,7 @@ async def test_a_system_thread_is_heard_only_by_who_asks_for_exactly_it(server: 
         connect(f"{server.stream_url}?threadId={system}") as exact,
     ):
         await _receive(filtered), await _receive(unfiltered), await _receive(exact)
-        await _record(server, system, ledger.KeyCreated(key_id="k", name="n", scopes=[]))
+        await _record(server, system, ledger.KeyCreated(key_id="k", name="n", roles=[], scopes=[]))
         await _record(server, system, thread.ThreadClosed())
         await _record(server, mine, thread.ThreadClosed())
         assert await _heard(filtered, "runtime.thread.closed") == [(mine, 2)]

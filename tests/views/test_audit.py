@@ -7,6 +7,7 @@ import pytest
 from app.events.catalog import Payload, adapter, execution, interrupt, model, policy, request, skill, tool
 from app.events.envelope import Event
 from app.views.audit import audit
+from app.views.audit_hooks import ExpectedHook
 from tests.views.story import tell
 
 NUMBERED_ONLY = {adapter.AdapterEvent.type}
@@ -210,3 +211,56 @@ def test_of_nothing_everything_is_missing() -> None:
     assert {missing.type for missing in audit([]).missing} == {
         "runtime.request.queued", "runtime.request.completed | runtime.request.failed | runtime.request.cancelled",
     }  # fmt: skip
+
+
+def fired(point: str, handler: str, decision: str = "allow", call: str | None = None) -> Payload:
+    return made(policy.HookFired, hook=point, handler=handler, decision=decision, callId=call)
+
+
+HOOKS = [
+    ExpectedHook("first", frozenset({"UserPromptSubmit", "PreToolUse", "Stop"})),
+    ExpectedHook("second", frozenset({"PreToolUse", "PostToolUse", "SkillStart"}), frozenset({"echo"})),
+    ExpectedHook("elsewhere", frozenset({"PreToolUse", "PostToolUse"}), frozenset({"clock"})),
+]
+HOOKED = [
+    QUEUED, STARTED, fired("UserPromptSubmit", "first"), fired("SkillStart", "second"),
+    skill.SkillInvoked(skill="greet"), NEGOTIATED, asked("m1"), answered("m1", "c"),
+    fired("PreToolUse", "first", call="c"), fired("PreToolUse", "second", call="c"), invoked("c"), resulted("c"),
+    fired("PostToolUse", "second", call="c"), asked("m2"), answered("m2"), fired("Stop", "first", "deny"),
+    skill.SkillCompleted(skill="greet", ok=True), DONE,
+]  # fmt: skip
+
+
+@pytest.mark.requirement("OS-A", "OS-L6")
+def test_every_decision_of_a_hook_that_the_workspace_has_is_named_when_it_is_missing() -> None:
+    events = tell(*HOOKED)
+    assert audit(events, HOOKS).missing == ()
+    for number, gone in enumerate(events):
+        if gone.type == policy.HookFired.type:
+            found = audit(without(events, number), HOOKS)
+            assert [missing.type for missing in found.missing] == [None, policy.HookFired.type]
+            assert (
+                gone.payload["handler"] in found.missing[1].reason and gone.payload["hook"] in found.missing[1].reason
+            )
+
+
+@pytest.mark.requirement("OS-A", "OS-L6")
+def test_who_stands_behind_a_denial_was_not_asked() -> None:
+    first = ExpectedHook("first", frozenset({"PreToolUse", "UserPromptSubmit"}))
+    second = ExpectedHook("second", frozenset({"PreToolUse", "UserPromptSubmit"}))
+    found = audit(
+        tell(QUEUED, STARTED, fired("UserPromptSubmit", "first", "deny"),
+             made(request.RequestFailed, error={"code": "PROMPT_DENIED", "message": "no"})),
+        [first, second],
+    )  # fmt: skip
+    assert found.missing == ()
+
+
+@pytest.mark.requirement("OS-A")
+def test_a_direct_call_passes_only_the_hooks_of_tools() -> None:
+    events = tell(*DIRECT)
+    assert [missing.reason for missing in audit(events, HOOKS).missing] == [
+        "first had to be asked at PreToolUse about c, and no decision is told",
+        "second had to be asked at PostToolUse about c, and no decision is told",
+        "second had to be asked at PreToolUse about c, and no decision is told",
+    ]

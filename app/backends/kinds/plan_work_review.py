@@ -93,7 +93,7 @@ class _Cycle:
 
     async def _lead(self) -> tuple[JsonObject, str | None]:
         """The directive, and advice where the lead wants some."""
-        directive = (await self._voices.speak(LEAD, [*self._ctx.history, self._asked])).value
+        directive = (await self._voices.speak(LEAD, self._asked, earlier=self._ctx.history)).value
         advice = None
         if directive.get("needs_advisor"):
             advice = await self._advise(directive=directive)
@@ -103,35 +103,35 @@ class _Cycle:
         """The plan. One that wants advice is made again with it, once."""
         tools = sorted(self._tools)
         given = told(request=self._request, directive=directive, tools=tools, advice=advice)
-        plan = (await self._voices.speak(PLANNER, [given])).value
+        plan = (await self._voices.speak(PLANNER, given)).value
         if not plan["needs_advisor"] or advice is not None:
             return plan
         advice = await self._advise(directive=directive, plan=plan)
         given = told(request=self._request, directive=directive, tools=tools, plan=plan, advice=advice)
-        return (await self._voices.speak(PLANNER, [given])).value
+        return (await self._voices.speak(PLANNER, given)).value
 
     async def _advise(self, **matter: JsonObject) -> str:
-        advice = await self._voices.speak(ADVISOR, [told(request=self._request, **matter)])
+        advice = await self._voices.speak(ADVISOR, told(request=self._request, **matter))
         return str(advice.value["output"])
 
     async def _scaffold(self, directive: JsonObject, plan: JsonObject) -> JsonObject | None:
         """What the work is to fill, when the plan asks for it."""
         if plan.get("needs_scaffolder") is not True:
             return None
-        return (await self._voices.speak(SCAFFOLDER, [told(directive=directive, plan=plan)], self._tools)).value
+        return (await self._voices.speak(SCAFFOLDER, told(directive=directive, plan=plan), self._tools)).value
 
     async def _work(
         self, directive: JsonObject, plan: JsonObject, made: JsonObject | None, feedback: str | None
     ) -> Handoff:
         given = told(request=self._request, directive=directive, plan=plan, scaffold=made, feedback=feedback)
-        return await self._voices.speak(WORKER, [given], self._tools)
+        return await self._voices.speak(WORKER, given, self._tools)
 
     async def _review(self, directive: JsonObject, plan: JsonObject, report: Handoff) -> JsonObject:
         assert report.role != REVIEWER.name, "nobody reviews what they made"
         given = told(
             request=self._request, directive=directive, plan=plan, report=report.value, tool_calls=report.calls
         )
-        return (await self._voices.speak(REVIEWER, [given])).value
+        return (await self._voices.speak(REVIEWER, given)).value
 
     async def _done(self, report: Handoff, review: JsonObject, reworks: int) -> Output:
         await self._go("DONE")

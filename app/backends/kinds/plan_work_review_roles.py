@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from app.backends.contract import CallOptions, CallResult, Context, ModelAnswer, StepFailed
+from app.backends.conversation import Conversation
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
@@ -55,28 +56,34 @@ class Voices:
         self._steered: list[JsonObject] = []
         """What people said on the way; it holds for every role after that, too."""
 
-    async def speak(self, role: Role, given: Sequence[JsonObject], tools: frozenset[str] | None = None) -> Handoff:
+    async def speak(
+        self,
+        role: Role,
+        request: JsonObject,
+        tools: frozenset[str] | None = None,
+        earlier: Sequence[JsonObject] = (),
+    ) -> Handoff:
         """With `tools` the role may act, if only with those; without, its calls are not heard at all."""
-        talk = _Talk(self._ctx, role, [self._system(role), *given, *self._steered], tools)
+        talk = _Talk(self._ctx, role, Conversation(self._ctx, self._system(role), earlier, request), tools)
+        talk.conversation.add(self._steered)
         while True:
             said = await self._ctx.steering()
             self._steered += said
-            talk.messages += said
+            talk.conversation.add(said)
             handoff = await talk.turn()
             if handoff is not None:
                 return handoff
 
-    def _system(self, role: Role) -> JsonObject:
-        texts = [self._ctx.instructions, self._ctx.roles[role.name]]
-        return {"role": "system", "content": "\n\n".join(text for text in texts if text)}
+    def _system(self, role: Role) -> str:
+        return "\n\n".join(text for text in (self._ctx.instructions, self._ctx.roles[role.name]) if text)
 
 
 class _Talk:
     """One role's conversation from its prompt to its report."""
 
-    def __init__(self, ctx: Context, role: Role, messages: list[JsonObject], tools: frozenset[str] | None) -> None:
+    def __init__(self, ctx: Context, role: Role, conversation: Conversation, tools: frozenset[str] | None) -> None:
         self._ctx, self._role, self._tools = ctx, role, tools
-        self.messages = messages
+        self.conversation = conversation
         self._results: list[CallResult] = []
         self._turns = 0
         self._repaired = False
@@ -87,7 +94,7 @@ class _Talk:
             message = f"the {self._role.name} gave no report within {self._ctx.max_turns} turns"
             raise StepFailed(Failure("MAX_TURNS", message))
         options = CallOptions(role=self._role.name, tools=self._tools or frozenset())
-        answer = await self._ctx.call_model(self.messages, options)
+        answer = await self._ctx.call_model(await self.conversation.messages(), options)
         if answer.calls and self._tools is not None:
             await self._act(answer)
             return None
@@ -95,13 +102,13 @@ class _Talk:
 
     async def _act(self, answer: ModelAnswer) -> None:
         self._turns += 1
-        self.messages.append(answer.message)
+        self.conversation.add([answer.message])
         results = await self._ctx.call_tools(answer.calls, self._tools)
         self._results += results
-        self.messages += [
+        self.conversation.add(
             {"role": "tool", "content": made.content, "tool_call_id": made.call_id, "name": made.name}
             for made in results
-        ]
+        )
 
     async def _report(self, answer: ModelAnswer) -> Handoff | None:
         role = self._role
@@ -114,7 +121,7 @@ class _Talk:
             message = f"the {role.name} twice gave no answer of the schema {role.schema}"
             raise StepFailed(Failure("MALFORMED_AGENT_MESSAGE", message))
         self._repaired = True
-        self.messages += _sent_back(answer, role, issues)
+        self.conversation.add(_sent_back(answer, role, issues))
         return None
 
     def _read(self, text: str) -> Any:

@@ -38,6 +38,8 @@ class ContextCompacted(Payload):
     tokens_before: int | None = None
     tokens_after: int | None = None
     summary: str | None = None
+    kept_messages: int | None = None
+    """Of the thread before the run so many of the newest stay as they are; the summary stands for the others."""
 
 
 @event("runtime.checkpoint.created", draft=True)

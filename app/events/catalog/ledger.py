@@ -19,14 +19,24 @@ class WorkspaceRejected(Payload):
     kept_digest: str | None = None
 
 
-@event("runtime.key.created", of_thread=True, draft=True)
+@event("runtime.workspace.reload.requested", of_thread=True)
+class WorkspaceReloadRequested(Payload):
+    """Somebody asked for it; who is the event's actor. What came of it is told by loaded or rejected."""
+
+    digest: str | None = None
+    accepted: bool
+
+
+@event("runtime.key.created", of_thread=True)
 class KeyCreated(Payload):
     key_id: str
     name: str
+    roles: list[str]
     scopes: list[str]
+    expires_at: str | None = None
 
 
-@event("runtime.key.revoked", of_thread=True, draft=True)
+@event("runtime.key.revoked", of_thread=True)
 class KeyRevoked(Payload):
     key_id: str
     reason: str | None = None
@@ -39,7 +49,7 @@ class AccessChanged(Payload):
     detail: dict[str, Any] | None = None
 
 
-@event("runtime.access.denied", of_thread=True, draft=True)
+@event("runtime.access.denied", of_thread=True)
 class AccessDenied(Payload):
     """Counted per principal and minute, so that nobody can fill the log."""
 

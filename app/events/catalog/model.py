@@ -1,9 +1,12 @@
 """Model calls: what was agreed, asked, answered, and what went wrong on the way."""
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from app.events.catalog.base import Payload, Value, event
 from app.events.catalog.values import ErrorValue, ToolCallValue, Usage
+
+ASIDES: Final = frozenset({"summary", "repair"})
+"""Roles of calls beside the conversation: what they answer is told to no client."""
 
 
 class Candidate(Value):

@@ -29,6 +29,8 @@ class RequestQueued(Payload):
     workspace_digest: str | None = None
     parent_run_id: str | None = None
     rerun_of: str | None = None
+    replay: dict[str, Any] | None = None
+    """What a strict rerun must meet: the hash of its first prompt and of its tool calls."""
     busy: Literal["enqueue", "reject", "interrupt", "rollback"] | None = None
 
 

@@ -15,10 +15,12 @@ from functools import partial
 from importlib.metadata import entry_points
 from typing import Any, Final
 
+from app.core import json
 from app.core.decisions import ALLOW, Decision, Deny, Transform
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.schemas import Validator
+from app.outside.threads import in_thread
 from app.policy import cards
 from app.policy.contract import Handler, HookConfig, HookContext, Point
 from app.policy.declared import points_of
@@ -32,13 +34,18 @@ Decide = Callable[[JsonObject, Point], Decision]
 Factory = Callable[[HookConfig], Callable[..., Any]]
 
 
+_LARGE: Final = 64 * 1024  # bytes; what takes the loop longer than a moment is left to a thread
+
+
 class BuiltinHandler:
-    """Quick and without side effects, so it needs no thread."""
+    """Quick and without side effects, so it needs no thread unless there is much to look at."""
 
     def __init__(self, decide: Decide) -> None:
         self._decide = decide
 
     async def decide(self, subject: JsonObject, ctx: HookContext) -> object:
+        if len(json.dumps(subject)) > _LARGE:
+            return await in_thread(partial(self._decide, subject, ctx.point), f"hook-{ctx.hook}")
         return self._decide(subject, ctx.point)
 
 
@@ -48,16 +55,15 @@ def _deny_tools(subject: JsonObject, _point: Point, *, tools: list[str]) -> Deci
 
 
 def _redact_cards(subject: JsonObject, point: Point, *, checksum: bool = True) -> Decision:
-    is_card = cards.passes_checksum if checksum else cards.any_number
     if point is Point.USER_PROMPT_SUBMIT:
         given = prompt_input(subject)
         field = "input" if "input" in subject else "prompt"
-        clean = cards.redact_all(given, is_card)
+        clean = cards.redact_all(given, checksum=checksum)
         changed = prompt_subject(clean) != prompt_subject(given)
     else:
         field = "arguments" if point is Point.PRE_TOOL_USE else "output"
         given = subject.get(field)
-        clean = cards.redact_all(given, is_card)
+        clean = cards.redact_all(given, checksum=checksum)
         changed = clean != given
     return Transform({field: clean}, reason="a card number was redacted") if changed else ALLOW
 

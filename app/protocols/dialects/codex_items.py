@@ -110,14 +110,16 @@ def _signal(told: _Told) -> Iterator[Notification]:
 
 
 def _message_started(told: _Told) -> Iterator[Notification]:
-    item = {"type": "agentMessage", "id": told.event.payload["messageId"], "text": ""}
-    yield Notification("item/started", told.params(item=item))
+    if told.event.payload.get("role") not in model.ASIDES:
+        item = {"type": "agentMessage", "id": told.event.payload["messageId"], "text": ""}
+        yield Notification("item/started", told.params(item=item))
 
 
 def _message_completed(told: _Told) -> Iterator[Notification]:
     said = told.event.payload
-    item = {"type": "agentMessage", "id": said["messageId"], "text": said["text"]}
-    yield Notification("item/completed", told.params(item=item))
+    if said.get("role") not in model.ASIDES:
+        item = {"type": "agentMessage", "id": said["messageId"], "text": said["text"]}
+        yield Notification("item/completed", told.params(item=item))
     usage = {"last": tokens_of(said["usage"]), "total": told.tokens, "modelContextWindow": None}
     yield Notification("thread/tokenUsage/updated", told.params(tokenUsage=usage), "thread_token_usage_updated")
 

@@ -18,7 +18,7 @@ from app.views.artifact import Artifact, artifact_json
 def routes(server: Server) -> APIRouter:
     router = APIRouter(
         prefix="/api/artifacts/{artifact_id}",
-        tags=["artifacts and files"],
+        tags=["artifacts"],
         responses=may_answer("ARTIFACT_NOT_FOUND", "THREAD_DELETED"),
     )
 

@@ -1,17 +1,18 @@
-"""Reads a request as a stranger's: bounded, strict JSON, then a model. Errors name places, never values."""
+"""Reads a request as a stranger's: strict JSON, then a model. Errors name places, never values.
+
+Leaves to others: the size of a body and its time (the gate).
+"""
 
 from typing import Annotated, Final, TypeVar
 
 from fastapi import Query, Request
 from pydantic import BaseModel, ValidationError
-from starlette.requests import HTTPConnection
 
 from app.core import json
 from app.core.errors import Failure
 from app.core.schemas import Issue
 from app.protocols.http.errors import Problem
 
-MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_SEQ: Final = 2**63 - 1
 """What the databases hold; a cursor over it can only be a mistake."""
 
@@ -20,18 +21,13 @@ M = TypeVar("M", bound=BaseModel)
 Cursor = Annotated[int, Query(ge=0, le=MAX_SEQ)]
 
 
-async def refuse_nul(request: HTTPConnection) -> None:
-    """No database takes the NUL character in a text; in an address it is a mistake like in a body."""
-    if "\x00" in request.scope["path"] or b"%00" in request.scope["query_string"]:
-        raise Problem(Failure("INVALID_REQUEST", "the address contains the NUL character"))
-
-
-async def read_body(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
+async def read_body(request: Request, limit: int | None = None) -> bytes:
+    """The whole body. The gate bounds its size and time for everybody; `limit` is for a route that wants less."""
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
-        if size > limit:
+        if limit is not None and size > limit:
             raise Problem(Failure("BODY_TOO_LARGE", f"the body is larger than {limit} bytes"))
         chunks.append(chunk)
     return b"".join(chunks)

@@ -1,14 +1,42 @@
-"""Who calls. Without authentication (loopback only) it is the local operator; authentication replaces this."""
+"""Who calls, if they may: the dependency of every route. What the gate left undone is denied here.
+
+Leaves to others: who it is (`auth.access`, asked by the gate) and what a route needs (`auth.permissions`).
+"""
 
 from typing import Annotated
 
 from fastapi import Depends
+from starlette.requests import HTTPConnection
 
-from app.core.principal import LOCAL, Principal
+from app.core.errors import Failure
+from app.core.principal import Principal
+from app.protocols.auth.access import Access
+from app.protocols.auth.permissions import ANYBODY, may_follow, needs_of
+from app.protocols.http.errors import Problem
+
+_THREADS = frozenset({"thread_id", "session_id"})
 
 
-async def authenticate() -> Principal:
-    return LOCAL
+async def authorise(connection: HTTPConnection) -> Principal:
+    scope = connection.scope
+    principal = scope.get("holdfast.principal")
+    if not isinstance(principal, Principal):
+        raise Problem(Failure("UNAUTHENTICATED", "credentials are needed"))
+    needs = needs_of(scope.get("route"))
+    if needs is None or not (needs == ANYBODY or needs in principal.scopes):
+        raise refusal(connection, principal, needs)
+    for name, value in scope["path_params"].items():
+        if name in _THREADS and not may_follow(principal, value):
+            raise refusal(connection, principal, "audit:read")
+    return principal
 
 
-Caller = Annotated[Principal, Depends(authenticate)]
+def refusal(connection: HTTPConnection, principal: Principal, needs: str | None) -> Problem:
+    """A 403 that is counted; `needs` is the scope that is missing."""
+    access: Access | None = connection.scope.get("holdfast.access")
+    if access is not None:
+        access.denials.count(principal.tenant, principal.id, f"forbidden {needs}")
+    return Problem(Failure("FORBIDDEN", "the caller may not do this"), None, needs=needs)
+
+
+Caller = Annotated[Principal, Depends(authorise)]

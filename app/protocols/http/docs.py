@@ -14,6 +14,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Response
 
 from app.core import json
+from app.protocols.http.caller import Caller
 from app.protocols.http.documents import Document
 
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
@@ -43,11 +44,11 @@ def routes(describe: Callable[[], Document]) -> APIRouter:
     page = cache(lambda: render(describe()).encode())
 
     @router.get("/openapi.json")
-    async def openapi() -> Response:
+    async def openapi(_caller: Caller) -> Response:
         return Response(document(), media_type="application/json")
 
     @router.get("/docs")
-    async def docs() -> Response:
+    async def docs(_caller: Caller) -> Response:
         return Response(page(), headers=_HEADERS, media_type="text/html")
 
     return router

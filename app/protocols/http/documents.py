@@ -19,11 +19,14 @@ from app.protocols.http.errors import STATUS
 Document = dict[str, Any]
 
 _REF: Final = "#/components/schemas/"
-_EVERYWHERE: Final = ("STORAGE_DOWN", "NOT_READY")
-"""What any call that looks at the store may answer."""
+_EVERYWHERE: Final = (
+    "STORAGE_DOWN", "NOT_READY", "UNAUTHENTICATED", "FORBIDDEN", "HOST_REFUSED", "ORIGIN_REFUSED", "HEADERS_TOO_LARGE",
+    "RATE_LIMITED", "TENANT_BUSY", "OVERLOADED",
+)  # fmt: skip
+"""What any call may answer: of the gate, and of whatever looks at the store."""
 _WITH_BODY: Final = (
-    "BODY_TOO_LARGE", "INVALID_REQUEST", "JSON_INVALID", "JSON_DUPLICATE_KEY", "JSON_NUMBER_RANGE", "JSON_NUL",
-    "JSON_TOO_DEEP",
+    "BODY_TIMEOUT", "BODY_TOO_LARGE", "INVALID_REQUEST", "JSON_INVALID", "JSON_DUPLICATE_KEY", "JSON_NUMBER_RANGE",
+    "JSON_NUL", "JSON_TOO_DEEP",
 )  # fmt: skip
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
 
@@ -42,10 +45,37 @@ def may_answer(*codes: str) -> dict[int | str, Document]:
     return {status: _problem(found) for status, found in by_status.items()}
 
 
+SSE: Final[Document] = {
+    "text/event-stream": {
+        "itemSchema": {
+            "type": "object",
+            "required": ["event", "data"],
+            "properties": {
+                "id": {"type": "string", "description": "the event's `seq`; absent on `end` and `problem`"},
+                "event": {"type": "string", "description": "the event's type, `end` or `problem`"},
+                "data": {
+                    "type": "string",
+                    "contentMediaType": "application/json",
+                    "contentSchema": {
+                        "anyOf": [{"$ref": _REF + name} for name in ("Event", "StreamEnd", "StreamProblem")]
+                    },
+                },
+            },
+        }
+    }
+}
+"""The content of a stream of events, frame by frame."""
+
+
 def streams(media_type: str, description: str) -> dict[int | str, Document]:
     """For `responses`: a 200 that is not JSON."""
     schema = {"type": "string"} if media_type.startswith("text/") else {"type": "string", "format": "binary"}
     return {200: {"description": description, "content": {media_type: {"schema": schema}}}}
+
+
+def follows(description: str) -> dict[int | str, Document]:
+    """For `responses`: a 200 that is a stream of events."""
+    return {200: {"description": description, "content": SSE}}
 
 
 def document(app: FastAPI) -> Document:
@@ -54,7 +84,8 @@ def document(app: FastAPI) -> Document:
         separate_input_output_schemas=False,
     )  # fmt: skip
     schemas = made.setdefault("components", {}).setdefault("schemas", {})
-    schemas.update(_schemas_of(shapes.Problem))
+    for referred in (shapes.Problem, shapes.StreamEnd, shapes.StreamProblem):
+        schemas.update(_schemas_of(referred))
     for path, operation in _operations(made):
         _lift_body(operation, schemas)
         _drop_the_framework_s_errors(operation)
@@ -63,6 +94,8 @@ def document(app: FastAPI) -> Document:
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     made["components"]["schemas"] = dict(sorted(schemas.items()))
+    made["components"]["securitySchemes"] = _SECURITY
+    made["security"] = [{name: []} for name in _SECURITY]
     return made
 
 
@@ -108,6 +141,10 @@ def _add_common_answers(operation: Document) -> None:
     operation["responses"] = dict(sorted(operation["responses"].items()))
 
 
+_SECURITY: Final = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "An API key, or a token of a listed issuer."},
+    "key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "An API key."},
+}
 _PROBLEM_CONTENT: Final = {"application/json": {"schema": {"$ref": _REF + "Problem"}}}
 
 

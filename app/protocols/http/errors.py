@@ -1,6 +1,11 @@
-"""Failures to HTTP answers: the one place where a code becomes a status. An error never echoes input."""
+"""Failures to HTTP answers: the one place where a code becomes a status. An error never echoes input.
 
-from typing import Any, Final
+The body follows the dialect of the address: our own, OpenAI's under `/v1/`, the published one for sessions. Whoever
+answers, a route or the gate, calls `answer` with the path.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -13,6 +18,9 @@ from app.core.errors import Failure, HoldfastError
 from app.core.schemas import Issue
 
 STATUS: Final[dict[str, int]] = {
+    "UNAUTHENTICATED": 401,
+    "FORBIDDEN": 403,
+    "ORIGIN_REFUSED": 403,
     "THREAD_RESERVED": 403,
     "NOT_FOUND": 404,
     "AGENT_NOT_FOUND": 404,
@@ -21,15 +29,19 @@ STATUS: Final[dict[str, int]] = {
     "INTERRUPT_NOT_FOUND": 404,
     "BLOB_NOT_FOUND": 404,
     "TOOL_NOT_FOUND": 404,
+    "MODEL_NOT_FOUND": 404,
     "ARTIFACT_NOT_FOUND": 404,
     "ARTIFACT_HAS_NO_CONTENT": 404,
     "UPLOAD_NOT_FOUND": 404,
+    "KEY_NOT_FOUND": 404,
     "METHOD_NOT_ALLOWED": 405,
+    "BODY_TIMEOUT": 408,
     "BACKEND_NOT_AVAILABLE": 409,
     "THREAD_BUSY": 409,
     "THREAD_CLOSED": 409,
     "THREAD_EXISTS": 409,
     "RUN_TERMINAL": 409,
+    "RUN_IS_A_SUBAGENT": 409,
     "INTERRUPT_NOT_OPEN": 409,
     "THREAD_DELETED": 410,
     "UPLOAD_DELETED": 410,
@@ -37,17 +49,19 @@ STATUS: Final[dict[str, int]] = {
     "VIEW_TOO_LARGE": 413,
     "IDEMPOTENCY_KEY_REUSED": 422,
     "QUEUE_FULL": 429,
+    "RATE_LIMITED": 429,
+    "TENANT_BUSY": 429,
+    "HEADERS_TOO_LARGE": 431,
     "INTERNAL": 500,
     "STORAGE_FULL": 503,
     "STORAGE_DOWN": 503,
     "STORAGE_BROKEN": 503,
     "QUEUE_OVERFLOW": 503,
     "NOT_READY": 503,
+    "OVERLOADED": 503,
     "WORKSPACE_NOT_LOADED": 503,
 }
 """Codes that are not here are the client's mistake: 400."""
-
-_RETRY_AFTER: Final = frozenset({429, 503})
 
 
 class Problem(HoldfastError):
@@ -59,44 +73,117 @@ class Problem(HoldfastError):
         self.more = more
 
 
-def answer(failure: Failure, issues: list[Issue] | None = None, more: dict[str, Any] | None = None) -> Response:
-    status = STATUS.get(failure.code, 400)
+def status_of(code: str) -> int:
+    return STATUS.get(code, 400)
+
+
+def answer(
+    failure: Failure, issues: list[Issue] | None = None, more: dict[str, Any] | None = None, *, path: str = ""
+) -> Response:
+    """The failure as the caller of that path expects it."""
+    status = status_of(failure.code)
+    body = dialect_of(path)(failure, status, issues or [], more or {})
+    return Response(json.dumps(body), status, _headers(failure, status, path), "application/json")
+
+
+def _headers(failure: Failure, status: int, path: str) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    if status in (429, 503):
+        headers["retry-after"] = str(failure.detail.get("retryAfter", 1))
+    elif status == 401:
+        headers["www-authenticate"] = "Bearer"
+    elif status in (408, 431):
+        # Not after 413: a client that is still sending would see a broken connection instead of the answer.
+        headers["connection"] = "close"
+    elif status == 409 and path.startswith("/v1/"):
+        headers["x-should-retry"] = "false"  # its clients would repeat a conflict by themselves
+    return headers
+
+
+Dialect: TypeAlias = Callable[[Failure, int, list[Issue], dict[str, Any]], dict[str, Any]]
+
+
+def native(failure: Failure, status: int, issues: list[Issue], more: dict[str, Any]) -> dict[str, Any]:
     error: dict[str, Any] = {
         "code": failure.code,
         "message": failure.message,
         "remedy": CODES[failure.code].remedy,
     }
     if issues:
-        error["issues"] = [{"path": issue.path, "message": issue.message} for issue in issues]
-    headers = {"retry-after": "1"} if status in _RETRY_AFTER else {}
-    return Response(json.dumps({"error": error | (more or {})}), status, headers, "application/json")
+        error["issues"] = _issues(issues)
+    return {"error": error | more}
+
+
+def openai(failure: Failure, status: int, issues: list[Issue], more: dict[str, Any]) -> dict[str, Any]:
+    """`code` is what its clients look at; a first wrong field goes into `param`."""
+    code = "invalid_api_key" if status == 401 else failure.code.lower()
+    places = "".join(f"; {issue.path or '/'}: {issue.message}" for issue in issues)
+    param = issues[0].path.lstrip("/").replace("/", ".") or None if issues else None
+    error = {"message": failure.message + places, "type": _OPENAI_TYPES.get(status), "param": param, "code": code}
+    if error["type"] is None:
+        error["type"] = "server_error" if status >= 500 else "invalid_request_error"
+    return {"error": error | more}
+
+
+def sessions(failure: Failure, status: int, issues: list[Issue], more: dict[str, Any]) -> dict[str, Any]:
+    """The published contract: `status` says what kind of answer it is, `code` which."""
+    code = _SESSION_CODES.get(failure.code, failure.code.lower())
+    if failure.code.startswith("JSON_"):
+        code = "request_failed"
+    body = {"status": _SESSION_STATUS.get(status, "error"), "code": code, "message": failure.message}
+    return body | ({"issues": _issues(issues)} if issues else {}) | more
+
+
+_OPENAI_TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_SESSION_STATUS: Final = {403: "forbidden", 404: "not_found", 410: "deleted"}
+_SESSION_CODES: Final = {
+    "INTERNAL": "internal_error",
+    "UNAUTHENTICATED": "auth_required",
+    "FORBIDDEN": "insufficient_role",
+    "THREAD_RESERVED": "system_session",
+}
+_SESSION_PATHS: Final = (
+    "/api/sessions", "/api/approvals/", "/api/tool-input/", "/api/tool-calls/", "/api/projects", "/api/orchestrator/",
+    "/api/capabilities", "/api/agent-extensions",
+)  # fmt: skip
+
+
+def dialect_of(path: str) -> Dialect:
+    if path.startswith("/v1/"):
+        return openai
+    return sessions if path.startswith(_SESSION_PATHS) else native
+
+
+def _issues(issues: list[Issue]) -> list[dict[str, str]]:
+    return [{"path": issue.path, "message": issue.message} for issue in issues]
 
 
 def install(app: FastAPI) -> None:
     @app.exception_handler(Problem)
-    async def _problem(_request: Request, problem: Problem) -> Response:
-        return answer(problem.failure, problem.issues, problem.more)
+    async def _problem(request: Request, problem: Problem) -> Response:
+        return answer(problem.failure, problem.issues, problem.more, path=request.scope["path"])
 
     @app.exception_handler(HoldfastError)
-    async def _known(_request: Request, error: HoldfastError) -> Response:
-        return answer(error.failure)
+    async def _known(request: Request, error: HoldfastError) -> Response:
+        return answer(error.failure, path=request.scope["path"])
 
     @app.exception_handler(RequestValidationError)
-    async def _invalid(_request: Request, error: RequestValidationError) -> Response:
+    async def _invalid(request: Request, error: RequestValidationError) -> Response:
         # The framework's own body repeats what was sent; ours names the places only.
         issues = [Issue("/" + "/".join(map(str, e["loc"])), e["msg"]) for e in error.errors()]
-        return answer(Failure("INVALID_REQUEST", "a parameter is missing or wrong"), issues)
+        return answer(Failure("INVALID_REQUEST", "a parameter is missing or wrong"), issues, path=request.scope["path"])
 
     @app.exception_handler(HTTPException)
-    async def _framework(_request: Request, error: HTTPException) -> Response:
+    async def _framework(request: Request, error: HTTPException) -> Response:
+        path = request.scope["path"]
         if error.status_code == 405:
-            refused = answer(Failure("METHOD_NOT_ALLOWED", "the path exists, the method does not"))
+            refused = answer(Failure("METHOD_NOT_ALLOWED", "the path exists, the method does not"), path=path)
             refused.headers.update(error.headers or {})  # the framework knows which methods there are
             return refused
         if error.status_code == 404:
-            return answer(Failure("NOT_FOUND", "there is nothing at this path"))
-        return answer(Failure("INVALID_REQUEST", "the request cannot be read"))
+            return answer(Failure("NOT_FOUND", "there is nothing at this path"), path=path)
+        return answer(Failure("INVALID_REQUEST", "the request cannot be read"), path=path)
 
     @app.exception_handler(Exception)
-    async def _unexpected(_request: Request, _error: Exception) -> Response:
-        return answer(Failure("INTERNAL", "something failed that should not"))
+    async def _unexpected(request: Request, _error: Exception) -> Response:
+        return answer(Failure("INTERNAL", "something failed that should not"), path=request.scope["path"])

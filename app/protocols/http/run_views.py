@@ -9,11 +9,12 @@ from app.protocols.http import shapes
 from app.protocols.http.answers import events_answer, json_answer, page_answer
 from app.protocols.http.body import Cursor
 from app.protocols.http.caller import Caller
-from app.protocols.http.documents import may_answer, streams
+from app.protocols.http.documents import follows, may_answer
 from app.protocols.http.lookups import existing_run, existing_thread, whole_run, whole_thread
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
 from app.protocols.http.submitting import run_stream
 from app.views.artifact import artifact_json
+from app.views.audit import audit
 from app.views.journal import journal
 from app.views.snapshot import snapshot
 from app.views.trace import trace
@@ -46,7 +47,7 @@ def _add_events(router: APIRouter, server: Server) -> None:
         response_class=Response,
         summary="The run's events as they happen",
         responses={
-            **streams("text/event-stream", "One event per frame, `id` its `seq`; `event: end` after the last."),
+            **follows("One event per frame, `id` its `seq`; `event: end` after the last."),
             **may_answer("CURSOR_INVALID"),
         },
     )
@@ -75,6 +76,11 @@ def _add_views(router: APIRouter, server: Server) -> None:
     async def show_journal(run_id: str, caller: Caller) -> Response:
         run = await existing_run(server, caller, run_id)
         return page_answer(journal(await whole_run(server, caller, run)))
+
+    @router.get("/audit", response_model=shapes.Audit, summary="Whether its log tells everything", **too_large)
+    async def show_audit(run_id: str, caller: Caller) -> Response:
+        run = await existing_run(server, caller, run_id)
+        return json_answer(audit(await whole_run(server, caller, run)).to_json())
 
     @router.get("/usage", response_model=shapes.Usage, summary="Tokens, cost and calls", **too_large)
     async def show_usage(run_id: str, caller: Caller) -> Response:

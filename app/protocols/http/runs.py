@@ -1,11 +1,10 @@
-"""/api/runs: submit, list, cancel. What can be read of one run is in `run_views`."""
+"""/api/runs: submit, list, cancel, command. What can be read of one run is in `run_views`."""
 
-from hashlib import sha256
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Request as HttpRequest
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, model_validator
 
 from app.protocols.context import Server
 from app.protocols.http import shapes
@@ -16,17 +15,17 @@ from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.parameters import After, Limit, read_labels, read_place, write_place
 from app.protocols.http.submitting import (
+    ENDED_OR_FOLLOWED,
     REFUSALS,
     THREAD_ID,
-    IdempotencyKey,
+    Asked,
+    Request,
     RunRequest,
-    Stream,
-    Wait,
     accepted,
     run_answer,
     submit,
 )
-from app.runtime.service import Submission
+from app.runtime.commands import Name
 from app.views.ports import RunFilter
 from app.views.run import run_json
 
@@ -37,9 +36,24 @@ class SubmitRun(RunRequest):
     """Which agent, on what input, and where."""
 
     agent: str | None = Field(None, min_length=1, max_length=200, description="null: the workspace's default")
+    tool: str | None = Field(None, min_length=1, max_length=200, description="run this tool, by no agent")
     input: str | dict[str, Any] | list[dict[str, Any]] = Field(description="a text, an object, or message parts")
     thread_id: str | None = Field(None, min_length=1, max_length=200, pattern=THREAD_ID)
     create_thread: bool = Field(False, description="whether an unknown `threadId` is created")
+    model_plan: str | None = Field(None, min_length=1, max_length=200, description="a model in place of the agent's")
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if self.agent is not None and self.tool is not None:
+            raise ValueError("name an agent or a tool, not both")
+        return self
+
+
+class Command(Request):
+    """What to tell a run that has not ended; it takes effect at the run's next step."""
+
+    command: Name
+    arguments: dict[str, Any] = Field(default_factory=dict, description="as the command needs them")
 
 
 def routes(server: Server) -> APIRouter:
@@ -51,36 +65,22 @@ def routes(server: Server) -> APIRouter:
         response_model=shapes.Run,
         summary="Submit a run",
         openapi_extra=takes(SubmitRun),
-        responses={
-            200: {
-                "model": shapes.Run,
-                "description": "The run has ended (`wait`), or its events follow (`stream=sse`).",
-                "content": {"text/event-stream": {"schema": {"type": "string"}}},
-            },
-            **may_answer(*REFUSALS),
-        },
+        responses={200: ENDED_OR_FOLLOWED, **may_answer(*REFUSALS)},
     )
-    async def post(
-        request: HttpRequest,
-        caller: Caller,
-        wait: Wait = None,
-        stream: Stream = None,
-        idempotency_key: IdempotencyKey = None,
-    ) -> Response:
+    async def post(request: HttpRequest, caller: Caller, asked: Annotated[Asked, Depends()]) -> Response:
         """Answers 202 when the run is stored: with `wait` also before its end, when it waits for a person."""
         body, raw = await read_model(request, SubmitRun)
-        wanted = Submission(
+        wanted = asked.submission(
+            body,
+            raw,
             agent=body.agent,
+            tool=body.tool,
             input=body.input,
             thread_id=body.thread_id,
             create_thread=body.create_thread,
-            metadata=body.metadata,
-            labels=body.labels,
-            busy=body.busy,
-            idempotency_key=idempotency_key,
-            body_hash=sha256(raw).hexdigest() if idempotency_key else "",
+            model_plan=body.model_plan,
         )
-        return await submit(server, caller, wanted, wait, stream)
+        return await submit(server, caller, wanted, asked.wait, asked.stream)
 
     @router.get(
         "", response_model=shapes.RunPage, summary="The runs, newest first", responses=may_answer("CURSOR_INVALID")
@@ -120,11 +120,27 @@ def routes(server: Server) -> APIRouter:
         "/{run_id}/cancel",
         response_model=shapes.Run,
         summary="Cancel the run",
-        responses=may_answer("RUN_NOT_FOUND", "THREAD_DELETED", "STORAGE_FULL"),
+        responses=may_answer("RUN_NOT_FOUND", "THREAD_DELETED", "RUN_IS_A_SUBAGENT", "STORAGE_FULL"),
     )
     async def cancel(run_id: str, caller: Caller) -> Response:
         """No step starts after this; a running tool has ten seconds to end. A run that has ended stays as it is."""
         await existing_run(server, caller, run_id)
         return run_answer(accepted(await server.service.cancel(caller, run_id)))
+
+    @router.post(
+        "/{run_id}/commands",
+        status_code=202,
+        response_model=shapes.Run,
+        summary="Steer, pause, resume, change the model or the limits, name a checkpoint",
+        openapi_extra=takes(Command),
+        responses=may_answer(
+            "RUN_NOT_FOUND", "THREAD_DELETED", "RUN_TERMINAL", "RUN_IS_A_SUBAGENT", "COMMAND_INVALID",
+            "MODEL_NOT_FOUND", "LIMITS_INVALID", "STORAGE_FULL",
+        ),
+    )  # fmt: skip
+    async def command(run_id: str, request: HttpRequest, caller: Caller) -> Response:
+        body, _ = await read_model(request, Command)
+        await existing_run(server, caller, run_id)
+        return run_answer(accepted(await server.commands.inject(caller, run_id, body.command, body.arguments)), 202)
 
     return router

@@ -72,6 +72,7 @@ class Run(Shape):
     output: Any
     error: RunError | None
     parent_run_id: str | None
+    rerun_of: str | None
     metadata: dict[str, Any]
     labels: dict[str, str]
     usage: RunUsage
@@ -103,6 +104,24 @@ class Event(Shape):
     hash: str
 
 
+class StreamEnd(Shape):
+    """The data of `event: end`: nothing follows."""
+
+    seq: int
+    type: str | None = None
+    run_id: str | None = None
+    thread_id: str | None = None
+
+
+class StreamProblem(Shape):
+    """The data of `event: problem`: the stream stops here; connect again with the last `seq`."""
+
+    code: str
+    message: str
+    remedy: str
+    last_seq: int | None = None
+
+
 class EventPage(Page[Event]):
     pass
 
@@ -117,6 +136,7 @@ class Thread(Shape):
     id: str
     title: str | None
     status: Literal["idle", "busy", "waiting", "closed"]
+    archived: bool
     metadata: dict[str, Any]
     labels: dict[str, str]
     forked_from: ForkedFrom | None
@@ -198,6 +218,19 @@ class JournalItem(Shape):
 
 class JournalPage(Page[JournalItem]):
     pass
+
+
+class MissingFact(Shape):
+    type: str | None
+    subject: str | None
+    reason: str
+
+
+class Audit(Shape):
+    complete: bool
+    missing: list[MissingFact]
+    counts: dict[str, int]
+    absent: list[str]
 
 
 class ModelUsage(Shape):
@@ -317,6 +350,7 @@ class Workspace(Shape):
     models: list[str]
     tools: list[str]
     skills: list[str]
+    cli: dict[str, Any]
     diagnostics: list[dict[str, Any]]
     rejected: list[dict[str, Any]] | None
     rejected_at: str | None

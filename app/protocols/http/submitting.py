@@ -2,10 +2,14 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from dataclasses import replace
+from hashlib import sha256
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Header, Query, Response
+from fastapi import Request as HttpRequest
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -15,9 +19,12 @@ from app.events.catalog.request import TERMINAL
 from app.events.envelope import Event
 from app.events.follow import FellBehind, follow
 from app.protocols.context import Server
+from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer
+from app.protocols.http.documents import SSE
 from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_run
+from app.protocols.http.parts import with_content
 from app.protocols.http.sse import EventStream, Said
 from app.runtime.service import Rejected, Submission
 from app.views.run import Run, run_json
@@ -27,12 +34,19 @@ Stream = Annotated[Literal["sse"] | None, Query(description="answer with the run
 IdempotencyKey = Annotated[
     str | None, Header(min_length=1, max_length=200, description="the same key and body give the same run, for 24 h")
 ]
+_TRACEPARENT: Final = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 THREAD_ID = r"^[^/\x00-\x1f]+$"
 
+ENDED_OR_FOLLOWED: Final[dict[str, Any]] = {
+    "model": shapes.Run,
+    "description": "The run has ended (`wait`), or its events follow (`stream=sse`).",
+    "content": SSE,
+}
 REFUSALS = (
     "AGENT_NOT_FOUND", "AGENT_REQUIRED", "BACKEND_NOT_AVAILABLE", "THREAD_NOT_FOUND", "THREAD_DELETED",
     "THREAD_CLOSED", "THREAD_BUSY", "THREAD_RESERVED", "QUEUE_FULL", "IDEMPOTENCY_KEY_REUSED", "STORAGE_FULL",
-    "QUEUE_OVERFLOW", "WORKSPACE_NOT_LOADED",
+    "QUEUE_OVERFLOW", "WORKSPACE_NOT_LOADED", "TOOL_NOT_FOUND", "MODEL_NOT_FOUND", "LIMITS_INVALID",
+    "UPLOAD_NOT_FOUND", "UPLOAD_DELETED", "BODY_TOO_LARGE",
 )  # fmt: skip
 """Why a submission may be turned down."""
 
@@ -43,20 +57,61 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
 
 
+class RunLimits(Request):
+    tokens: int | None = Field(None, ge=1)
+    cost_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
+    model_calls: int | None = Field(None, ge=1)
+    tool_calls: int | None = Field(None, ge=1)
+    wall_seconds: float | None = Field(None, gt=0, le=86_400)
+
+    def given(self) -> dict[str, Any]:
+        return self.model_dump(by_alias=True, exclude_none=True)
+
+
 class RunRequest(Request):
     """What every submission may say."""
 
     metadata: dict[str, Any] = Field(default_factory=dict)
     labels: dict[str, str] = Field(default_factory=dict)
     busy: Literal["enqueue", "reject", "interrupt", "rollback"] | None = Field(
-        None, description="what to do when the thread has an active run; null: as the agent says"
+        None, description="what to do when the thread has an active run; null: the agent's policy"
     )
+    limits: RunLimits | None = Field(None, description="tighter ones than the workspace's and the agent's own")
+
+
+class Asked:
+    """How a submission was asked for: the headers and parameters that all of them share."""
+
+    def __init__(
+        self,
+        request: HttpRequest,
+        wait: Wait = None,
+        stream: Stream = None,
+        idempotency_key: IdempotencyKey = None,
+    ) -> None:
+        self.wait, self.stream, self.key = wait, stream, idempotency_key
+        parent = request.headers.get("traceparent", "")
+        self.trace_context = {"traceparent": parent} if _TRACEPARENT.fullmatch(parent) else None
+
+    def submission(self, body: RunRequest, raw: bytes, **more: Any) -> Submission:
+        """`raw` is all that was asked: the same key with something else is refused."""
+        return Submission(
+            metadata=body.metadata,
+            labels=body.labels,
+            busy=body.busy,
+            limits=None if body.limits is None else body.limits.given(),
+            idempotency_key=self.key,
+            body_hash=sha256(raw).hexdigest() if self.key else "",
+            trace_context=self.trace_context,
+            **more,
+        )
 
 
 async def submit(
     server: Server, caller: Principal, wanted: Submission, wait: float | None, stream: str | None
 ) -> Response:
-    run = accepted(await server.service.submit(caller, wanted))
+    given, blobs = await with_content(server.files, caller.tenant, wanted.input)
+    run = accepted(await server.service.submit(caller, replace(wanted, input=given, blobs=blobs)))
     if stream is not None:
         return run_stream(server, caller, run, run.first_seq - 1, {"x-run-id": run.id, "x-thread-id": run.thread_id})
     if wait is not None:

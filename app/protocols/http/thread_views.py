@@ -17,7 +17,7 @@ from app.protocols.http import shapes
 from app.protocols.http.answers import content_headers, events_answer, page_answer
 from app.protocols.http.body import Cursor
 from app.protocols.http.caller import Caller
-from app.protocols.http.documents import may_answer, streams
+from app.protocols.http.documents import follows, may_answer, streams
 from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_thread, whole_thread
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
@@ -58,7 +58,7 @@ def _add_events(router: APIRouter, server: Server) -> None:
         response_class=Response,
         summary="The thread's events as they happen",
         responses={
-            **streams("text/event-stream", "One event per frame, `id` its `seq`; until the client leaves."),
+            **follows("One event per frame, `id` its `seq`; until the client leaves."),
             **may_answer("CURSOR_INVALID"),
         },
     )

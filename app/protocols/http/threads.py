@@ -1,9 +1,8 @@
 """/api/threads: create, list, change, delete, fork, and messages. What can be read of one is in `thread_views`."""
 
-from hashlib import sha256
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Request as HttpRequest
 from pydantic import Field
 
@@ -17,16 +16,15 @@ from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_thread
 from app.protocols.http.parameters import Limit
 from app.protocols.http.submitting import (
+    ENDED_OR_FOLLOWED,
     REFUSALS,
     THREAD_ID,
-    IdempotencyKey,
+    Asked,
     Request,
     RunRequest,
-    Stream,
-    Wait,
     submit,
 )
-from app.runtime.service import Rejected, Submission
+from app.runtime.service import Rejected
 from app.runtime.threads import NewThread, ThreadChange
 from app.views.thread import Thread, thread_json
 
@@ -46,6 +44,7 @@ class ChangeThread(Request):
     title: str | None = Field(None, max_length=500)
     metadata: dict[str, Any] | None = None
     labels: dict[str, str | None] | None = None
+    archived: bool | None = Field(None, description="only a mark: an archived thread goes on working")
 
 
 class ForkThread(Request):
@@ -102,14 +101,16 @@ def _add_one(router: APIRouter, server: Server) -> None:
     @router.patch(
         "/{thread_id}",
         response_model=shapes.Thread,
-        summary="Change title, metadata or labels",
+        summary="Change title, metadata, labels or the mark of an archived one",
         openapi_extra=takes(ChangeThread),
         responses=may_answer(*_GONE),
     )
     async def change(thread_id: str, request: HttpRequest, caller: Caller) -> Response:
         body, _ = await read_model(request, ChangeThread)
         return _thread_answer(
-            await server.threads.update(caller, thread_id, ThreadChange(body.title, body.metadata, body.labels))
+            await server.threads.update(
+                caller, thread_id, ThreadChange(body.title, body.metadata, body.labels, body.archived)
+            )
         )
 
     @router.delete("/{thread_id}", status_code=204, summary="Delete the thread", responses=may_answer(*_GONE))
@@ -138,36 +139,15 @@ def _add_one(router: APIRouter, server: Server) -> None:
         response_model=shapes.Run,
         summary="Say something: a run on this thread",
         openapi_extra=takes(PostMessage),
-        responses={
-            200: {
-                "model": shapes.Run,
-                "description": "The run has ended (`wait`), or its events follow (`stream=sse`).",
-                "content": {"text/event-stream": {"schema": {"type": "string"}}},
-            },
-            **may_answer(*REFUSALS),
-        },
+        responses={200: ENDED_OR_FOLLOWED, **may_answer(*REFUSALS)},
     )
-    async def say(
-        thread_id: str,
-        request: HttpRequest,
-        caller: Caller,
-        wait: Wait = None,
-        stream: Stream = None,
-        idempotency_key: IdempotencyKey = None,
-    ) -> Response:
+    async def say(thread_id: str, request: HttpRequest, caller: Caller, asked: Annotated[Asked, Depends()]) -> Response:
         body, raw = await read_model(request, PostMessage)
-        wanted = Submission(
-            agent=body.agent,
-            input=body.input,
-            thread_id=thread_id,
-            metadata=body.metadata,
-            labels=body.labels,
-            busy=body.busy,
-            idempotency_key=idempotency_key,
-            # The thread is part of what was asked, though it stands in the address.
-            body_hash=sha256(thread_id.encode() + b"\n" + raw).hexdigest() if idempotency_key else "",
+        # The thread is part of what was asked, though it stands in the address.
+        wanted = asked.submission(
+            body, thread_id.encode() + b"\n" + raw, agent=body.agent, input=body.input, thread_id=thread_id
         )
-        return await submit(server, caller, wanted, wait, stream)
+        return await submit(server, caller, wanted, asked.wait, asked.stream)
 
 
 def _thread_answer(answer: Thread | Rejected, status: int = 200) -> Response:

@@ -1,17 +1,30 @@
-"""/api/tools: what can be called."""
+"""/api/tools: what can be called, and calling it directly: a run of its own, by no agent."""
 
-from fastapi import APIRouter, Response
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import Field
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.protocols.context import Server
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
+from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
-from app.protocols.http.documents import may_answer
+from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import Problem
+from app.protocols.http.submitting import REFUSALS, THREAD_ID, Asked, RunRequest, submit
 from app.tools.contract import ToolDefinition
 from app.workspace.compiled import CompiledTool
+
+_WAIT: Final = 30.0
+"""Seconds; who calls a tool wants its result, and most tools are quick."""
+
+
+class InvokeTool(RunRequest):
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    thread_id: str | None = Field(None, min_length=1, max_length=200, pattern=THREAD_ID)
 
 
 def routes(server: Server) -> APIRouter:
@@ -25,6 +38,30 @@ def routes(server: Server) -> APIRouter:
     @router.get("/{name}", response_model=shapes.Tool, summary="One tool", responses=may_answer("TOOL_NOT_FOUND"))
     async def show(name: str, _caller: Caller) -> Response:
         return json_answer(_tool(existing_tool(server, name), await _definitions(server)))
+
+    @router.post(
+        "/{name}/invoke",
+        response_model=shapes.Run,
+        summary="Run a tool, by no agent, through the same gate",
+        openapi_extra=takes(InvokeTool),
+        responses={
+            202: {"model": shapes.Run, "description": "It goes on, or waits for a person: see the run."},
+            **may_answer(*REFUSALS),
+        },
+    )
+    async def invoke(name: str, request: Request, caller: Caller, asked: Annotated[Asked, Depends()]) -> Response:
+        """Waits half a minute unless `wait` says otherwise. The run's output is the tool's."""
+        body, raw = await read_model(request, InvokeTool)
+        existing_tool(server, name)
+        wanted = asked.submission(
+            body,
+            name.encode() + b"\n" + raw,
+            agent=None,
+            tool=name,
+            input=body.arguments,
+            thread_id=body.thread_id,
+        )
+        return await submit(server, caller, wanted, _WAIT if asked.wait is None else asked.wait, asked.stream)
 
     return router
 

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Response
 
 from app.core.clock import iso
 from app.core.errors import Failure
+from app.events.catalog.ledger import WorkspaceReloadRequested
 from app.protocols.context import Server
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
@@ -31,8 +32,10 @@ def routes(server: Server) -> APIRouter:
         summary="Read the workspace's files now",
         responses=may_answer("WORKSPACE_INVALID"),
     )
-    async def reload(_caller: Caller) -> Response:
+    async def reload(caller: Caller) -> Response:
         status = await server.workspace.reload()
+        asked = WorkspaceReloadRequested(digest=status.digest, accepted=status.rejected is None)
+        await server.ledger.record(caller.tenant, asked, actor=caller.actor)
         if status.rejected is not None:
             failure = Failure("WORKSPACE_INVALID", "the files have mistakes; the old workspace stays in use")
             raise Problem(failure, None, diagnostics=status.rejected.as_json())

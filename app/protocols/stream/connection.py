@@ -21,8 +21,7 @@ class Wire(Protocol):
     on_room: Callable[[], None] | None
     """Called when a full buffer has room again."""
 
-    @property
-    def has_room(self) -> bool: ...
+    has_room: bool
 
     def write(self, frames: bytes) -> None:
         """Never waits: who writes without room fills the memory."""
@@ -33,6 +32,7 @@ class Wire(Protocol):
 
 class StreamConnection(WebSocketsSansIOProtocol):
     on_room: Callable[[], None] | None = None
+    has_room = True
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
@@ -40,10 +40,6 @@ class StreamConnection(WebSocketsSansIOProtocol):
             cast("dict[str, object]", self.scope["extensions"])[EXTENSION] = self
 
     # -- ready-made frames ---------------------------------------------------------------------------
-
-    @property
-    def has_room(self) -> bool:
-        return self.writable.is_set()
 
     def write(self, frames: bytes) -> None:
         if self.disconnected:
@@ -54,8 +50,13 @@ class StreamConnection(WebSocketsSansIOProtocol):
     async def room(self) -> None:
         await self.writable.wait()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.has_room = False
+
     def resume_writing(self) -> None:
         super().resume_writing()
+        self.has_room = True
         if self.on_room is not None:
             self.on_room()
 

@@ -5,11 +5,12 @@ from typing import Final
 from fastapi import APIRouter, WebSocket
 
 from app.core.clock import SystemClock
+from app.protocols.auth.shown import SUBPROTOCOL
 from app.protocols.context import Server
 from app.protocols.http.caller import Caller
 from app.protocols.stream.knowledge import Knowledge
 from app.protocols.stream.press import Press
-from app.protocols.stream.socket import Socket
+from app.protocols.stream.socket import NO_LONGER_WELCOME, Socket
 
 _QUERY: Final = ("threadId", "afterSeq", "afterPart", "types")
 
@@ -20,8 +21,10 @@ def routes(server: Server) -> APIRouter:
 
     @router.websocket("/api/stream")
     async def stream(websocket: WebSocket, caller: Caller) -> None:
-        await websocket.accept()
+        await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in websocket.scope["subprotocols"] else None)
         query = {name: websocket.query_params.getlist(name) for name in _QUERY}
-        await Socket(server, press, caller, websocket).serve(query)
+        socket = Socket(server, press, caller, websocket)
+        with server.access.watching(caller, lambda: socket.end(NO_LONGER_WELCOME)):
+            await socket.serve(query)
 
     return router

@@ -1,9 +1,9 @@
 """`/api/stream`: one websocket, any threads of its tenant, live or from a cursor on.
 
 A socket has one bounded subscription and, while it only passes news on, no task but the one that listens to its
-client: news is written in the step that follows its publication. What must be waited for (history, a gap, something
-to look up) is done by a task that exists as long as it is needed. A reader that falls behind is closed with 1013 and
-its last `seq`. Producers never wait for it.
+client: news is written when it is published. What must be waited for (history, a gap, something to look up) is done
+by a task that exists as long as it is needed, and what arrives meanwhile is queued. A reader that falls behind is
+closed with 1013 and its last `seq`. Producers never wait for it.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from app.events.envelope import Event
 from app.events.follow import backfill
 from app.events.hub import Subscription
 from app.events.ports import StoreError
+from app.protocols.auth.permissions import may_follow
 from app.protocols.context import Server
 from app.protocols.stream import commands, frames
 from app.protocols.stream.commands import Cursor
@@ -34,7 +35,6 @@ CLOSE_SECONDS: Final = 5.0
 """How long a peer that was told to go may take to read so; then its connection is dropped."""
 MAX_WRITE: Final = 64 * 1024
 """Bytes that are handed over at once; then the connection is asked whether it has room for more."""
-LEDGER: Final = "sys_ledger"
 
 
 class Socket:
@@ -67,6 +67,7 @@ class Socket:
         self._listening = asyncio.current_task()
         try:
             self._greet(query)
+            self._subscription.direct = self._pass_on
             await self._listen_to_client()
         except (WebSocketDisconnect, OSError):
             pass  # the peer is gone
@@ -85,7 +86,7 @@ class Socket:
 
     async def _leave(self) -> None:
         self._listening = None
-        self._wire.on_room = self._subscription.on_news = None
+        self._wire.on_room = self._subscription.on_news = self._subscription.direct = None
         if self._working is not None:
             self._working.cancel()
             await asyncio.wait({self._working})
@@ -130,8 +131,8 @@ class Socket:
                     self._wire.write(frames.INVALID)
 
     def _may_hear(self, asked: commands.Subscribe) -> bool:
-        """Threads of other tenants cannot be named; what the tenant's ledger tells is for its admins."""
-        return LEDGER not in asked.threads or "admin" in self.caller.roles
+        """Threads of other tenants cannot be named; what the system's own threads tell is for auditors."""
+        return all(may_follow(self.caller, thread) for thread in asked.threads)
 
     def _listen(self, threads: Mapping[str, Cursor | None] | None, types: Types | None) -> None:
         self._filters += 1
@@ -156,6 +157,21 @@ class Socket:
 
     # -- news ----------------------------------------------------------------------------------------
 
+    def _pass_on(self, event: Event) -> bool:
+        """The ordinary case, once for every frame that goes out: nothing waits, there is room, the frames are made."""
+        if self._behind or self._working is not None or not self._wire.has_room:
+            return False
+        made = event.spelled or self._press.at_hand(event)
+        data = None if made is None else self._take(event, made)
+        if data is None:
+            return False
+        if data:
+            try:  # noqa: SIM105  # a context manager would cost more than the rest of this
+                self._wire.write(data)
+            except OSError:
+                pass  # the peer is gone, which its own message tells
+        return True
+
     def _news(self) -> None:
         if not self._flushing:
             self._flushing = True
@@ -175,10 +191,11 @@ class Socket:
         size = 0
         while not waits and (event := subscription.next()) is not None:
             made = event.spelled or self._press.at_hand(event)
-            if made is None or self._jumps(event):
+            data = None if made is None else self._take(event, made)
+            if data is None:
                 subscription.put_back(event)
                 waits = True
-            elif data := self._take(event, made):
+            elif data:
                 chunks.append(data)
                 size += len(data)
                 if size > MAX_WRITE:
@@ -192,24 +209,22 @@ class Socket:
     def _write(self, chunks: list[bytes]) -> bool:
         """Whether there is room for more. Without room nothing is taken: the queue is where things wait."""
         if chunks:
-            with contextlib.suppress(OSError):  # the peer is gone, which its own message tells
-                self._wire.write(chunks[0] if len(chunks) == 1 else b"".join(chunks))
+            with contextlib.suppress(OSError):
+                self._wire.write(b"".join(chunks))
             chunks.clear()
         return self._wire.has_room
 
-    def _jumps(self, event: Event) -> bool:
-        """A `seq` is missing between what was sent and this: the store has it."""
-        last = self._cursors.get(event.thread_id)
-        return last is not None and event.seq > last + 1
+    def _take(self, event: Event, made: EventFrames) -> bytes | None:
+        """The frames of the event that are for this socket, and its cursor moves.
 
-    def _take(self, event: Event, made: EventFrames) -> bytes:
-        """The frames of the event that are for this socket; moves its cursor."""
+        None when a `seq` is missing between what was sent and this: the store has it.
+        """
         thread = event.thread_id
         if thread in self._cursors:
-            last = self._cursors[thread]
-            if last is not None and event.seq <= last:
-                return b""
-            self._cursors[thread] = event.seq
+            last, seq = self._cursors[thread], event.seq
+            if last is not None and seq != last + 1:
+                return None if seq > last else b""
+            self._cursors[thread] = seq
             if self._parts and (part := self._parts.pop(thread, None)) is not None:
                 return made.after(part, self._types)
             return made.select(self._types, False)
@@ -227,13 +242,16 @@ class Socket:
                 await self._catch_up(self._behind.pop())
             elif (event := subscription.next()) is None:
                 return
-            elif self._jumps(event):
-                self._behind.add(event.thread_id)
             else:
                 filters = self._filters
                 made = await self._press.frames(event)
-                if filters == self._filters or frames.is_global(event):
-                    self._wire.write(self._take(event, made))
+                if filters != self._filters and not frames.is_global(event):
+                    continue
+                data = self._take(event, made)
+                if data is None:
+                    self._behind.add(event.thread_id)
+                else:
+                    self._wire.write(data)
 
     def _worked(self, work: "asyncio.Task[None]") -> None:
         self._working = None
@@ -269,4 +287,4 @@ class Socket:
                 await self._wire.room()
                 if self._filters != asked:
                     return
-                self._wire.write(self._take(event, made))
+                self._wire.write(self._take(event, made) or b"")

@@ -1,0 +1,64 @@
+"""`holdfast audit`: says of every run of a thread whether its log tells everything, and names what it leaves out.
+
+Works on exported events, from a file or from wherever the log is, and asks nobody else. The hooks of a workspace are
+not in the log; what was decided is audited as far as other events prove it.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.loop import run_loop
+
+
+def audit(
+    thread: Annotated[str, typer.Argument(help="A thread's id, or the path of an exported file.")],
+    run: Annotated[str | None, typer.Option(help="Only this run.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the embedded database.")] = None,
+    database_url: Annotated[str | None, typer.Option(help="postgresql://... of a shared database.")] = None,
+) -> None:
+    """Check that each run's log is complete. Exit code 1 when something is missing."""
+    from app.cli.access import open_log
+    from app.core import json
+    from app.events.envelope import Event
+    from app.protocols.dialects.native import read_export
+    from app.views.audit import audit as audit_run
+
+    found: dict[str, dict[str, Any]] = {}
+    file = Path(thread).read_bytes().splitlines() if Path(thread).is_file() else None
+
+    async def work() -> None:
+        lines = file
+        if lines is None:
+            async with open_log(data_dir, database_url) as access:
+                lines = [line async for line in access.export(thread, "native")]
+        by_run: dict[str, list[Event]] = {}
+        for event in read_export(lines).events:
+            if event.run_id is not None and run in (None, event.run_id):
+                by_run.setdefault(event.run_id, []).append(event)
+        found.update({run_id: audit_run(events).to_json() for run_id, events in by_run.items()})
+
+    run_loop(work())
+    if as_json:
+        sys.stdout.buffer.write(json.pretty({"runs": found}))
+    else:
+        for run_id, report in found.items():
+            typer.echo(_text(run_id, report))
+    if not found:
+        typer.echo("there is no such run", err=True)
+    if not found or not all(report["complete"] for report in found.values()):
+        raise typer.Exit(1)
+
+
+def _text(run_id: str, report: dict[str, Any]) -> str:
+    count = sum(report["counts"].values())
+    if report["complete"]:
+        return f"{run_id}: {count} events, nothing is missing"
+    lines = [f"{run_id}: {count} events, something is missing"]
+    for missing in report["missing"]:
+        name, subject = missing["type"] or "event", missing["subject"] or ""
+        lines.append(f"  {name} {subject}: {missing['reason']}")
+    return "\n".join(lines)

@@ -1,0 +1,71 @@
+"""Recognises API keys. Keys that were looked up are remembered for a moment, so that a request costs no query.
+
+A key that this process revokes is forgotten at once; one that another replica revokes, when its moment is over.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from app.core.clock import Clock
+from app.core.keys import ApiKey, id_of, is_secret
+from app.core.principal import Principal
+from app.protocols.auth.verdict import Denied
+
+REMEMBER_SECONDS: Final = 10.0
+"""With the sockets' look every ten seconds, a revoked key is out after twenty at the latest."""
+MAX_REMEMBERED: Final = 10_000
+
+Find = Callable[[str], Awaitable[ApiKey | None]]
+
+
+class Keyring:
+    def __init__(self, find: Find, clock: Clock) -> None:
+        self._find, self._clock = find, clock
+        self._known: OrderedDict[str, tuple[float, ApiKey | None, Principal | None]] = OrderedDict()
+        self._changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @property
+    def changed(self) -> asyncio.Event:
+        """Set when a key of this process was revoked; a fresh one stands in its place afterwards."""
+        return self._changed
+
+    def forget(self, key_id: str) -> None:
+        self._known.pop(key_id, None)
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def recognise(self, secret: str) -> Principal | Denied:
+        if not is_secret(secret):
+            return Denied("malformed")
+        key_id = id_of(secret)
+        key, principal = await self._look_up(key_id)
+        if key is None or principal is None or not key.matches(secret):
+            return Denied("unknown_key")
+        if not key.is_live(self._clock.now_ms()):
+            return Denied("revoked_key" if key.revoked_at is not None else "expired_key", key.id, key.tenant)
+        return principal
+
+    async def is_live(self, key_id: str) -> bool:
+        key, _ = await self._look_up(key_id)
+        return key is not None and key.is_live(self._clock.now_ms())
+
+    async def _look_up(self, key_id: str) -> tuple[ApiKey | None, Principal | None]:
+        now = self._clock.monotonic()
+        known = self._known.get(key_id)
+        if known is not None and now - known[0] < REMEMBER_SECONDS:
+            return known[1], known[2]
+        changed = self._changed
+        key = await self._find(key_id)
+        principal = None if key is None else key.principal()
+        # What was read before a revocation must not be remembered after it.
+        if changed is self._changed:
+            self._known[key_id] = (now, key, principal)
+            self._known.move_to_end(key_id)
+            while len(self._known) > MAX_REMEMBERED:
+                self._known.popitem(last=False)
+        return key, principal

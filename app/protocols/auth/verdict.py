@@ -1,0 +1,11 @@
+"""Why somebody was not let in. The audit is told in detail; to the sender every reason looks the same."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    reason: str
+    principal: str | None = None
+    """Who it was, where that is known; otherwise the peer is counted."""
+    tenant: str | None = None

@@ -1,0 +1,235 @@
+"""The gate: what every request passes before a route sees it, in this order.
+
+    name it -> headers not too large, no NUL -> host -> open path? -> preflight, origin -> who -> rate -> room -> body
+
+Pure ASGI, because it is on the way of every request. A refusal is answered in the dialect of its path. Leaves to
+others: what the caller may do (`http.caller`, a dependency of each route).
+"""
+
+import re
+from collections.abc import Mapping
+from time import monotonic
+from typing import Final
+
+import structlog
+import uuid_utils
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.core.errors import Failure, HoldfastError
+from app.core.principal import Principal
+from app.protocols.auth.access import LOOK_SECONDS, Access
+from app.protocols.auth.permissions import OPEN_PATHS
+from app.protocols.auth.proxies import IDENTITY_HEADERS
+from app.protocols.auth.shown import Headers, peer_of
+from app.protocols.edge.limits import MAX_HEADER_BYTES, BoundedBody, InFlight, Rates
+from app.protocols.edge.origins import Origins
+from app.protocols.http.errors import answer
+
+REQUEST_ID: Final = b"x-request-id"
+_SANE_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+_ONCE: Final = frozenset({b"authorization", b"x-api-key", b"host", b"origin", b"content-length", *IDENTITY_HEADERS})
+"""Headers of which a second one would be read differently by somebody else."""
+_PER_HEADER_BYTES: Final = 4  # the colon, the space and the line end
+
+
+class Gate:
+    def __init__(
+        self, app: ASGIApp, access: Access, origins: Origins, rates: Rates, in_flight: InFlight, max_sockets: int
+    ) -> None:
+        self.app = app
+        self._access, self._origins, self._rates, self._in_flight = access, origins, rates, in_flight
+        self._max_sockets = max_sockets
+        self.sockets = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    # -- http ----------------------------------------------------------------------------------------
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: Headers = dict(scope["headers"])
+        path: str = scope["path"]
+        reply = _Reply(send, path, _name(headers))
+        if (refused := self._wrong_request(scope, headers)) is not None:
+            await reply.refuse(scope, receive, refused)
+            return
+        body = _body(receive, headers, path)
+        reply.body = body
+        if path in OPEN_PATHS:
+            await self.app(scope, body or receive, reply)
+            return
+        if (origin := headers.get(b"origin")) is not None:
+            if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+                await self._preflight(scope, receive, reply, origin)
+                return
+            if (refused := self._origins.wrong_origin(scope["method"], origin, headers[b"host"])) is not None:
+                await reply.refuse(scope, receive, refused)
+                return
+            reply.headers += self._origins.headers(origin)
+        who = await self._admit(scope, headers, path)
+        if isinstance(who, Failure):
+            await reply.refuse(scope, receive, who)
+            return
+        if body is not None and (refused := body.announced(headers.get(b"content-length"))) is not None:
+            await reply.refuse(scope, receive, refused)
+            return
+        if self._access.enabled:
+            reply.access, reply.who = self._access, who
+        self._in_flight.enter(who.tenant)
+        try:
+            await self.app(scope, body or receive, reply)
+        except ClientDisconnect:
+            pass  # it went away in the middle of its body: nobody is there to be answered
+        finally:
+            self._in_flight.leave(who.tenant)
+
+    def _wrong_request(self, scope: Scope, headers: Headers) -> Failure | None:
+        size = _PER_HEADER_BYTES * len(scope["headers"])
+        for name, value in scope["headers"]:
+            size += len(name) + len(value)
+        if size > MAX_HEADER_BYTES:
+            return Failure("HEADERS_TOO_LARGE", f"the headers are larger than {MAX_HEADER_BYTES} bytes")
+        if len(headers) != len(scope["headers"]) and _repeats(scope):
+            return Failure("INVALID_REQUEST", "a header that may come once comes twice")
+        # No database takes the NUL character in a text; in an address it is a mistake like in a body.
+        if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
+            return Failure("INVALID_REQUEST", "the address contains the NUL character")
+        if scope["path"] in OPEN_PATHS:
+            return None  # a probe knows the address of the process, not its name
+        if b"host" not in headers:
+            return Failure("HOST_REFUSED", "the request has no Host header")
+        return self._origins.wrong_host(headers[b"host"])
+
+    async def _preflight(self, scope: Scope, receive: Receive, reply: "_Reply", origin: bytes) -> None:
+        allowed = self._origins.preflight(origin)
+        if allowed is None:
+            refused = Failure("ORIGIN_REFUSED", "pages of that origin may not call this server")
+            await reply.refuse(scope, receive, refused)
+            return
+        reply.headers += allowed
+        await Response(status_code=204)(scope, receive, reply)
+
+    async def _admit(self, scope: Scope, headers: Headers, path: str) -> Principal | Failure:
+        """Who it is, if they may come in now; noted in the scope for the route."""
+        try:
+            who = await self._access.authenticate(scope, headers)
+        except HoldfastError as error:
+            return error.failure  # the store cannot be asked; nobody comes in meanwhile
+        if not isinstance(who, Principal):
+            self._access.denials.count(who.tenant, who.principal or f"peer:{peer_of(scope)}", who.reason)
+            return Failure("UNAUTHENTICATED", "credentials are needed")
+        scope["holdfast.principal"] = who
+        scope["holdfast.access"] = self._access
+        if path.endswith("/cancel"):
+            return who  # under any load, what makes it less is served
+        if self._access.enabled and (seconds := self._rates.take((who.tenant, who.id))):
+            return Failure("RATE_LIMITED", "too many requests", retryable=True, detail={"retryAfter": seconds})
+        return self._in_flight.refusal(who.tenant) or who
+
+    # -- websocket -----------------------------------------------------------------------------------
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: Headers = dict(scope["headers"])
+        request_id = _name(headers)
+        refused = self._wrong_request(scope, headers)
+        if refused is None and (origin := headers.get(b"origin")) is not None:
+            refused = self._origins.wrong_origin("CONNECT", origin, headers[b"host"])
+        if refused is None and self.sockets >= self._max_sockets:
+            refused = Failure("OVERLOADED", "there are as many websockets as there can be", retryable=True)
+        if refused is None:
+            who = await self._admit(scope, headers, scope["path"])
+            refused = who if isinstance(who, Failure) else None
+        if refused is not None:
+            # An ordinary HTTP answer instead of a handshake.
+            denial = answer(refused, path=scope["path"])
+            denial.raw_headers.append((REQUEST_ID, request_id))
+            await denial(scope, receive, send)
+            return
+        self.sockets += 1
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self.sockets -= 1
+
+
+class _Reply:
+    """Stands before `send`: every answer carries the request's name; a body that broke its bounds wins over whatever
+    the route made of that; a stream ends when its reader's credentials do."""
+
+    __slots__ = ("_ended", "_looked", "_path", "_send", "access", "body", "headers", "who")
+
+    def __init__(self, send: Send, path: str, request_id: bytes) -> None:
+        self._send, self._path = send, path
+        self.headers: list[tuple[bytes, bytes]] = [(REQUEST_ID, request_id)]
+        self.body: BoundedBody | None = None
+        self.access: Access | None = None
+        self.who: Principal | None = None
+        self._looked = 0.0
+        self._ended = False
+
+    async def __call__(self, message: Message) -> None:
+        if self._ended:
+            return
+        if message["type"] == "http.response.start":
+            if self.body is not None and self.body.failure is not None:
+                await self._replace(self.body.failure)
+                return
+            message["headers"] = [*message.get("headers", ()), *self.headers]
+        elif message.get("more_body") and not await self._still_welcome():
+            self._ended = True
+            message = {"type": "http.response.body", "body": b"", "more_body": False}
+        await self._send(message)
+
+    async def _replace(self, failure: Failure) -> None:
+        refused = answer(failure, path=self._path)
+        self._ended = True
+        await self._send(
+            {"type": "http.response.start", "status": refused.status_code,
+             "headers": [*refused.raw_headers, *self.headers]}
+        )  # fmt: skip
+        await self._send({"type": "http.response.body", "body": refused.body})
+
+    async def _still_welcome(self) -> bool:
+        """Looked at now and then: an event stream has at least a comment every fifteen seconds."""
+        if self.access is None or self.who is None:
+            return True
+        now = monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return True
+        self._looked = now
+        return await self.access.still_valid(self.who)
+
+    async def refuse(self, scope: Scope, receive: Receive, failure: Failure) -> None:
+        await answer(failure, path=self._path)(scope, receive, self)
+
+
+def _name(headers: Headers) -> bytes:
+    """The request's name: the sender's, if it is fit for a log, else a new one. It goes into every line logged."""
+    told = headers.get(REQUEST_ID)
+    request_id = told if told is not None and _SANE_ID.fullmatch(told) else b"req_" + uuid_utils.uuid7().hex.encode()
+    structlog.contextvars.bind_contextvars(request_id=request_id.decode())
+    return request_id
+
+
+def _repeats(scope: Scope) -> bool:
+    seen: set[bytes] = set()
+    for name, _ in scope["headers"]:
+        if name in _ONCE:
+            if name in seen:
+                return True
+            seen.add(name)
+    return False
+
+
+def _body(receive: Receive, headers: Mapping[bytes, bytes], path: str) -> BoundedBody | None:
+    """None for a request that has no body, which is most of them."""
+    if headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
+        return None
+    return BoundedBody(receive, path)

@@ -1,0 +1,135 @@
+"""How much a caller may ask for: requests per second, requests at once, bytes and seconds of a body.
+
+Each bound has a fixed memory. Leaves to others: what a refusal looks like (the gate).
+"""
+
+import asyncio
+import math
+from collections import OrderedDict
+from typing import Any, Final
+
+from starlette.types import Message, Receive
+
+from app.core.clock import Clock
+from app.core.errors import Failure
+from app.protocols.http.errors import Problem
+
+MIB: Final = 1024 * 1024
+MAX_BODY_BYTES: Final = 1 * MIB
+MAX_PARTS_BYTES: Final = 32 * MIB
+MAX_UPLOAD_BYTES: Final = 256 * MIB
+MAX_HEADER_BYTES: Final = 16 * 1024
+BODY_SECONDS: Final = 10.0
+"""For a whole body; of an upload, for each piece."""
+BURST_SECONDS: Final = 2.0
+"""How many seconds' worth of requests may come at once after a rest."""
+MAX_BUCKETS: Final = 10_000
+
+_PARTS: Final = ("/api/runs", "/api/threads/", "/api/sessions/", "/v1/")
+"""Where messages with images and files in them may be sent."""
+_UPLOADS: Final = ("/api/files",)
+
+
+def body_limit(path: str) -> int:
+    if path.startswith(_UPLOADS):
+        return MAX_UPLOAD_BYTES
+    return MAX_PARTS_BYTES if path.startswith(_PARTS) else MAX_BODY_BYTES
+
+
+class Rates:
+    """A bucket of requests per caller that fills at a steady rate. The least recently used one is forgotten."""
+
+    def __init__(self, per_second: int, clock: Clock) -> None:
+        self._rate = float(per_second)
+        self._room = per_second * BURST_SECONDS
+        self._clock = clock
+        self._buckets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def take(self, who: tuple[str, str]) -> int:
+        """0 if the request may be made, else the seconds after which the next one may."""
+        if not self._rate:
+            return 0
+        now = self._clock.monotonic()
+        left, at = self._buckets.get(who, (self._room, now))
+        left = min(self._room, left + (now - at) * self._rate)
+        if left < 1:
+            return math.ceil((1 - left) / self._rate)
+        self._buckets[who] = (left - 1, now)
+        self._buckets.move_to_end(who)
+        if len(self._buckets) > MAX_BUCKETS:
+            self._buckets.popitem(last=False)
+        return 0
+
+
+class InFlight:
+    """Requests being served: all, and of each tenant that has any."""
+
+    def __init__(self, most: int, most_per_tenant: int) -> None:
+        self._most, self._most_per_tenant = most, most_per_tenant
+        self._of_tenant: dict[str, int] = {}
+        self.total = 0
+
+    def refusal(self, tenant: str) -> Failure | None:
+        if self.total >= self._most:
+            return Failure("OVERLOADED", "the server serves as many requests as it can", retryable=True)
+        if self._of_tenant.get(tenant, 0) >= self._most_per_tenant:
+            return Failure("TENANT_BUSY", "too many requests of this tenant are being served", retryable=True)
+        return None
+
+    def enter(self, tenant: str) -> None:
+        self.total += 1
+        self._of_tenant[tenant] = self._of_tenant.get(tenant, 0) + 1
+
+    def leave(self, tenant: str) -> None:
+        self.total -= 1
+        left = self._of_tenant[tenant] - 1
+        if left:
+            self._of_tenant[tenant] = left
+        else:
+            del self._of_tenant[tenant]
+
+
+class BoundedBody:
+    """Stands before `receive`. What goes over a bound is raised to the reader and kept in `failure`, because a
+    framework between them may turn what it catches into something else."""
+
+    def __init__(self, receive: Receive, path: str) -> None:
+        self._receive = receive
+        self._limit = body_limit(path)
+        self._each_piece = self._limit == MAX_UPLOAD_BYTES
+        self._deadline: float | None = None
+        self._size = 0
+        self._complete = False
+        self.failure: Failure | None = None
+
+    def announced(self, length: bytes | None) -> Failure | None:
+        """If the sender said how much comes, too much is refused before any of it is read."""
+        if length is None or (length.isdigit() and len(length) < 16 and int(length) <= self._limit):
+            return None
+        return self._too_large()
+
+    async def __call__(self) -> Message:
+        if self._complete:
+            return await self._receive()  # only a disconnect can follow, and that may take as long as it likes
+        now = asyncio.get_running_loop().time()
+        if self._deadline is None or self._each_piece:
+            self._deadline = now + BODY_SECONDS
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                message: Any = await self._receive()
+        except TimeoutError:
+            self.failure = Failure("BODY_TIMEOUT", f"the body did not arrive within {BODY_SECONDS:.0f} s")
+            raise Problem(self.failure) from None
+        if message["type"] == "http.request":
+            self._size += len(message.get("body", b""))
+            if self._size > self._limit:
+                self.failure = self._too_large()
+                raise Problem(self.failure)
+            self._complete = not message.get("more_body", False)
+        return message  # type: ignore[no-any-return]
+
+    def _too_large(self) -> Failure:
+        return Failure("BODY_TOO_LARGE", f"the body is larger than {self._limit} bytes")

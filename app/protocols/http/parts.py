@@ -1,0 +1,116 @@
+"""Message parts of a submission: checked, and their content taken out of the request into the thread's blobs.
+
+`{"type": "text", "text"}`, or `image`, `audio`, `video`, `file` with `fileId` (an uploaded file), or with `mime` and
+`data` in base64. A run gets a copy that is stored in the commit of its first event, so that it depends on no file.
+A list that has anything without a `type` is no list of parts but plain data.
+"""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+from app.core.errors import Failure
+from app.core.json import JsonObject
+from app.core.schemas import Issue, Validator
+from app.events.ports import BlobDraft
+from app.protocols.http.errors import Problem
+from app.protocols.http.uploads import clean_mime, clean_name
+from app.views.file import Files
+
+MAX_PARTS_BYTES: Final = 32 * 1024 * 1024
+"""What the parts of one submission may weigh; it is held in memory for a moment, and models take no more."""
+
+_MEDIA: Final = ("image", "audio", "video", "file")
+_NAME: Final = {"type": "string", "minLength": 1, "maxLength": 255}
+_PART: Final = Validator(
+    {
+        "type": "object",
+        "required": ["type"],
+        "oneOf": [
+            {
+                "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
+                "required": ["text"],
+                "additionalProperties": False,
+            },
+            {
+                "properties": {"type": {"const": "json"}, "json": {}},
+                "required": ["json"],
+                "additionalProperties": False,
+            },
+            {
+                "properties": {"type": {"enum": list(_MEDIA)}, "fileId": _NAME, "name": _NAME},
+                "required": ["fileId"],
+                "additionalProperties": False,
+            },
+            {
+                "properties": {
+                    "type": {"enum": list(_MEDIA)},
+                    "mime": {"type": "string", "pattern": "^[a-z0-9.+-]+/[a-z0-9.+-]+$", "maxLength": 100},
+                    "data": {"type": "string"},
+                    "name": _NAME,
+                },
+                "required": ["mime", "data"],
+                "additionalProperties": False,
+            },
+        ],
+    }
+)
+
+
+async def with_content(files: Files, tenant: str, given: Any) -> tuple[Any, tuple[BlobDraft, ...]]:
+    """The input with its media by reference, and the content that they refer to."""
+    if not isinstance(given, list) or not given or not all("type" in part for part in given):
+        return given, ()
+    wrong = [Issue(f"/input/{n}", "is no message part") for n, part in enumerate(given) if not _PART.accepts(part)]
+    if wrong:
+        raise Problem(Failure("INVALID_REQUEST", "a message part is wrong"), wrong)
+    parts: list[JsonObject] = []
+    blobs: list[BlobDraft] = []
+    for number, part in enumerate(given):
+        parts.append(await _by_reference(files, tenant, part, blobs, number) if part["type"] in _MEDIA else part)
+    return parts, tuple(blobs)
+
+
+async def _by_reference(files: Files, tenant: str, part: JsonObject, blobs: list[BlobDraft], number: int) -> JsonObject:
+    room = MAX_PARTS_BYTES - sum(len(blob.data) for blob in blobs)
+    if "fileId" in part:
+        name, mime, data = await _uploaded(files, tenant, part["fileId"], room)
+    else:
+        name, mime, data = None, clean_mime(part["mime"]), _decoded(part["data"], number)
+        if len(data) > room:
+            raise _too_large()
+    digest = sha256(data).hexdigest()
+    blobs.append(BlobDraft(digest, data, mime))
+    made: JsonObject = {
+        "type": part["type"],
+        "mime": mime,
+        "blob": {"sha256": digest, "size": len(data), "mime": mime},
+    }
+    named = part.get("name") or name
+    return made if named is None else made | {"name": clean_name(named)}
+
+
+async def _uploaded(files: Files, tenant: str, file_id: str, room: int) -> tuple[str, str, bytes]:
+    file = await files.get(tenant, file_id)
+    if file is None:
+        raise Problem(Failure("UPLOAD_NOT_FOUND", "the input names a file that is not there"))
+    if file.deleted_at is not None:
+        raise Problem(Failure("UPLOAD_DELETED", "the input names a file that was deleted"))
+    if file.size > room:
+        raise _too_large()
+    pieces: Sequence[bytes] = [piece async for piece in files.read(tenant, file_id)]
+    return file.name, file.mime, b"".join(pieces)
+
+
+def _decoded(data: str, number: int) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        issue = Issue(f"/input/{number}/data", "is not base64")
+        raise Problem(Failure("INVALID_REQUEST", "a message part is wrong"), [issue]) from None
+
+
+def _too_large() -> Problem:
+    return Problem(Failure("BODY_TOO_LARGE", f"the parts weigh more than {MAX_PARTS_BYTES} bytes"))

@@ -1,0 +1,92 @@
+"""The replay token of a run: what must be the same for a rerun to repeat it, as hashes (HK-27).
+
+A pure fold over the run's events. Leaves to the runtime: comparing a token with the present, and rerunning.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+from app.core import json
+from app.events.catalog import model, request, tool
+from app.events.envelope import Event
+
+_PREFIX: Final = "rt1_"
+_ASKED: Final = ("agent", "tool", "input", "instructions", "clientTools", "responseSchema", "modelPlan")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayToken:
+    run_id: str
+    request: str
+    """Hash of what the client asked for."""
+    prompt: str | None
+    """Hash of the first request to a model: instructions, history, input and tools, as assembled."""
+    tools: str
+    """Hash of the tool calls that were made, by name and arguments, in order."""
+    provider: str
+    """Hash of the models that were used, with their providers."""
+    runtime: str
+    """The version of the server and the digest of the workspace."""
+
+    def encode(self) -> str:
+        return _PREFIX + base64.urlsafe_b64encode(json.canonical(asdict(self))).decode().rstrip("=")
+
+
+def decode(text: str) -> ReplayToken | None:
+    """None for what is no token of ours."""
+    if not text.startswith(_PREFIX):
+        return None
+    body = text.removeprefix(_PREFIX)
+    try:
+        told = json.loads_strict(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        fields = {name: told[name] for name in ReplayToken.__dataclass_fields__}
+    except (binascii.Error, json.JsonError, KeyError, TypeError, ValueError):
+        return None
+    if not all(isinstance(value, str) or (name == "prompt" and value is None) for name, value in fields.items()):
+        return None
+    return ReplayToken(**fields)
+
+
+def replay_token(run_id: str, events: Iterable[Event], version: str) -> ReplayToken:
+    """`events` are the run's own, with large values in place."""
+    asked: dict[str, Any] = {}
+    prompt: str | None = None
+    calls: list[str] = []
+    models: set[tuple[str, str, str]] = set()
+    for event in events:
+        told = event.payload
+        match event.type:
+            case request.RequestQueued.type:
+                asked = told
+            case model.ModelRequested.type:
+                prompt = prompt or told["requestHash"]
+                models.add((told["model"], told["provider"], told["providerModel"]))
+            case tool.ToolInvoked.type if told.get("attempt", 1) == 1:
+                calls.append(call_hash(told["tool"], told["arguments"]))
+    return ReplayToken(
+        run_id, _hash({name: asked.get(name) for name in _ASKED}), prompt, _hash(calls), models_hash(models),
+        f"{version}/{asked.get('workspaceDigest')}",
+    )  # fmt: skip
+
+
+def tool_calls(events: Iterable[Event]) -> list[str]:
+    """The hashes of a run's tool calls, in order."""
+    first = (e.payload for e in events if e.type == tool.ToolInvoked.type and e.payload.get("attempt", 1) == 1)
+    return [call_hash(told["tool"], told["arguments"]) for told in first]
+
+
+def call_hash(name: str, arguments: Any) -> str:
+    return _hash([name, arguments])
+
+
+def models_hash(models: Iterable[tuple[str, str, str]]) -> str:
+    """`models` as (name, provider, the provider's own name for it)."""
+    return _hash([list(used) for used in sorted(models)])
+
+
+def _hash(value: Any) -> str:
+    return sha256(json.canonical(value)).hexdigest()

@@ -1,0 +1,195 @@
+"""Two tenants on every route there is. The routes come from the application: a new one without an entry here fails.
+
+A route with ids gets those of the other tenant and must say 404 and nothing of theirs; a route without ids must be
+named in `WITHOUT_IDS` with why it cannot tell anything, or be asked and answer nothing of theirs.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+import pytest
+from starlette.routing import BaseRoute
+
+from app.core import json
+from app.events.catalog.artifact import ArtifactCreated
+from app.events.catalog.interrupt import InterruptRaised
+from app.events.recorder import Scope
+from app.protocols.auth.permissions import template
+from app.store.tables import metadata
+from tests.protocols.auth.house import House, open_house
+
+MARK: Final = "theirs-Zq7"
+"""Is in everything that the other tenant says; must be in no answer."""
+
+WITHOUT_IDS: Final = {
+    "GET /healthz": "about the process",
+    "GET /readyz": "about the process",
+    "GET /metrics": "totals of the process, without labels of tenants",
+    "GET /openapi.json": "about the program",
+    "GET /asyncapi.json": "about the program",
+    "GET /docs": "about the program",
+    "GET /api": "about the program",
+    "GET /api/health": "about the process",
+    "GET /api/capabilities": "about the program",
+    "GET /api/workspace": "one workspace, seen by all tenants",
+    "GET /api/agents": "one workspace, seen by all tenants",
+    "GET /api/agents/{}": "one workspace, seen by all tenants",
+    "GET /api/tools": "one workspace, seen by all tenants",
+    "GET /api/tools/{}": "one workspace, seen by all tenants",
+    "GET /v1/models": "one workspace, seen by all tenants",
+    "GET /v1/models/{}": "one workspace, seen by all tenants",
+    "POST /api/workspace/reload": "one workspace, seen by all tenants",
+    "POST /api/tools/{}/invoke": "makes something of the caller's own",
+    "POST /api/files": "makes something of the caller's own",
+    "POST /api/keys": "makes something of the caller's own; tests/protocols/auth/test_keys.py has the other tenant",
+    "POST /api/threads": "makes something of the caller's own",
+    "POST /api/sessions": "makes something of the caller's own",
+    "WS /api/stream": "tests/protocols/auth/test_sockets.py",
+}
+
+ASKED_WITHOUT_IDS: Final = frozenset(
+    {"GET /api/runs", "GET /api/threads", "GET /api/interrupts", "GET /api/keys", "GET /api/sessions"}
+)
+
+BODIES: Final[dict[str, Any]] = {
+    "POST /api/interrupts/{}/answer": {"decision": "approve"},
+    "POST /api/approvals/{}/decision": {"decision": "accept"},
+    "POST /api/tool-input/{}/decision": {"decision": "accept"},
+    "POST /api/tool-calls/{}/response": {"text": "x"},
+    "POST /api/runs/{}/commands": {"command": "steer", "arguments": {"message": "x"}},
+    "PATCH /api/threads/{}": {"title": "x"},
+    "POST /api/threads/{}/messages": {"input": "x"},
+    "POST /api/sessions/{}/messages": {"text": "x"},
+    "POST /api/sessions/{}/rename": {"title": "x"},
+    "POST /api/sessions/{}/turns/{}/steer": {"input": "x"},
+    "POST /api/sessions/{}/approval-policy": {"approvalPolicy": "never"},
+    "POST /api/sessions/{}/settings": {"key": "a", "value": 1},
+    "POST /api/sessions/{}/transcript/upsert": {
+        "messageId": "m", "turnId": "t", "role": "user", "type": "x", "content": "x", "status": "complete",
+    },
+}  # fmt: skip
+
+REFERENCES: Final[dict[str, list[dict[str, Any]]]] = {
+    # Bodies in which an id of theirs may stand; each must be answered as if it were not there.
+    "POST /api/runs": [{"agent": "echo", "input": "x", "threadId": "{thread_id}"}],
+    "POST /v1/chat/completions": [
+        {"model": "echo", "messages": [{"role": "user", "content": "x"}], "metadata": {"thread_id": "{thread_id}"}}
+    ],
+    "POST /v1/responses": [{"model": "echo", "input": "x", "previous_response_id": "resp_{run_id}_1"}],
+}
+
+
+async def _fill(house: House, client: httpx2.AsyncClient) -> dict[str, str]:
+    """What the other tenant has, by the name that routes give to its id."""
+    body = {"agent": "echo", "input": MARK, "metadata": {"mark": MARK}}
+    run = (await client.post("/api/runs", params={"wait": 10}, json=body)).json()
+    scope = Scope("theirs", run["threadId"])
+    raised = InterruptRaised.model_validate(
+        {"interruptId": "int_theirs", "kind": "approval", "title": MARK, "expiresAt": "2099-01-01T00:00:00.000Z"}
+    )
+    made = ArtifactCreated.model_validate({"artifact": {"id": "art_theirs", "name": MARK}})
+    await house.holdfast.store.recorder.record(scope, raised, made)
+    key = (await client.post("/api/keys", json={"name": MARK, "roles": ["viewer"]})).json()
+    return {
+            "run_id": run["id"], "thread_id": run["threadId"], "session_id": run["threadId"], "turn_id": run["id"],
+            "interrupt_id": "int_theirs", "approval_id": "int_theirs", "request_id": "int_theirs",
+            "call_id": "int_theirs", "artifact_id": "art_theirs", "key_id": key["id"], "sha256": "0" * 64,
+            "file_id": "file_theirs", "response_id": f"resp_{run['id']}_1", "key": "a", "setting": "a",
+    }  # fmt: skip
+
+
+def _routes(house: House) -> list[tuple[str, str, BaseRoute]]:
+    found = []
+    for route in house.app.routes:
+        methods = sorted(getattr(route, "methods", None) or {"WS"})
+        found += [(method, route.path, route) for method in methods if method != "HEAD"]  # type: ignore[attr-defined]
+    return found
+
+
+@pytest.mark.requirement("S6", "PX-7")
+async def test_nothing_crosses_from_one_tenant_to_another_on_any_route(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as house:
+        theirs = await house.caller("admin", "theirs")
+        ours = await house.caller("admin", "ours")
+        known = await _fill(house, theirs)
+        wrong = []
+        for method, path, _ in _routes(house):
+            name = f"{method} {template(path)}"
+            if name in WITHOUT_IDS:
+                continue
+            if "{" in path:
+                wrong += await _ask_with_their_ids(ours, method, path, name, known)
+            elif name in ASKED_WITHOUT_IDS:
+                answer = await ours.request(method, path)
+                wrong += [] if answer.status_code == 200 and not _tells(answer, known) else [f"{name}: {answer.text}"]
+            elif name in REFERENCES:
+                for body in REFERENCES[name]:
+                    sent = json.dumps(body).decode()
+                    for word, value in known.items():
+                        sent = sent.replace("{" + word + "}", value)
+                    answer = await ours.request(method, path, content=sent)
+                    if answer.status_code != 404 or MARK in answer.text:
+                        wrong.append(f"{name}: {answer.status_code} {answer.text}")
+            else:
+                wrong.append(f"{name}: has no entry in this test")
+        assert wrong == []
+        # And what was asked for is still as it was.
+        interrupts = (await theirs.get("/api/interrupts")).json()["items"]
+        assert [found["status"] for found in interrupts] == ["open"]
+        assert (await theirs.get(f"/api/threads/{known['thread_id']}")).status_code == 200
+        assert {key["revokedAt"] for key in (await theirs.get("/api/keys")).json()["items"]} == {None}
+
+
+async def _ask_with_their_ids(
+    ours: httpx2.AsyncClient, method: str, path: str, name: str, known: dict[str, str]
+) -> list[str]:
+    try:
+        address = path.replace(":path}", "}").format(**known)
+    except KeyError as missing:
+        return [f"{name}: this test does not know an id for {missing}"]
+    body = BODIES.get(name, {} if method in ("POST", "PATCH", "PUT") else None)
+    answer = await ours.request(method, address, json=body)
+    if answer.status_code != 404 or MARK in answer.text:
+        return [f"{name}: {answer.status_code} {answer.text}"]
+    return []
+
+
+def _tells(answer: httpx2.Response, known: dict[str, str]) -> bool:
+    return MARK in answer.text or any(len(id) > 8 and id in answer.text for id in known.values())
+
+
+@pytest.mark.requirement("S5")
+async def test_every_route_but_the_open_ones_needs_credentials_and_a_scope(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as house:
+        stranger = house.client()
+        made = await (await house.caller("admin")).post("/api/keys", json={"name": "x", "scopes": ["tools:read"]})
+        nobody = house.client({"authorization": f"Bearer {made.json()['key']}"})
+        for method, path, route in _routes(house):
+            if method == "WS":
+                continue
+            address = path.replace("{", "").replace("}", "")
+            needs = getattr(route, "holdfast_needs", "anybody")
+            first = await stranger.request(method, address)
+            second = await nobody.request(method, address)
+            if needs == "open":
+                assert first.status_code == 200, path
+                continue
+            assert first.status_code == 401, path
+            assert (second.status_code == 403) == (needs not in ("anybody", "tools:read")), path
+
+
+WITHOUT_A_TENANT: Final = {
+    "events": "the tenant is its thread's, which `thread_key` stands for",
+    "transcript_entries": "the tenant is its thread's, which `thread_key` stands for",
+    "workspaces": "one server has one workspace, seen by all its tenants",
+}
+
+
+@pytest.mark.requirement("S6")
+def test_every_table_has_a_tenant_or_a_stated_reason() -> None:
+    without = {table.name for table in metadata.sorted_tables if "tenant" not in table.columns}
+    assert without == WITHOUT_A_TENANT.keys()
+    for name, reason in WITHOUT_A_TENANT.items():
+        if "thread_key" in reason:
+            assert {key.target_fullname for key in metadata.tables[name].foreign_keys} == {"threads.key"}

@@ -1,0 +1,247 @@
+"""The gate, from outside: names of requests, hosts, origins, sizes, times and rates, each with its own answer."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+from app.core.clock import ManualClock
+from app.core.settings import Settings
+from app.protocols.edge import connection, limits
+from app.protocols.edge.limits import InFlight, Rates
+from tests.protocols.auth.house import House, open_house
+from tests.server import in_process
+
+
+def _is(answer: httpx2.Response, status: int, code: str) -> bool:
+    return (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+
+
+async def _raw(house: House, request: bytes) -> bytes:
+    """Bytes as they are; everything that comes until the server closes."""
+    address = urlsplit(house.url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    try:
+        writer.write(request)
+        async with asyncio.timeout(10):
+            return await reader.read()
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+
+
+@pytest.mark.requirement("HK-12")
+async def test_every_answer_carries_the_name_of_its_request(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as house:
+        client = house.client()
+        for path in ("/healthz", "/api/threads", "/nothing"):
+            mine = await client.get(path, headers={"x-request-id": "trace-1.a"})
+            assert mine.headers["x-request-id"] == "trace-1.a"
+            made = {(await client.get(path)).headers["x-request-id"] for _ in range(2)}
+            assert len(made) == 2
+            assert all(name.startswith("req_") for name in made)
+        for unfit in ("a b", "x" * 129, '"', "<script>"):
+            answer = await client.get("/healthz", headers={"x-request-id": unfit})
+            assert answer.headers["x-request-id"].startswith("req_")
+
+
+@pytest.mark.requirement("S8")
+async def test_a_host_that_is_not_ours_is_refused(tmp_path: Path) -> None:
+    async with open_house(tmp_path, auth="disabled") as house:
+        client = house.client()
+        for host in ("localhost", "LOCALHOST:1234", "127.0.0.1", "[::1]:8700"):
+            assert (await client.get("/api/threads", headers={"host": host})).status_code == 200, host
+        for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "[::2]"):
+            assert _is(await client.get("/api/threads", headers={"host": host}), 400, "HOST_REFUSED"), host
+        assert (await client.get("/healthz", headers={"host": "10.2.3.4:8700"})).status_code == 200
+    async with open_house(tmp_path, auth="disabled", trusted_hosts="agents.example") as house:
+        client = house.client()
+        assert (await client.get("/api/threads", headers={"host": "agents.example:443"})).status_code == 200
+        assert _is(await client.get("/api/threads"), 400, "HOST_REFUSED")
+
+
+@pytest.mark.requirement("S8")
+async def test_exactly_the_listed_origins_may_read_answers(tmp_path: Path) -> None:
+    async with open_house(tmp_path, cors_origins="https://app.example") as house:
+        client = await house.caller()
+        body = {"agent": "echo", "input": "x"}
+        asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+        good, bad = {"origin": "https://app.example"}, {"origin": "https://app.example.evil"}
+        preflight = await house.client().options("/api/runs", headers=asked | good)
+        assert preflight.status_code == 204
+        assert preflight.headers["access-control-allow-origin"] == "https://app.example"
+        assert "authorization" in preflight.headers["access-control-allow-headers"]
+        assert _is(await house.client().options("/api/runs", headers=asked | bad), 403, "ORIGIN_REFUSED")
+        answer = await client.post("/api/runs", json=body, headers=good)
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (202, "https://app.example")
+        assert "origin" in answer.headers["vary"]
+        assert _is(await client.post("/api/runs", json=body, headers=bad), 403, "ORIGIN_REFUSED")
+        read = await client.get("/api/threads", headers=bad)
+        assert read.status_code == 200
+        assert "access-control-allow-origin" not in read.headers
+        refused = await house.client().get("/api/threads", headers=good)
+        assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, "https://app.example")
+
+
+@pytest.mark.requirement("S1", "S8")
+async def test_a_page_elsewhere_changes_nothing_on_a_server_without_keys(tmp_path: Path) -> None:
+    async with open_house(tmp_path, auth="disabled") as house:
+        client, body = house.client({"content-type": "text/plain"}), b'{"agent":"echo","input":"x"}'
+        for origin in ("https://evil.example", "null"):
+            answer = await client.post("/api/runs", content=body, headers={"origin": origin})
+            assert _is(answer, 403, "ORIGIN_REFUSED")
+        assert (await client.post("/api/runs", content=body, headers={"origin": house.url})).status_code == 202
+        assert len((await client.get("/api/threads")).json()["items"]) == 1
+
+
+@pytest.mark.requirement("S9")
+async def test_headers_over_the_limit_are_refused(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as house:
+        client = await house.caller()
+        assert (await client.get("/api/threads", headers={"x-note": "n" * 15_000})).status_code == 200
+        assert _is(await client.get("/api/threads", headers={"x-note": "n" * 16_384}), 431, "HEADERS_TOO_LARGE")
+        many = {f"x-{number}": "n" for number in range(2_000)}
+        assert _is(await client.get("/healthz", headers=many), 431, "HEADERS_TOO_LARGE")
+
+
+@pytest.mark.requirement("S9")
+async def test_headers_that_never_end_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_house(tmp_path) as house:
+        assert await _raw(house, b"GET /healthz HTTP/1.1\r\nx-note: " + b"n" * 200_000) == b""
+        assert await _raw(house, b"GET /" + b"n" * 200_000) == b""
+        monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
+        assert await _raw(house, b"GET /healthz HTTP/1.1\r\nhost: x\r\n") == b""
+        assert await _raw(house, b"") == b""
+        complete = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        assert (await _raw(house, complete)).startswith(b"HTTP/1.1 200")
+
+
+async def _pieces(size: int) -> AsyncIterator[bytes]:
+    for _ in range(size // 65_536 + 1):
+        yield b"x" * 65_536
+
+
+@pytest.mark.requirement("S9")
+async def test_a_body_over_the_limit_is_refused_announced_or_not(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as house:
+        client = await house.caller("system")
+        for path, size in (("/api/keys", limits.MAX_BODY_BYTES), ("/api/runs", limits.MAX_PARTS_BYTES)):
+            for kind in ("application/json", "text/plain", "application/octet-stream", "multipart/form-data"):
+                headers = {"content-type": kind}
+                unannounced = await client.post(path, content=_pieces(size), headers=headers)
+                assert _is(unannounced, 413, "BODY_TOO_LARGE"), (path, kind)
+                if path == "/api/runs":
+                    break
+        announced = await client.post("/api/keys", content=b"x" * (limits.MAX_BODY_BYTES + 1))
+        assert _is(announced, 413, "BODY_TOO_LARGE")
+        lying = (
+            b"POST /api/keys HTTP/1.1\r\nhost: localhost\r\nauthorization: %s\r\ncontent-length: 99999999999\r\n\r\n"
+        )
+        key = client.headers["authorization"].encode()
+        address = urlsplit(house.url)
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        writer.write(lying % key)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 413")
+        writer.close()
+
+
+@pytest.mark.requirement("S9")
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", "multipart/form-data; boundary=x"])
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(limits, "BODY_SECONDS", 0.2)
+    async with open_house(tmp_path) as house:
+        key = await house.key("system")
+        for path in ("/api/runs", "/api/keys"):
+            for rest in ('content-length: 100\r\n\r\n{"na', 'transfer-encoding: chunked\r\n\r\n9\r\n{"na'):
+                head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n"
+                answer = await _raw(house, f"{head}content-type: {kind}\r\n{rest}".encode())
+                assert b" 408 " in answer.split(b"\r\n")[0], answer or "closed without an answer"
+                assert b"BODY_TIMEOUT" in answer
+
+
+@pytest.mark.requirement("S9", "G14")
+async def test_a_caller_that_asks_too_often_is_told_when_to_come_back(tmp_path: Path) -> None:
+    async with open_house(tmp_path, rate_per_key=1) as house:
+        busy, other = await house.caller(), await house.caller()
+        run = (await busy.post("/api/runs", json={"agent": "echo", "input": "x"})).json()
+        answers = [await busy.get("/api/threads") for _ in range(5)]
+        refused = [answer for answer in answers if answer.status_code == 429]
+        assert _is(refused[0], 429, "RATE_LIMITED")
+        assert int(refused[0].headers["retry-after"]) >= 1
+        assert (await other.get("/api/threads")).status_code == 200
+        assert (await busy.post(f"/api/runs/{run['id']}/cancel")).status_code == 200
+        assert (await busy.get("/healthz")).status_code == 200
+
+
+def test_a_rate_comes_back_with_time_and_its_memory_is_bounded() -> None:
+    clock = ManualClock()
+    rates = Rates(10, clock)
+    taken = [rates.take(("t", "a")) for _ in range(21)]
+    assert taken == [0] * 20 + [1]
+    clock.advance(0.1)
+    assert [rates.take(("t", "a")) for _ in range(2)] == [0, 1]
+    for number in range(limits.MAX_BUCKETS + 50):
+        rates.take(("t", str(number)))
+    assert len(rates) == limits.MAX_BUCKETS
+
+
+def test_a_tenant_that_fills_its_share_leaves_room_for_others() -> None:
+    room = InFlight(3, 2)
+    for _ in range(2):
+        room.enter("a")
+    refused = room.refusal("a")
+    assert refused is not None
+    assert (refused.code, room.refusal("b")) == ("TENANT_BUSY", None)
+    room.enter("b")
+    full = room.refusal("c")
+    assert full is not None
+    assert full.code == "OVERLOADED"
+    room.leave("a")
+    assert room.refusal("a") is None
+
+
+@pytest.mark.requirement("G14")
+async def test_under_load_new_requests_are_turned_away_and_what_ends_work_is_served(tmp_path: Path) -> None:
+    async with open_house(tmp_path, max_requests=3, max_requests_per_tenant=2) as house:
+        ours, theirs = await house.caller("member", "ours"), await house.caller("member", "theirs")
+        body = {"agent": "assistant", "input": "publish it"}
+        slow = [b"POST /api/runs HTTP/1.1\r\nhost: localhost\r\nauthorization: %s\r\ncontent-length: 9\r\n\r\n"] * 2
+        address = urlsplit(house.url)
+        held = []
+        for request in slow:
+            _, writer = await asyncio.open_connection(address.hostname, address.port)
+            writer.write(request % ours.headers["authorization"].encode())
+            held.append(writer)
+        for _ in range(200):
+            refused = await ours.post("/api/runs", json=body)
+            if refused.status_code == 429:
+                break
+        assert _is(refused, 429, "TENANT_BUSY")
+        assert refused.headers["retry-after"]
+        run = (await theirs.post("/api/runs", json=body)).json()
+        assert run["status"] in ("queued", "running", "waiting")
+        _, writer = await asyncio.open_connection(address.hostname, address.port)
+        writer.write(slow[0] % theirs.headers["authorization"].encode())
+        held.append(writer)
+        for _ in range(200):
+            refused = await theirs.get("/api/threads")
+            if refused.status_code == 503:
+                break
+        assert _is(refused, 503, "OVERLOADED")
+        assert refused.headers["retry-after"]
+        assert (await theirs.get("/healthz")).status_code == 200
+        assert (await theirs.post(f"/api/runs/{run['id']}/cancel")).status_code == 200
+        for writer in held:
+            writer.close()
+
+
+async def test_a_server_without_keys_meters_nobody(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, rate_per_key=1)
+    async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, verify=False) as client:
+        assert {(await client.get("/api/threads")).status_code for _ in range(10)} == {200}

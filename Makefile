@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .PHONY: serve test install install-dev check format lint types imports generated generate bench bench-log \
-        bench-workspace bench-models bench-guard container faults smoke requirements lock clean
+        bench-workspace bench-models bench-guard bench-edge bench-start container faults smoke requirements lock clean
 
 serve: install
 	@$(BIN)/holdfast serve
@@ -58,7 +58,12 @@ faults: install-dev
 container: install-dev
 	@$(BIN)/python -m pytest -m slow -n 0 tests/packaging
 
-bench: bench-log bench-workspace bench-models bench-guard
+# All of them, and one table: bench/results.md.
+bench: install-dev
+	@$(BIN)/python -m bench
+
+bench-start: install-dev
+	@$(BIN)/python -m bench.start
 
 bench-log: install-dev
 	@$(BIN)/python -m bench.log
@@ -68,6 +73,9 @@ bench-models: install-dev
 
 bench-guard: install-dev
 	@$(BIN)/python -m bench.guard
+
+bench-edge: install-dev
+	@$(BIN)/python -m bench.edge
 
 bench-workspace: install-dev
 	@$(BIN)/python -m bench.workspace

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -42,6 +43,7 @@ async def serve(settings: Settings) -> None:
     redaction = CurrentRedaction()
     configure_logs(settings.log_level, redaction.text)
     async with open_holdfast(settings, redaction=redaction) as holdfast:
+        _spare_the_collector()
         await _serve_http(settings, holdfast)
 
 
@@ -65,6 +67,14 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
             yield url
         finally:
             await _stop(holdfast, web, serving)
+
+
+def _spare_the_collector() -> None:
+    """What is loaded by now stays. Requests leave few cycles behind, so looking for them at every 700th allocation
+    would cost a tenth of a busy server's time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[int], None]) -> Web:
@@ -91,6 +101,7 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
         ledger=Ledger(store.recorder),
         settings=settings,
         clock=holdfast.clock,
+        on_disconnect=settings.on_disconnect,
     )
     config = uvicorn.Config(
         create_edge(server), host=settings.host, port=settings.port, loop="none", http=RequestConnection,
@@ -125,6 +136,18 @@ def _announce(port: int, settings: Settings, holdfast: Holdfast) -> None:
     if not settings.is_postgres:
         holdfast.store.folder.announce(url)
     typer.echo(f"listening on {url}")
-    typer.echo(f"  workspace  {settings.workspace} ({len(holdfast.workspace.current.agents)} agents)")
-    typer.echo(f"  database   {'Postgres' if settings.is_postgres else settings.sqlite_path}")
-    typer.echo(f'  try        curl -s -d \'{{"agent":"echo","input":"hello"}}\' \'{url}/api/runs?wait=5\'')
+    for what, told in _where_to_look(url, settings, holdfast):
+        typer.echo(f"  {what:<10} {told}")
+
+
+def _where_to_look(url: str, settings: Settings, holdfast: Holdfast) -> Iterator[tuple[str, str]]:
+    agents = holdfast.workspace.current.agents
+    yield "workspace", f"{settings.workspace} ({len(agents)} agents: {', '.join(sorted(agents))})"
+    yield "database", "Postgres" if settings.is_postgres else str(settings.sqlite_path)
+    yield "look", f"{url}/docs (every call), {url}/readyz, {url}/metrics"
+    if settings.auth_modes:
+        yield "keys", f"{settings.admin_key_file or 'holdfast keys create NAME --role admin'}"
+        return
+    yield "try", f"curl -s '{url}/api/runs?wait=10' -d '{{\"agent\": \"echo\", \"input\": \"hello\"}}'"
+    yield "", 'holdfast run assistant "publish it"   (in another terminal, in this folder: asks for an approval)'
+    yield "", f"an OpenAI client with base_url {url}/v1 and the model \"assistant\""

@@ -360,4 +360,15 @@ CODES: Final[dict[str, Code]] = {
     "ROUTE_UNGUARDED": Code(
         "A route has no permission, so the server does not start.", "Add it to app/protocols/auth/permissions.py."
     ),
+    # -- OpenAI clients --------------------------------------------------------------------------
+    "RESPONSE_NOT_FOUND": Code("There is no such response.", "Use the id of a response of the same tenant."),
+    "TOOL_OUTPUTS_MISSING": Code(
+        "The run waits for more tool outputs than the request carries.",
+        "Send one tool message for every call of the last answer, all in one request.",
+    ),
+    "RUN_WAITING": Code(
+        "The run waits for a person.",
+        "Answer its interrupt under /api/interrupts, then read the run or the response again.",
+    ),
+    "RUN_CANCELLED": Code("The run was cancelled before it gave an answer.", "Ask again if it is still wanted."),
 }

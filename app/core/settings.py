@@ -52,6 +52,9 @@ class Settings(BaseModel):
     max_pending_events: int = Field(
         20_000, ge=100, description="events that may wait to be written before producers are held back"
     )
+    on_disconnect: Literal["detach", "cancel"] = Field(
+        "detach", description="what becomes of a run when the OpenAI client that started it disconnects"
+    )
     retention_deleted_days: int = Field(30, ge=0, description="days until a deleted thread or file is purged")
     max_upload_bytes: int = Field(
         256 * 1024 * 1024, ge=1024, le=2**40, description="size of the largest file that may be uploaded"

@@ -30,18 +30,23 @@ async def follow(hub: Hub, read: ReadPage, tenant: str, thread_id: str, after: i
     """
     subscription = hub.subscribe(tenant, [thread_id])
     try:
-        async for batch in _join(subscription, read, tenant, thread_id, after):
+        async for batch in join(subscription, read, tenant, thread_id, after):
             yield batch
     finally:
         subscription.close()
 
 
-async def _join(
-    subscription: Subscription, read: ReadPage, tenant: str, thread_id: str, last: int
+async def join(
+    subscription: Subscription, read: ReadPage, tenant: str, thread_id: str, last: int, *, live: bool = False
 ) -> AsyncGenerator[list[Event]]:
-    async for page in backfill(subscription, read, tenant, thread_id, last):
-        last = page[-1].seq
-        yield page
+    """`follow` for whoever holds the subscription, to close it when its own reader has gone.
+
+    `live` says that it was there before the event after `last`, so that nothing needs to be read.
+    """
+    if not live:
+        async for page in backfill(subscription, read, tenant, thread_id, last):
+            last = page[-1].seq
+            yield page
     while not subscription.closed:
         await subscription.wait()
         if subscription.overflowed:

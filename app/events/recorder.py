@@ -84,7 +84,9 @@ class Recorder:
         drafts = []
         for entry in entries:
             if isinstance(entry, Payload):
-                entry = Entry(entry)
+                run_id = None if entry.of_thread else scope.run_id
+                drafts.append(Draft(entry.type, entry.to_json(), run_id, scope.actor))
+                continue
             drafts.append(
                 Draft(
                     entry.payload.type,

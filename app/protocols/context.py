@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
+from typing import Literal
 
 from app.core.clock import Clock
 from app.core.metrics import Metrics
@@ -44,3 +45,5 @@ class Server:
     clock: Clock
     ping: Callable[[], Awaitable[None]]
     draining: Callable[[], bool]
+    on_disconnect: Literal["detach", "cancel"] = "detach"
+    """What becomes of a run whose OpenAI client goes away, unless the request says it."""

@@ -31,6 +31,7 @@ from app.protocols.http import (
     workspace,
 )
 from app.protocols.http.caller import authorise
+from app.protocols.openai import routes as openai
 from app.protocols.stream import route as stream
 
 
@@ -81,5 +82,5 @@ def _operation_id(route: APIRoute) -> str:
 
 _ROUTES = (
     health, metrics, runs, run_views, threads, thread_views, interrupts, tools, artifacts, files, workspace, keys,
-    stream,
+    stream, openai,
 )  # fmt: skip

@@ -33,7 +33,11 @@ LEASE_SECONDS: Final = 15.0
 RENEW_SECONDS: Final = 5.0
 SWEEP_SECONDS: Final = 2.0
 """How often runs are looked for whose owner is gone or whose news got lost."""
+SOON_SECONDS: Final = 0.1
+"""How soon after a run's end, when nothing is known to wait for it."""
 SWEEP_LIMIT: Final = 200
+MAX_BEHIND: Final = 10_000
+"""Threads that are remembered for having a queue; the sweep finds the next run of any other."""
 CANCEL_GRACE_SECONDS: Final = 10.0
 """What a tool that acts has to come to an end after a cancel."""
 
@@ -70,7 +74,10 @@ class Executor:
         self._held: dict[tuple[str, str], _Held] = {}
         self._cut_off: dict[tuple[str, str], int] = {}
         """Runs that the store cut off, with the epoch of a lease that may still be ours."""
-        self._wanted: asyncio.Queue[tuple[str, str, str]] = asyncio.Queue(maxsize=10_000)
+        self._behind: dict[tuple[str, str], set[str]] = {}
+        """Threads where another run works, each with the runs that could not be claimed because of it."""
+        self._sweep_soon: asyncio.TimerHandle | None = None
+        self._wanted: asyncio.Queue[tuple[str, str, str, Run | None]] = asyncio.Queue(maxsize=10_000)
         self._sweep_now = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self.draining = False
@@ -80,10 +87,10 @@ class Executor:
         for work in (self._claim_forever(), self._sweep_forever(), self._renew_forever()):
             self._tasks.append(asyncio.create_task(work))
 
-    def wake(self, tenant: str, thread_id: str, run_id: str) -> None:
-        """A run may be claimable. A full queue loses nothing: the sweep finds the run."""
+    def wake(self, tenant: str, thread_id: str, run_id: str, run: Run | None = None) -> None:
+        """A run may be claimable; its maker gives it along. A full queue loses nothing: the sweep finds the run."""
         with contextlib.suppress(asyncio.QueueFull):
-            self._wanted.put_nowait((tenant, thread_id, run_id))
+            self._wanted.put_nowait((tenant, thread_id, run_id, run))
 
     def stop(self, tenant: str, run_id: str) -> None:
         """A cancel was committed: no step starts any more. Tools that act get their grace, the rest ends now.
@@ -140,11 +147,11 @@ class Executor:
 
     async def _claim_forever(self) -> None:
         while not self.draining:
-            tenant, thread_id, run_id = await self._wanted.get()
+            tenant, thread_id, run_id, run = await self._wanted.get()
             if (tenant, run_id) in self._held:
                 continue
             await self._slots.acquire()
-            task = asyncio.create_task(self._conduct(tenant, thread_id, run_id), name=f"run {run_id}")
+            task = asyncio.create_task(self._conduct(tenant, thread_id, run_id, run), name=f"run {run_id}")
             self._held[tenant, run_id] = _Held(tenant, run_id, 0, task)
 
     async def _sweep_forever(self) -> None:
@@ -194,9 +201,9 @@ class Executor:
 
     # -- conducting ----------------------------------------------------------------------------------
 
-    async def _conduct(self, tenant: str, thread_id: str, run_id: str) -> None:
+    async def _conduct(self, tenant: str, thread_id: str, run_id: str, run: Run | None) -> None:
         try:
-            await self._claim_and_run(tenant, thread_id, run_id)
+            await self._claim_and_run(tenant, run_id, run)
         except StoreError:
             # Looking for work at once would spin for as long as the store refuses; the regular sweep is soon enough.
             self._cut_off[tenant, run_id] = self._held[tenant, run_id].asked
@@ -204,14 +211,25 @@ class Executor:
             self._sweep_now.set()  # the log says how it stands; the sweep takes the run up again if it has not ended
         except Exception:
             log.exception("run.conduct_failed", run=run_id)
-        else:
-            self._sweep_now.set()
         finally:
             self._held.pop((tenant, run_id), None)
             self._slots.release()
+            self._look_for_the_next((tenant, thread_id))
 
-    async def _claim_and_run(self, tenant: str, thread_id: str, run_id: str) -> None:
-        run = await self._reader.run(tenant, run_id)
+    def _look_for_the_next(self, thread: tuple[str, str]) -> None:
+        """At once if a run is known to wait for this one's end. What only the store knows of may wait a moment: many
+        runs end in it, and one look finds what all of them left."""
+        if thread in self._behind:
+            self._sweep_now.set()
+        elif self._sweep_soon is None and not self.draining:
+            self._sweep_soon = asyncio.get_running_loop().call_later(SOON_SECONDS, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweep_soon = None
+        self._sweep_now.set()
+
+    async def _claim_and_run(self, tenant: str, run_id: str, run: Run | None) -> None:
+        run = run or await self._reader.run(tenant, run_id)
         if run is None or run.terminal or run.status == "waiting":
             return
         held = self._held[tenant, run_id]
@@ -250,7 +268,14 @@ class Executor:
             )
         )
         scope = Scope(tenant, run.thread_id, run.id, actor="system")
+        # Before the claim is decided: the run that is in its way may end while we wait for the answer.
+        waiting = self._behind.setdefault((tenant, run.thread_id), set())
+        waiting.add(run.id)
         answer = await self._recorder.record(scope, claimed, conditions=[lease])
+        if isinstance(answer, Appended) or answer.failure.code != "THREAD_BUSY":
+            waiting.discard(run.id)
+        if not waiting or len(self._behind) > MAX_BEHIND:
+            self._behind.pop((tenant, run.thread_id), None)
         if not isinstance(answer, Appended):
             return None
         return Scope(tenant, run.thread_id, run.id, "system", Fence(run.id, epoch))

@@ -69,6 +69,8 @@ class Submission:
     response_schema: Mapping[str, Any] | None = None
     blobs: Sequence[ports.BlobDraft] = ()
     """Content that the input or the history refers to by hash."""
+    announce: Callable[[str], None] | None = None
+    """Told the thread before anything is recorded, for whoever wants to hear the run from its first event on."""
     rerun_of: str | None = None
     replay: Mapping[str, Any] | None = None
     workspace: CompiledWorkspace | None = None
@@ -92,7 +94,7 @@ class Service:
         clock: Clock,
         workspaces: WorkspaceHistory,
         backends: Container[str],
-        wake: Callable[[str, str, str], None],
+        wake: Callable[[str, str, str, Run], None],
         stop: Callable[[str, str], None],
     ) -> None:
         self._recorder, self._reader, self._children = recorder, reader, children
@@ -110,13 +112,16 @@ class Service:
         thread_id, run_id = wanted.thread_id or new_id("thread"), new_id("run")
         scope = Scope(who.tenant, thread_id, run_id, actor=who.actor)
         queued = Entry(_queued(workspace, wanted, busy), blobs=tuple(wanted.blobs))
+        if wanted.announce is not None:
+            wanted.announce(thread_id)
         for new in await self._births(who, wanted):
             # A thread is born in the commit of its first run, or not at all.
             born: list[Payload | Entry] = [thread.ThreadCreated(history=_history(wanted))] if new else []
             answer = await self._append(scope, [*born, queued], self._conditions(wanted, busy, run_id, new), busy)
             if isinstance(answer, ports.Appended):
-                self._wake(who.tenant, thread_id, run_id)
-                return await self._read_back(who.tenant, run_id)
+                run = _accepted(answer, run_id)
+                self._wake(who.tenant, thread_id, run_id, run)
+                return run
             if answer.failure.code == "IDEMPOTENCY_KEY_SEEN" and answer.winner is not None:
                 return await self._read_back(who.tenant, answer.winner)
             refusal = Rejected(answer.failure, answer.winner)
@@ -244,6 +249,14 @@ class Service:
         """An accepted run is in the tables; only its thread's deletion takes it out of sight."""
         run = await self._reader.run(tenant, run_id)
         return run or Rejected(Failure("THREAD_DELETED", "the thread was deleted"), run_id)
+
+
+def _accepted(answer: ports.Appended, run_id: str) -> Run:
+    """The run as its first event has it: what the tables hold, without asking them."""
+    queued = answer.events[-1]
+    run = Run(run_id, queued.thread_id, first_seq=queued.seq, last_seq=queued.seq, run_seq=queued.run_seq or 0)
+    run.apply(queued)
+    return run
 
 
 def check_limits(wanted: Mapping[str, Any]) -> Failure | None:

@@ -105,22 +105,22 @@ class Log:
             # A fresh one each: an exception that is raised again and again keeps every caller's frames.
             raise StorageDown(self._down.failure.message) from self._down
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        if not self._merge(command, answer):
-            self._enqueue(command, answer)
+        delta = _delta_identity(command)
+        if delta is None or not self._merge(command, delta, answer):
+            self._enqueue(command, delta, answer)
         return await answer
 
-    def _enqueue(self, command: Command, answer: "asyncio.Future[Answer]") -> None:
-        delta = _delta_identity(command)
+    def _enqueue(self, command: Command, delta: tuple[object, ...] | None, answer: "asyncio.Future[Answer]") -> None:
         pieces = [command.drafts[0].payload["event"]["text"]] if delta is not None else []
         waiting = _Waiting(command, answer, delta, pieces, sum(map(len, pieces)), [])
         self._waiting.append(waiting)
         self._last_of_thread[command.tenant, command.thread_id] = waiting
         self._something.set()
 
-    def _merge(self, command: Command, answer: "asyncio.Future[Answer]") -> bool:
+    def _merge(self, command: Command, delta: tuple[object, ...], answer: "asyncio.Future[Answer]") -> bool:
         """Only into the thread's last waiting command, so that nothing is reordered."""
         last = self._last_of_thread.get((command.tenant, command.thread_id))
-        if last is None or last.delta is None or last.delta != _delta_identity(command):
+        if last is None or last.delta != delta:
             return False
         text: str = command.drafts[0].payload["event"]["text"]
         if last.size + len(text) > MAX_MERGED_BYTES:
@@ -307,5 +307,6 @@ def _delta_identity(command: Command) -> tuple[object, ...] | None:
     signal = draft.payload["event"]
     if signal["phase"] not in adapter.DELTAS or "text" not in signal:
         return None
-    rest = tuple(sorted((key, str(value)) for key, value in signal.items() if key != "text"))
+    rest = dict(signal)
+    del rest["text"]
     return (draft.run_id, draft.actor, draft.parent_id, command.fence, rest)

@@ -62,8 +62,8 @@ _CHANGE_RUN: Final = Sql(
     f"{_RUN_CHANGE}",
 )
 _PUT_INTERRUPT: Final = Sql(
-    "INSERT INTO interrupts (tenant, id, thread_key, run_id, status, expires_at, state) "
-    "VALUES ($1, $2, $3, $4, $5, $6, $7) "
+    "INSERT INTO interrupts (tenant, id, thread_key, run_id, status, expires_at, state, call_id) "
+    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8) "
     "ON CONFLICT (thread_key, id) DO UPDATE SET status = excluded.status, state = excluded.state"
 )
 _PUT_ENTRY: Final = Sql(
@@ -307,7 +307,7 @@ async def _write_moved(tx: Tx, heads: Sequence[Head]) -> None:
         records = head.records
         for key in {moves.interrupt for moves in head.moves if moves.interrupt is not None}:
             it = records.interrupts[key]
-            interrupts.append((head.tenant, key, head.key, it.run_id, it.status, it.expires_at, encode(it)))
+            interrupts.append((head.tenant, key, head.key, it.run_id, it.status, it.expires_at, encode(it), it.call_id))
         for key in {moves.entry for moves in head.moves if moves.entry is not None}:
             entry = records.entries[key]
             entries.append((head.key, key, entry.position, encode(entry)))

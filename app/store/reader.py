@@ -71,6 +71,7 @@ _INTERRUPTS: Final = Sql(
     "AND t.deleted_at IS NULL AND i.id > $4 ORDER BY i.id LIMIT $5"
 )
 _INTERRUPT: Final = Sql("SELECT state FROM interrupts WHERE tenant = $1 AND id = $2")
+_INTERRUPTS_OF_CALLS: Final = Sql("SELECT state FROM interrupts WHERE tenant = $1 AND call_id {in:$2} ORDER BY id")
 _OVERDUE: Final = Sql(
     "SELECT i.tenant, t.id, i.run_id, i.id FROM interrupts i JOIN threads t ON t.key = i.thread_key "
     "JOIN runs r ON r.tenant = i.tenant AND r.id = i.run_id "
@@ -211,6 +212,11 @@ class StoreReader:
     async def interrupt(self, tenant: str, interrupt_id: str) -> Interrupt | None:
         rows = await self._database.read(lambda tx: tx.rows(_INTERRUPT, tenant, interrupt_id))
         return decode(Interrupt, rows[0][0]) if rows else None
+
+    async def interrupts_of_calls(self, tenant: str, call_ids: Sequence[str]) -> list[Interrupt]:
+        rows = await self._database.read(lambda tx: tx.rows(_INTERRUPTS_OF_CALLS, tenant, list(call_ids)))
+        found = (decode(Interrupt, row[0]) for row in rows)
+        return [interrupt for interrupt in found if interrupt.kind == "external"]
 
     async def overdue_interrupts(self, now: str, limit: int) -> list[tuple[str, str, str | None, str]]:
         """(tenant, thread, run, interrupt) that are open beyond their time."""

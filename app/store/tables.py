@@ -92,8 +92,12 @@ interrupts = Table(
     Column("status", Text, nullable=False),
     Column("expires_at", Text, nullable=False),
     Column("state", LargeBinary, nullable=False),
+    Column("call_id", Text),
     PrimaryKeyConstraint("thread_key", "id", name="interrupts_of_thread"),
 )
+Index("interrupts_by_call", interrupts.c.tenant, interrupts.c.call_id,
+      sqlite_where=interrupts.c.call_id.is_not(None),
+      postgresql_where=interrupts.c.call_id.is_not(None))  # fmt: skip
 Index("interrupts_by_id", interrupts.c.tenant, interrupts.c.id)
 Index("interrupts_open", interrupts.c.expires_at, sqlite_where=interrupts.c.status == "open",
       postgresql_where=interrupts.c.status == "open")  # fmt: skip

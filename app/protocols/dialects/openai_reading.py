@@ -1,0 +1,254 @@
+"""One run's stored events read as a segment of an OpenAI-style answer: what the chat and the responses dialect share.
+
+A run that pauses for the client's own tools gives one answer per segment. A reading walks the events of the run from
+its first one on, and calls the hooks of its dialect for those of the wanted segment. It has no clock and no state but
+the events, so the same events always give the same frames. Leaves to others: where events come from, and the wire.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.core import json
+from app.events.catalog import adapter, interrupt, model, request, tool
+from app.events.envelope import Event
+
+Told = dict[str, Any]
+
+FINISH: Final = {"stop": "stop", "tool_use": "stop", "max_tokens": "length", "safety": "content_filter"}
+"""Our reasons in the words of chat completions. A server-side tool call is no end that a client could see."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCall:
+    """A call of a tool that the client has to run."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(slots=True)
+class Tokens:
+    """What the models of a segment used."""
+
+    given: int = 0
+    made: int = 0
+    cached: int = 0
+    reasoning: int = 0
+
+    def add(self, usage: Told) -> None:
+        self.given += usage.get("inputTokens", 0)
+        self.made += usage.get("outputTokens", 0)
+        self.cached += usage.get("cachedTokens", 0)
+        self.reasoning += usage.get("reasoningTokens", 0)
+
+
+class Reading:
+    """Feed it the run's events in order, from the first; hooks are called for the wanted segment only."""
+
+    def __init__(self, segment: int = 0) -> None:
+        self._wanted = segment
+        self._at = 0
+        self._begun = False
+        self._inner: set[str] = set()
+        """Messages of a backend's inner voices, which are no part of the answer."""
+        self._unsettled: set[str] = set()
+        self._one_by_one = False
+        """Whether calls of one message pause the run one after the other."""
+        self._raised: list[ClientCall] = []
+        self._told: set[str] = set()
+        """Messages of which something was told."""
+        self._client_tools: frozenset[str] = frozenset()
+        self.queued: Told = {}
+        self.run_id = ""
+        self.thread_id = ""
+        self.tokens = Tokens()
+        self.finish = "stop"
+        self.ended = False
+        self.paused_at: dict[str, int] = {}
+        """The client's calls, each with the segment that it ended."""
+        self.people: set[str] = set()
+        """Open interrupts that a person has to answer."""
+
+    def feed(self, event: Event) -> None:
+        if event.type == adapter.AdapterEvent.type:
+            if self._at == self._wanted and not self.ended:
+                signal = event.payload["event"]
+                if signal["phase"] == adapter.OUTPUT_DELTA:
+                    message_id = signal.get("messageId", "")
+                    if message_id not in self._inner:
+                        self._told.add(message_id)
+                        self.on_text(message_id, signal["text"])
+            return
+        handle = _HANDLERS.get(event.type)
+        if handle is not None and not self.ended:
+            handle(self, event, event.payload)
+
+    # -- hooks ---------------------------------------------------------------------------------------
+
+    def on_begin(self, event: Event) -> None: ...
+
+    def on_started(self) -> None: ...
+
+    def on_text(self, message_id: str, text: str) -> None: ...
+
+    def on_message(self, message_id: str, text: str, final: bool) -> None:
+        """A message is complete; `final` says that no tool call of it follows."""
+
+    def on_abandoned(self, message_id: str, error: Told) -> None: ...
+
+    def on_calls(self, calls: list[ClientCall]) -> None: ...
+
+    def on_completed(self, output: str, message_id: str | None) -> None: ...
+
+    def on_failed(self, error: Told) -> None: ...
+
+    def on_cancelled(self) -> None: ...
+
+    # -- the run -------------------------------------------------------------------------------------
+
+    @property
+    def begun(self) -> bool:
+        """Whether the wanted segment exists yet."""
+        return self.ended or (self._here and self._begun)
+
+    @property
+    def segments_ended(self) -> int:
+        return self._at
+
+    @property
+    def _here(self) -> bool:
+        return self._at == self._wanted
+
+    def _queued(self, event: Event, told: Told) -> None:
+        self.queued, self.run_id, self.thread_id = told, event.run_id or "", event.thread_id
+        self._client_tools = frozenset(named["name"] for named in told.get("clientTools") or ())
+        self._begin(event)
+
+    def _begin(self, event: Event) -> None:
+        if self._here and not self._begun:
+            self._begun = True
+            self.on_begin(event)
+
+    def _claimed(self, event: Event, _told: Told) -> None:
+        first = self._here and (not self._begun or event.type == request.RequestStarted.type)
+        self._begin(event)
+        if first:
+            self.on_started()
+
+    def _requested(self, _event: Event, told: Told) -> None:
+        self._one_by_one = told["parameters"].get("parallelToolCalls") is False
+        if told.get("role") is not None:
+            self._inner.add(told["messageId"])
+
+    def _answered(self, _event: Event, told: Told) -> None:
+        calls = told["toolCalls"]
+        self._unsettled = {call["id"] for call in calls if call["name"] in self._client_tools}
+        if not self._here:
+            return
+        self.tokens.add(told["usage"])
+        message_id = told["messageId"]
+        if message_id in self._inner or told.get("role") is not None:
+            return
+        self.finish = FINISH[told["finishReason"]]
+        text = told["text"] if isinstance(told["text"], str) else ""
+        if text and message_id not in self._told:
+            # The provider did not stream.
+            self._told.add(message_id)
+            self.on_text(message_id, text)
+        if message_id in self._told:
+            self.on_message(message_id, text, final=not calls)
+
+    def _broke(self, _event: Event, told: Told) -> None:
+        if self._here and told.get("usage"):
+            self.tokens.add(told["usage"])
+        if self._here and told["abandoned"] and told["messageId"] in self._told:
+            self._told.discard(told["messageId"])
+            self.on_abandoned(told["messageId"], told["error"])
+
+    def _paused(self, event: Event, told: Told) -> None:
+        if told["kind"] != "external":
+            self.people.add(told["interruptId"])
+            return
+        self._begin(event)
+        call_id = told.get("callId") or told["interruptId"]
+        self._raised.append(ClientCall(call_id, told.get("tool") or "", _arguments(told.get("arguments"))))
+        self._settle(call_id)
+
+    def _resulted(self, _event: Event, told: Told) -> None:
+        # A call of the client's tool that was refused before it reached the client.
+        if told["callId"] in self._unsettled:
+            self._settle(told["callId"])
+
+    def _settle(self, call_id: str) -> None:
+        """The segment ends when every call of the message that is the client's has been raised or refused."""
+        self._unsettled.discard(call_id)
+        if not self._raised or (self._unsettled and not self._one_by_one):
+            return
+        calls, self._raised = self._raised, []
+        self.paused_at |= {call.id: self._at for call in calls}
+        if self._here:
+            self.ended = True
+            self.on_calls(calls)
+        self._at += 1
+        self._begun = False
+
+    def _resolved(self, _event: Event, told: Told) -> None:
+        self.people.discard(told["interruptId"])
+
+    def _completed(self, event: Event, told: Told) -> None:
+        if not self._here:
+            return
+        self._begin(event)
+        self.ended = True
+        output = told["output"]
+        self.on_completed(output if isinstance(output, str) else json.dumps(output).decode(), told.get("messageId"))
+
+    def _failed(self, event: Event, told: Told) -> None:
+        if self._here:
+            self._begin(event)
+            self.ended = True
+            self.on_failed(told["error"])
+
+    def _cancelled(self, event: Event, _told: Told) -> None:
+        if self._here:
+            self._begin(event)
+            self.ended = True
+            self.on_cancelled()
+
+
+_HANDLERS: Final = {
+    request.RequestQueued.type: Reading._queued,
+    request.RequestStarted.type: Reading._claimed,
+    request.RequestResumed.type: Reading._claimed,
+    model.ModelRequested.type: Reading._requested,
+    model.ModelCompleted.type: Reading._answered,
+    model.ModelFailed.type: Reading._broke,
+    interrupt.InterruptRaised.type: Reading._paused,
+    interrupt.InterruptResolved.type: Reading._resolved,
+    interrupt.InterruptExpired.type: Reading._resolved,
+    tool.ToolResulted.type: Reading._resulted,
+    request.RequestCompleted.type: Reading._completed,
+    request.RequestFailed.type: Reading._failed,
+    request.RequestCancelled.type: Reading._cancelled,
+}
+
+
+def _arguments(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps({} if value is None else value).decode()
+
+
+def chat_id(run_id: str, segment: int) -> str:
+    return f"chatcmpl-{run_id}-{segment}"
+
+
+def response_id(run_id: str, segment: int) -> str:
+    return f"resp_{run_id}_{segment}"
+
+
+def parse_response_id(text: str) -> tuple[str, int] | None:
+    """The run and the segment that a response's id names; None for an id that is not ours."""
+    body, _, number = text.removeprefix("resp_").rpartition("_")
+    if not text.startswith("resp_") or not body or not number.isascii() or not number.isdigit() or len(number) > 6:
+        return None
+    return body, int(number)

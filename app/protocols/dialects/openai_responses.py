@@ -1,0 +1,238 @@
+"""The responses API spelled from stored events: typed stream events, and the response as it stands.
+
+`sequence_number` counts what the stored events give, so a stream can be cut anywhere and resumed after any number.
+A message that was cut off stays in the output as an incomplete item without content: its text is not part of the
+answer. Leaves to others: when frames are sent, and errors before there is a run.
+"""
+
+from typing import Any, Final
+
+import orjson
+
+from app.core.json import JsonObject
+from app.events.envelope import Event
+from app.protocols.dialects.openai_reading import ClientCall, Reading, Told, response_id
+
+_INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
+PREVIOUS: Final = "openai.previousResponse"
+"""The run's label that keeps which response the client continued."""
+
+
+class ResponseEvents(Reading):
+    """Frames numbered above `after`; `take` gives those made since, ready to be written at once."""
+
+    def __init__(self, segment: int = 0, *, after: int = -1) -> None:
+        super().__init__(segment)
+        self._after = after
+        self._number = 0
+        self._out: list[bytes] = []
+        self._output: list[JsonObject] = []
+        self._open: _OpenMessage | None = None
+        self._status = "queued"
+        self._created = 0
+        self._error: JsonObject | None = None
+        self._completed_at: int | None = None
+
+    @property
+    def last_number(self) -> int:
+        return self._number - 1
+
+    def take(self) -> bytes:
+        out = self._out
+        if not out:
+            return b""
+        frames = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
+        return frames
+
+    # -- the run -------------------------------------------------------------------------------------
+
+    def on_begin(self, event: Event) -> None:
+        self._created = event.at // 1000
+        self._lifecycle("response.created")
+
+    def on_started(self) -> None:
+        self._status = "in_progress"
+        self._lifecycle("response.in_progress")
+
+    def on_text(self, message_id: str, text: str) -> None:
+        message = self._open
+        if message is None or message.id != message_id:
+            message = self._open_message(message_id)
+        message.pieces.append(text)
+        number = self._number
+        self._number += 1
+        if number > self._after:
+            self._out.append(message.delta_head + orjson.dumps(text) + b',"sequence_number":%d}\n\n' % number)
+
+    def on_message(self, message_id: str, text: str, final: bool) -> None:
+        if self._open is not None and self._open.id == message_id:
+            self._close_message(text=text or None, phase="final_answer" if final else "commentary")
+
+    def on_abandoned(self, message_id: str, error: Told) -> None:
+        if self._open is not None and self._open.id == message_id:
+            index = self._close_message(status="incomplete")
+            self._output[index] = self._output[index] | {"content": []}
+
+    def on_calls(self, calls: list[ClientCall]) -> None:
+        self._close_message()
+        for call in calls:
+            self._call(call)
+        self._end("response.completed", "completed")
+
+    def on_completed(self, output: str, message_id: str | None) -> None:
+        if message_id not in self._told and output:
+            self._close_message()
+            self.on_text(message_id or f"msg_{self.run_id}_{self._wanted}", output)
+        self._close_message(phase="final_answer")
+        cut = _INCOMPLETE.get(self.finish)
+        self._end("response.incomplete" if cut else "response.completed", "incomplete" if cut else "completed")
+
+    def on_failed(self, error: Told) -> None:
+        self._close_message(status="incomplete")
+        self._error = {"code": error["code"].lower(), "message": error["message"]}
+        self._end("response.failed", "failed")
+
+    def on_cancelled(self) -> None:
+        self._close_message(status="incomplete")
+        self._end("response.incomplete", "cancelled")
+
+    # -- items ---------------------------------------------------------------------------------------
+
+    def _open_message(self, message_id: str) -> "_OpenMessage":
+        self._close_message()
+        index = len(self._output)
+        self._output.append(_message(message_id, "in_progress", []))
+        self._emit("response.output_item.added", output_index=index, item=self._output[index])
+        self._emit("response.content_part.added", item_id=message_id, output_index=index, content_index=0,
+                   part=_part(""))  # fmt: skip
+        self._open = _OpenMessage(message_id, index)
+        return self._open
+
+    def _close_message(self, *, text: str | None = None, status: str = "completed", phase: str | None = None) -> int:
+        message, self._open = self._open, None
+        if message is None:
+            return -1
+        text = "".join(message.pieces) if text is None else text
+        where = {"item_id": message.id, "output_index": message.index, "content_index": 0}
+        item = self._output[message.index] = _message(message.id, status, [_part(text)], phase)
+        self._emit("response.output_text.done", **where, text=text, logprobs=[])
+        self._emit("response.content_part.done", **where, part=_part(text))
+        self._emit("response.output_item.done", output_index=message.index, item=item)
+        return message.index
+
+    def _call(self, call: ClientCall) -> None:
+        index, item_id = len(self._output), f"fc_{call.id}"
+        item = {"type": "function_call", "id": item_id, "call_id": call.id, "name": call.name}
+        where = {"item_id": item_id, "output_index": index}
+        added = item | {"arguments": "", "status": "in_progress"}
+        done = item | {"arguments": call.arguments, "status": "completed"}
+        self._output.append(done)
+        self._emit("response.output_item.added", output_index=index, item=added)
+        self._emit("response.function_call_arguments.delta", **where, delta=call.arguments)
+        self._emit("response.function_call_arguments.done", **where, name=call.name, arguments=call.arguments)
+        self._emit("response.output_item.done", output_index=index, item=done)
+
+    # -- frames --------------------------------------------------------------------------------------
+
+    def _end(self, name: str, status: str) -> None:
+        self._status = status
+        self._lifecycle(name)
+
+    def _lifecycle(self, name: str) -> None:
+        number = self._number
+        if number > self._after:
+            self._emit(name, response=self.response())
+        else:
+            self._number += 1
+
+    def _emit(self, kind: str, /, **fields: Any) -> None:
+        number = self._number
+        self._number += 1
+        if number > self._after:
+            body = orjson.dumps({"type": kind, "sequence_number": number, **fields})
+            self._out.append(b"event: %s\ndata: %s\n\n" % (kind.encode(), body))
+
+    def response(self) -> JsonObject:
+        """The response as the events so far have it."""
+        told, tokens = self.queued, self.tokens
+        cut = _INCOMPLETE.get(self.finish) if self._status == "incomplete" else None
+        schema = told.get("responseSchema")
+        return {
+            "id": response_id(self.run_id, self._wanted),
+            "object": "response",
+            "created_at": self._created,
+            "status": self._status,
+            "background": False,
+            "error": self._error,
+            "incomplete_details": {"reason": cut} if cut else None,
+            "instructions": told.get("instructions"),
+            "max_output_tokens": None,
+            "model": told.get("agent") or told.get("tool") or "",
+            "output": list(self._output),
+            "parallel_tool_calls": True,
+            "previous_response_id": told.get("labels", {}).get(PREVIOUS),
+            "conversation": {"id": self.thread_id},
+            "temperature": None,
+            "top_p": None,
+            "text": {"format": {"type": "text"} if schema is None else _format(schema)},
+            "tool_choice": "auto",
+            "tools": [_tool(declared) for declared in told.get("clientTools") or ()],
+            "truncation": "disabled",
+            "usage": {
+                "input_tokens": tokens.given,
+                "input_tokens_details": {"cached_tokens": tokens.cached},
+                "output_tokens": tokens.made,
+                "output_tokens_details": {"reasoning_tokens": tokens.reasoning},
+                "total_tokens": tokens.given + tokens.made,
+            }
+            if self.ended
+            else None,
+            "metadata": told.get("metadata", {}),
+            "store": True,
+        }
+
+
+class _OpenMessage:
+    __slots__ = ("delta_head", "id", "index", "pieces")
+
+    def __init__(self, message_id: str, index: int) -> None:
+        self.id, self.index = message_id, index
+        self.pieces: list[str] = []
+        head = {
+            "type": "response.output_text.delta",
+            "item_id": message_id,
+            "output_index": index,
+            "content_index": 0,
+            "logprobs": [],
+        }
+        self.delta_head = b"event: response.output_text.delta\ndata: " + orjson.dumps(head)[:-1] + b',"delta":'
+
+
+def _message(message_id: str, status: str, content: list[JsonObject], phase: str | None = None) -> JsonObject:
+    made = {"type": "message", "id": message_id, "status": status, "role": "assistant", "content": content}
+    return made if phase is None else made | {"phase": phase}
+
+
+def _part(text: str) -> JsonObject:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _tool(declared: Told) -> JsonObject:
+    return {
+        "type": "function",
+        "name": declared["name"],
+        "description": declared.get("description"),
+        "parameters": declared.get("input"),
+        "strict": False,
+    }
+
+
+def _format(schema: Told) -> JsonObject:
+    return {"type": "json_schema", "name": schema.get("title", "answer"), "schema": schema, "strict": True}
+
+
+def error_frame(number: int, code: str, message: str) -> bytes:
+    """An end that is not in the log, such as a wait given up. It repeats the last number, so that a resume is exact."""
+    body = {"type": "error", "code": code.lower(), "message": message, "param": None, "sequence_number": number}
+    return b"event: error\ndata: " + orjson.dumps(body) + b"\n\n"

@@ -1,0 +1,209 @@
+"""What a client asks for, read from the body of chat completions or responses into one shape.
+
+Sampling and models are the agent's business: parameters about them are taken and have no effect. What would change
+the meaning of the answer and cannot be done is refused. Leaves to `messages`: the conversation's own shapes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final, Literal
+
+from app.core.json import JsonObject
+from app.protocols.dialects.openai_reading import parse_response_id
+from app.protocols.openai.errors import Refusal
+from app.protocols.openai.messages import chat_messages, response_items
+
+OnDisconnect = Literal["detach", "cancel"]
+
+_UPSTREAM: Final = frozenset(
+    {"api_base", "api_key", "api_version", "base_url", "baseUrl", "apiBase", "apiKey", "endpoint", "deployment_id"}
+)
+"""Fields by which other gateways let a client say where a model is called. Here only the workspace says it."""
+THREAD: Final = "thread_id"
+ON_DISCONNECT: Final = "on_disconnect"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    api: Literal["chat", "responses"]
+    agent: str
+    messages: list[JsonObject]
+    instructions: str | None = None
+    client_tools: tuple[JsonObject, ...] = ()
+    response_schema: JsonObject | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    thread_id: str | None = None
+    previous: tuple[str, int] | None = None
+    """The run and the segment of the response that is continued."""
+    stream: bool = False
+    background: bool = False
+    include_usage: bool = False
+    include_events: bool = False
+    on_disconnect: OnDisconnect | None = None
+    fingerprint: str = ""
+    """Of the caller and the body: what a retry of the same request has in common with it."""
+
+
+def chat_ask(body: JsonObject, fingerprint: str) -> Ask:
+    _refuse_upstreams(body)
+    if body.get("n") not in (None, 1):
+        raise Refusal("INVALID_REQUEST", "an agent gives one answer", param="n")
+    if body.get("functions"):
+        raise Refusal("INVALID_REQUEST", "functions are old: send tools", param="functions")
+    instructions, messages = chat_messages(body.get("messages"))
+    options = _object(body, "stream_options")
+    metadata = _object(body, "metadata")
+    return Ask(
+        "chat",
+        _text(body, "model"),
+        messages,
+        instructions,
+        _tools(body, nested=True),
+        _schema(_object(body, "response_format"), "response_format"),
+        metadata,
+        thread_id=_thread(metadata),
+        stream=_flag(body, "stream"),
+        include_usage=_flag(options, "include_usage"),
+        include_events=_flag(options, "include_events"),
+        on_disconnect=_policy(metadata),
+        fingerprint=fingerprint,
+    )
+
+
+def responses_ask(body: JsonObject, fingerprint: str) -> Ask:
+    _refuse_upstreams(body)
+    if body.get("store") is False:
+        raise Refusal("INVALID_REQUEST", "every run is stored; leave `store` away or true", param="store")
+    instructions, messages = response_items(body.get("input"), body.get("instructions"))
+    options, metadata = _object(body, "stream_options"), _object(body, "metadata")
+    conversation = body.get("conversation")
+    named = conversation.get("id") if isinstance(conversation, dict) else conversation
+    return Ask(
+        "responses",
+        _text(body, "model"),
+        messages,
+        instructions,
+        _tools(body, nested=False),
+        _schema(_object(_object(body, "text"), "format"), "text.format"),
+        metadata,
+        thread_id=_thread(metadata) or (named if isinstance(named, str) else None),
+        previous=_previous(body.get("previous_response_id")),
+        stream=_flag(body, "stream"),
+        background=_flag(body, "background"),
+        include_events=_flag(options, "include_events"),
+        on_disconnect=_policy(metadata),
+        fingerprint=fingerprint,
+    )
+
+
+def fingerprint_of(principal: str, raw: bytes) -> str:
+    return sha256(principal.encode() + b"\x00" + raw).hexdigest()[:40]
+
+
+def _refuse_upstreams(body: JsonObject) -> None:
+    for name in _UPSTREAM & body.keys():
+        raise Refusal("ADDRESS_REFUSED", "a client does not say where models are called", param=name)
+
+
+def _text(body: JsonObject, name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not 0 < len(value) <= 200:
+        raise Refusal("INVALID_REQUEST", f"{name} must be a text", param=name)
+    return value
+
+
+def _flag(body: JsonObject, name: str) -> bool:
+    value = body.get(name)
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise Refusal("INVALID_REQUEST", f"{name} must be true or false", param=name)
+    return value
+
+
+def _object(body: JsonObject, name: str) -> JsonObject:
+    value = body.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Refusal("INVALID_REQUEST", f"{name} must be an object", param=name)
+    return value
+
+
+def _thread(metadata: JsonObject) -> str | None:
+    value = metadata.get(THREAD)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not 0 < len(value) <= 200 or "/" in value:
+        raise Refusal("INVALID_REQUEST", "metadata.thread_id must be the id of a thread", param="metadata.thread_id")
+    return value
+
+
+def _policy(metadata: JsonObject) -> OnDisconnect | None:
+    value = metadata.get(ON_DISCONNECT)
+    if value is None:
+        return None
+    return policy_named(value, f"metadata.{ON_DISCONNECT}")
+
+
+def policy_named(value: Any, param: str) -> OnDisconnect:
+    if value == "detach" or value == "cancel":
+        named: OnDisconnect = value
+        return named
+    raise Refusal("INVALID_REQUEST", "a run is left to itself (detach) or cancelled (cancel)", param=param)
+
+
+def _previous(value: Any) -> tuple[str, int] | None:
+    if value is None:
+        return None
+    found = parse_response_id(value) if isinstance(value, str) else None
+    if found is None:
+        raise Refusal("RESPONSE_NOT_FOUND", "there is no such response", param="previous_response_id", status=404)
+    return found
+
+
+def _tools(body: JsonObject, *, nested: bool) -> tuple[JsonObject, ...]:
+    """The client's own functions in our words. `tool_choice` may only say that none is to be used."""
+    given, choice = body.get("tools"), body.get("tool_choice")
+    if not given:
+        return ()
+    if not isinstance(given, list):
+        raise Refusal("INVALID_REQUEST", "tools must be a list", param="tools")
+    if choice not in (None, "auto", "none"):
+        raise Refusal("INVALID_REQUEST", "the agent decides which tools it uses", param="tool_choice")
+    if choice == "none":
+        return ()
+    return tuple(_tool(tool, f"tools.{index}", nested) for index, tool in enumerate(given))
+
+
+def _tool(tool: Any, where: str, nested: bool) -> JsonObject:
+    if not isinstance(tool, dict) or tool.get("type") != "function":
+        raise Refusal("INVALID_REQUEST", "only functions of the client are taken", param=f"{where}.type")
+    function = tool.get("function") if nested else tool
+    name = function.get("name") if isinstance(function, dict) else None
+    if not isinstance(function, dict) or not isinstance(name, str) or not name:
+        raise Refusal("INVALID_REQUEST", "a function needs a name", param=where)
+    parameters = function.get("parameters")
+    if parameters is not None and not isinstance(parameters, dict):
+        raise Refusal("INVALID_REQUEST", "parameters must be a JSON Schema", param=f"{where}.parameters")
+    description = function.get("description")
+    return {
+        "name": name,
+        "description": description if isinstance(description, str) else "",
+        "input": parameters or {"type": "object"},
+    }
+
+
+def _schema(given: JsonObject, where: str) -> JsonObject | None:
+    match given.get("type"):
+        case None | "text":
+            return None
+        case "json_object":
+            return {"type": "object"}
+        case "json_schema":
+            described = given.get("json_schema", given)
+            schema = described.get("schema") if isinstance(described, dict) else None
+            if isinstance(schema, dict):
+                return schema
+    raise Refusal("INVALID_REQUEST", "the answer may be text, a JSON object or by a JSON Schema", param=where)

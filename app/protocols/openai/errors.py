@@ -1,0 +1,95 @@
+"""Failures as OpenAI clients expect them: `{"error": {message, type, param, code}}` and headers that steer retries.
+
+Their clients retry 408, 409, 429 and 5xx unless told otherwise, so every answer that no retry mends says so.
+"""
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, get_args
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+
+from app.core import json
+from app.core.errors import Failure, HoldfastError
+from app.protocols.http.caller import Caller
+from app.protocols.http.errors import STATUS, Problem
+
+_TYPES: Final = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    409: "conflict_error",
+    429: "rate_limit_error",
+}
+_CODES: Final = {"AGENT_NOT_FOUND": "model_not_found", "INPUT_TOO_LONG": "context_length_exceeded"}
+_PARAMS: Final = {"AGENT_NOT_FOUND": "model", "AGENT_REQUIRED": "model", "THREAD_NOT_FOUND": "metadata.thread_id"}
+_OF_A_RUN: Final = {"INPUT_TOO_LONG": 400, "RUN_CANCELLED": 409, "BUDGET_EXCEEDED": 429, "PROVIDER_ERROR": 502}
+"""How a run's own failure is answered; the rest is 500."""
+_WORTH_A_RETRY: Final = frozenset({429, 503})
+
+
+class Refusal(HoldfastError):
+    """Raised to answer in this dialect; `param` names the field that is wrong, never its value."""
+
+    def __init__(self, code: str, message: str, *, param: str | None = None, status: int = 400, **more: Any) -> None:
+        super().__init__(code, message)
+        self.param, self.status, self.more = param, status, more
+
+
+def body(code: str, message: str, status: int, param: str | None = None, more: Mapping[str, Any] = {}) -> bytes:
+    kind = _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    spelled = _CODES.get(code, code.lower())
+    return json.dumps({"error": {"message": message, "type": kind, "param": param, "code": spelled, **more}})
+
+
+def answer(failure: Failure, *, status: int | None = None, param: str | None = None, **more: Any) -> Response:
+    status = STATUS.get(failure.code, 400) if status is None else status
+    param = param or _PARAMS.get(failure.code)
+    retry = status in _WORTH_A_RETRY and failure.code != "BUDGET_EXCEEDED"
+    headers = {"x-should-retry": "true" if retry else "false"} | ({"retry-after": "1"} if retry else {})
+    return Response(body(failure.code, failure.message, status, param, more), status, headers, "application/json")
+
+
+def failed_run(error: Mapping[str, Any], run_id: str) -> Response:
+    """A retry would only meet the same run again."""
+    failure = Failure(error["code"], error["message"])
+    made = answer(failure, status=_OF_A_RUN.get(failure.code, 500), runId=run_id)
+    made.headers["x-should-retry"] = "false"
+    return made
+
+
+class OpenAiRoute(APIRoute):
+    """Every failure of a route, its dependencies included, is told in this dialect."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = (
+            self._straight() if self.methods == {"POST"} and not self.param_convertors else super().get_route_handler()
+        )
+
+        async def told(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except Refusal as refusal:
+                return answer(refusal.failure, status=refusal.status, param=refusal.param, **refusal.more)
+            except Problem as problem:
+                issue = problem.issues[0].path if problem.issues else None
+                return answer(problem.failure, param=issue, **problem.more)
+            except HoldfastError as error:
+                return answer(error.failure)
+            except RequestValidationError as error:
+                places = [".".join(map(str, issue["loc"][1:])) for issue in error.errors()]
+                failure = Failure("INVALID_REQUEST", "a parameter is missing or wrong")
+                return answer(failure, param=places[0] if places else None)
+
+        return told
+
+    def _straight(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """For routes that read their body themselves: nothing is to be solved but who calls."""
+        endpoint, (depends,) = self.endpoint, get_args(Caller)[1:]
+
+        async def handle(request: Request) -> Response:
+            made: Response = await endpoint(request, await depends.dependency())
+            return made
+
+        return handle

@@ -1,0 +1,168 @@
+"""Messages of chat completions and items of responses as messages of ours (completion_request_v1).
+
+Pure: a wrong one raises `Refusal` with the place, never the value. Leaves to `conversation`: which of them count.
+"""
+
+import binascii
+from base64 import b64decode
+from collections.abc import Sequence
+from typing import Any, Final
+
+from app.core import json
+from app.core.json import JsonObject
+from app.protocols.openai.errors import Refusal
+
+_TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
+_INSTRUCTING: Final = frozenset({"system", "developer"})
+_IGNORED_ITEMS: Final = frozenset({"reasoning"})
+
+
+def chat_messages(given: Any) -> tuple[str | None, list[JsonObject]]:
+    """(instructions, messages): system and developer messages are instructions wherever they stand."""
+    if not isinstance(given, list) or not given:
+        raise Refusal("INVALID_REQUEST", "messages must be a list with at least one message", param="messages")
+    instructions: list[str] = []
+    messages: list[JsonObject] = []
+    for index, message in enumerate(given):
+        where = f"messages.{index}"
+        role = message.get("role") if isinstance(message, dict) else None
+        if role in _INSTRUCTING:
+            instructions.append(_content(message.get("content"), where)["content"])
+        elif role == "user":
+            messages.append({"role": "user", **_content(message.get("content"), where)})
+        elif role == "assistant":
+            messages.append(_assistant(message, where))
+        elif role == "tool":
+            messages.append(_tool(message.get("tool_call_id"), message.get("content"), where))
+        else:
+            raise Refusal("INVALID_REQUEST", "a message needs a known role", param=f"{where}.role")
+    return "\n\n".join(instructions) or None, messages
+
+
+def response_items(given: Any, instructions: Any) -> tuple[str | None, list[JsonObject]]:
+    """The same for the `input` of responses, which is a text or a list of items."""
+    if instructions is not None and not isinstance(instructions, str):
+        raise Refusal("INVALID_REQUEST", "instructions must be a text", param="instructions")
+    told = [instructions] if instructions else []
+    if isinstance(given, str):
+        return instructions or None, [{"role": "user", "content": given}]
+    if not isinstance(given, list) or not given:
+        raise Refusal("INVALID_REQUEST", "input must be a text or a list of items", param="input")
+    messages: list[JsonObject] = []
+    for index, item in enumerate(given):
+        _take_item(item, f"input.{index}", told, messages)
+    return "\n\n".join(told) or None, messages
+
+
+def _take_item(item: Any, where: str, told: list[str], messages: list[JsonObject]) -> None:
+    if not isinstance(item, dict):
+        raise Refusal("INVALID_REQUEST", "an item must be an object", param=where)
+    kind, role = item.get("type", "message"), item.get("role")
+    if kind == "message" and role in _INSTRUCTING:
+        told.append(_content(item.get("content"), where)["content"])
+    elif kind == "message" and role in ("user", "assistant"):
+        messages.append({"role": role, **_content(item.get("content"), where)})
+    elif kind == "function_call":
+        call = _call(item.get("call_id"), item.get("name"), item.get("arguments"), where)
+        last = messages[-1] if messages else None
+        if last is not None and last["role"] == "assistant":
+            last.setdefault("tool_calls", []).append(call)
+        else:
+            messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+    elif kind == "function_call_output":
+        messages.append(_tool(item.get("call_id"), item.get("output"), where))
+    elif kind not in _IGNORED_ITEMS:
+        raise Refusal("INVALID_REQUEST", "items of this type are not taken here", param=f"{where}.type")
+
+
+def _assistant(message: JsonObject, where: str) -> JsonObject:
+    content = message.get("content")
+    made: JsonObject = {"role": "assistant", **_content("" if content is None else content, where)}
+    calls = message.get("tool_calls")
+    if calls:
+        if not isinstance(calls, list):
+            raise Refusal("INVALID_REQUEST", "tool_calls must be a list", param=f"{where}.tool_calls")
+        made["tool_calls"] = [
+            _call(call.get("id"), *_function(call.get("function")), f"{where}.tool_calls.{index}")
+            for index, call in enumerate(calls)
+            if isinstance(call, dict)
+        ]
+    return made
+
+
+def _function(given: Any) -> tuple[Any, Any]:
+    return (given.get("name"), given.get("arguments")) if isinstance(given, dict) else (None, None)
+
+
+def _call(call_id: Any, name: Any, arguments: Any, where: str) -> JsonObject:
+    if not (isinstance(call_id, str) and isinstance(name, str) and isinstance(arguments, str)):
+        raise Refusal("INVALID_REQUEST", "a call needs an id, a name and its arguments as a text", param=where)
+    try:
+        parsed = json.loads_strict(arguments.encode("utf-8", "surrogatepass") or b"{}")
+    except json.JsonError:
+        parsed = None
+    if isinstance(parsed, dict):
+        return {"id": call_id, "name": name, "args": parsed}
+    return {"id": call_id, "name": name, "args": {}, "raw_args": arguments}
+
+
+def _tool(call_id: Any, content: Any, where: str) -> JsonObject:
+    if not isinstance(call_id, str) or not call_id:
+        raise Refusal("INVALID_REQUEST", "the output of a tool needs the id of its call", param=where)
+    return {"role": "tool", "content": _content(content, where)["content"], "tool_call_id": call_id}
+
+
+def _content(given: Any, where: str) -> JsonObject:
+    """`content`, and `parts` beside it when there is more than text."""
+    if isinstance(given, str):
+        return {"content": given}
+    if not isinstance(given, list):
+        raise Refusal("INVALID_REQUEST", "content must be a text or a list of parts", param=f"{where}.content")
+    parts = [_part(part, f"{where}.content.{index}") for index, part in enumerate(given)]
+    text = "\n".join(part["text"] for part in parts if part["type"] == "text")
+    return {"content": text} if all(part["type"] == "text" for part in parts) else {"content": text, "parts": parts}
+
+
+def _part(part: Any, where: str) -> JsonObject:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if kind in _TEXTS:
+        text = part.get("text", part.get("refusal"))
+        if isinstance(text, str):
+            return {"type": "text", "text": text}
+    elif kind in ("image_url", "input_image"):
+        image = part.get("image_url")
+        return _media("image", image.get("url") if isinstance(image, dict) else image, None, where)
+    elif kind == "input_audio" and isinstance(sound := part.get("input_audio"), dict):
+        return _bytes("audio", f"audio/{sound.get('format', 'wav')}", sound.get("data"), None, where)
+    elif kind in ("file", "input_file"):
+        described = part.get("file", part)
+        if isinstance(described, dict):
+            return _media("file", described.get("file_data"), described.get("filename"), where)
+    raise Refusal("INVALID_REQUEST", "parts of this type are not taken here", param=where)
+
+
+def _media(kind: str, url: Any, name: Any, where: str) -> JsonObject:
+    """From a data URL. No other: a client does not name addresses that we, or a provider for us, would call."""
+    if not isinstance(url, str) or not url.startswith("data:"):
+        message = "send the content as a data: URL; addresses are not fetched for a client"
+        raise Refusal("ADDRESS_REFUSED", message, param=where)
+    head, _, data = url[5:].partition(",")
+    mime, *flags = head.split(";")
+    if "base64" not in flags:
+        raise Refusal("INVALID_REQUEST", "a data: URL must be in base64", param=where)
+    return _bytes(kind, mime or "application/octet-stream", data, name, where)
+
+
+def _bytes(kind: str, mime: str, data: Any, name: Any, where: str) -> JsonObject:
+    try:
+        content = b64decode(data if isinstance(data, str) else "!", validate=True)
+    except (binascii.Error, ValueError):
+        raise Refusal("INVALID_REQUEST", "the content is not base64", param=where) from None
+    made: JsonObject = {"type": kind, "mime": mime, "data": content}
+    return made | {"name": name} if isinstance(name, str) else made
+
+
+def after_last_answer(messages: Sequence[JsonObject]) -> list[JsonObject]:
+    """What is new to a thread that already knows the rest."""
+    last = max((index for index, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
+    return list(messages[last + 1 :])

@@ -1,0 +1,220 @@
+"""/v1: models, chat completions, responses. Thin: an ask becomes a segment, a segment becomes frames or an answer."""
+
+from dataclasses import replace
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request, Response
+
+from app.core import json
+from app.core.clock import SystemClock
+from app.core.principal import Principal
+from app.protocols.context import Server
+from app.protocols.dialects import openai_chat, openai_responses
+from app.protocols.dialects.openai_chat import ChatAnswer, ChatChunks
+from app.protocols.dialects.openai_reading import parse_response_id
+from app.protocols.dialects.openai_responses import ResponseEvents
+from app.protocols.http.body import read_body
+from app.protocols.http.caller import Caller
+from app.protocols.openai.asking import Ask, chat_ask, fingerprint_of, policy_named, responses_ask
+from app.protocols.openai.errors import OpenAiRoute, Refusal, failed_run
+from app.protocols.openai.opening import Segment, open_segment
+from app.protocols.openai.streaming import EventStream, Listening, sse_error, wait_for, whole
+from app.views.run import Run
+
+MAX_BODY_BYTES: Final = 32 * 1024 * 1024
+"""Bodies here may carry images and files."""
+_ON_DISCONNECT: Final = "x-holdfast-on-disconnect"
+_EVENTS: Final = "x-holdfast-events"
+_RETRIES: Final = "x-stainless-retry-count"
+
+
+def routes(server: Server) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["openai"], route_class=OpenAiRoute)
+    clock = SystemClock()
+
+    @router.get("/models", summary="The agents, as models")
+    async def models(_caller: Caller) -> Response:
+        return _json({"object": "list", "data": [_model(server, name) for name in server.workspace.current.agents]})
+
+    @router.get("/models/{model}", summary="One agent, as a model")
+    async def model(model: str, _caller: Caller) -> Response:
+        if model not in server.workspace.current.agents:
+            raise Refusal("AGENT_NOT_FOUND", "there is no such model", param="model", status=404)
+        return _json(_model(server, model))
+
+    @router.post("/chat/completions", summary="A chat completion by an agent", openapi_extra=_CHAT_BODY)
+    async def chat(request: Request, caller: Caller) -> Response:
+        raw = await read_body(request, MAX_BODY_BYTES)
+        ask = _with_header(chat_ask(_object(raw), fingerprint_of(caller.id, raw)), request)
+        segment = await open_segment(server, caller, ask, _is_retry(request), clock.now_ms())
+        listening = _listening(server, caller, segment, request, ask)
+        if ask.stream:
+            chunks = ChatChunks(segment.number, include_usage=ask.include_usage)
+            return EventStream(listening, chunks, _chat_apology, _told(segment.run))
+        reading = ChatAnswer(segment.number)
+        if not await wait_for(listening, reading, request.receive):
+            return Response(status_code=499)
+        if reading.error is not None:
+            return failed_run(reading.error, segment.run.id)
+        return _json(reading.answer(), _told(segment.run))
+
+    @router.post("/responses", summary="A response by an agent", openapi_extra=_RESPONSES_BODY)
+    async def respond(request: Request, caller: Caller) -> Response:
+        raw = await read_body(request, MAX_BODY_BYTES)
+        ask = _with_header(responses_ask(_object(raw), fingerprint_of(caller.id, raw)), request)
+        segment = await open_segment(server, caller, ask, _is_retry(request), clock.now_ms())
+        reading = ResponseEvents(segment.number)
+        if ask.background and not ask.stream:
+            if segment.heard is not None:
+                segment.heard.close()
+            await _read_stored(server, caller, segment.run, reading)
+            return _json(reading.response(), _told(segment.run))
+        listening = _listening(server, caller, segment, request, ask)
+        if ask.stream:
+            return _response_stream(listening, reading, segment.run)
+        if not await wait_for(listening, reading, request.receive):
+            return Response(status_code=499)
+        return _json(reading.response(), _told(segment.run))
+
+    @router.get("/responses/{response_id}", summary="The response as it stands, or its stream")
+    async def show(
+        response_id: str,
+        request: Request,
+        caller: Caller,
+        stream: bool = False,
+        starting_after: Annotated[int, Query(ge=-1, le=2**53)] = -1,
+        include_events: bool = False,
+    ) -> Response:
+        segment = await _existing(server, caller, response_id)
+        if stream:
+            reading = ResponseEvents(segment.number, after=starting_after)
+            listening = Listening(
+                server, caller.tenant, segment.run, include_events=include_events or _wants_events(request)
+            )
+            return _response_stream(listening, reading, segment.run)
+        reading = ResponseEvents(segment.number)
+        await _read_stored(server, caller, segment.run, reading)
+        return _json(reading.response(), _told(segment.run))
+
+    @router.post("/responses/{response_id}/cancel", summary="Cancel the run behind a response")
+    async def cancel(response_id: str, caller: Caller) -> Response:
+        segment = await _existing(server, caller, response_id)
+        await server.service.cancel(caller, segment.run.id, "cancelled by a client of the responses API")
+        reading = ResponseEvents(segment.number)
+        await _read_stored(server, caller, segment.run, reading)
+        return _json(reading.response(), _told(segment.run))
+
+    return router
+
+
+# -- asks ---------------------------------------------------------------------------------------------
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    body = json.loads_strict(raw)
+    if not isinstance(body, dict):
+        raise Refusal("INVALID_REQUEST", "the body must be an object")
+    return body
+
+
+def _is_retry(request: Request) -> bool:
+    count = request.headers.get(_RETRIES, "0")
+    return count.isascii() and count.isdigit() and int(count[:6]) > 0
+
+
+def _wants_events(request: Request) -> bool:
+    return request.headers.get(_EVENTS, "").lower() in ("1", "true", "yes")
+
+
+def _listening(server: Server, caller: Principal, segment: Segment, request: Request, ask: Ask) -> Listening:
+    async def cancel() -> None:
+        await server.service.cancel(caller, segment.run.id, "the client disconnected")
+
+    cancels = (ask.on_disconnect or server.on_disconnect) == "cancel" and not ask.background
+    on_gone, extra = cancel if cancels else None, ask.include_events or _wants_events(request)
+    return Listening(server, caller.tenant, segment.run, segment.heard, on_gone, extra)
+
+
+def _with_header(ask: Ask, request: Request) -> Ask:
+    """What the header says of the disconnect wins over the metadata."""
+    header = request.headers.get(_ON_DISCONNECT)
+    return ask if header is None else replace(ask, on_disconnect=policy_named(header, _ON_DISCONNECT))
+
+
+# -- responses ----------------------------------------------------------------------------------------
+
+
+async def _existing(server: Server, caller: Principal, response_id: str) -> Segment:
+    named = parse_response_id(response_id)
+    run = None if named is None else await server.reader.run(caller.tenant, named[0])
+    if named is None or run is None:
+        raise Refusal("RESPONSE_NOT_FOUND", "there is no such response", param="response_id", status=404)
+    if named[1] > 0:
+        reading = ResponseEvents(named[1])
+        await _read_stored(server, caller, run, reading)
+        # The next segment may be asked for as soon as the last one ended: its client is about to answer.
+        if not reading.begun and reading.segments_ended < named[1]:
+            raise Refusal("RESPONSE_NOT_FOUND", "there is no such response", param="response_id", status=404)
+    return Segment(run, named[1])
+
+
+async def _read_stored(server: Server, caller: Principal, run: Run, reading: ResponseEvents) -> None:
+    after = run.first_seq - 1
+    while page := await server.reader.run_events(caller.tenant, run.id, after, 1000):
+        for event in page:
+            reading.feed(await whole(server, caller.tenant, event) if b'"$blob"' in event.payload_bytes else event)
+        after = page[-1].seq
+    reading.take()
+
+
+def _response_stream(listening: Listening, reading: ResponseEvents, run: Run) -> EventStream:
+    def apology(code: str, message: str) -> bytes:
+        return openai_responses.error_frame(reading.last_number, code, message)
+
+    return EventStream(listening, reading, apology, _told(run))
+
+
+# -- answers ------------------------------------------------------------------------------------------
+
+
+def _chat_apology(code: str, message: str) -> bytes:
+    return sse_error(openai_chat.error_object(code, message)) + openai_chat.DONE
+
+
+def _model(server: Server, name: str) -> dict[str, Any]:
+    created = (server.workspace.status.loaded_at_ms or 0) // 1000
+    return {"id": name, "object": "model", "created": created, "owned_by": "holdfast"}
+
+
+def _told(run: Run) -> dict[str, str]:
+    """The ids that are ours, for clients that want to go on by them."""
+    return {"x-request-id": run.id, "x-holdfast-run-id": run.id, "x-holdfast-thread-id": run.thread_id}
+
+
+def _json(value: Any, headers: dict[str, str] | None = None) -> Response:
+    return Response(json.dumps(value), 200, headers, "application/json")
+
+
+def _body(required: list[str], properties: dict[str, Any]) -> dict[str, Any]:
+    schema = {"type": "object", "required": required, "properties": properties}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+_STRING: Final = {"type": "string"}
+_FLAG: Final = {"type": "boolean"}
+_OBJECT: Final = {"type": "object"}
+_CHAT_BODY: Final = _body(
+    ["model", "messages"],
+    {
+        "model": _STRING, "messages": {"type": "array", "items": _OBJECT}, "stream": _FLAG, "stream_options": _OBJECT,
+        "tools": {"type": "array", "items": _OBJECT}, "response_format": _OBJECT, "metadata": _OBJECT,
+    },
+)  # fmt: skip
+_RESPONSES_BODY: Final = _body(
+    ["model", "input"],
+    {
+        "model": _STRING, "input": {"oneOf": [_STRING, {"type": "array", "items": _OBJECT}]}, "stream": _FLAG,
+        "instructions": _STRING, "previous_response_id": _STRING, "background": _FLAG, "text": _OBJECT,
+        "tools": {"type": "array", "items": _OBJECT}, "metadata": _OBJECT,
+    },
+)  # fmt: skip

@@ -1,0 +1,340 @@
+"""Streaming an agent's answer to OpenAI clients: `python -m bench.edge [--quick]` prints one JSON line.
+
+The server has one core to itself, the load and the fake model have the other. Everything is stored with
+`synchronous=FULL`. Each figure is a ratio to `bench.lean_proxy` from the same run, in turns, because absolute figures
+of a shared machine mean little. Beside it stands the CPU of a run by room: the process's time over the runs, split by
+a profile (`py-spy`) of the same load.
+"""
+
+import argparse
+import asyncio
+import collections
+import contextlib
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import uvloop
+
+ROOT = Path(__file__).parents[1]
+TOKENS = 20
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+PACES = {"burst": 0.0, "pace5": 0.005, "pace20": 0.020}
+_STAMP = re.compile(rb"@(\d+)@")
+
+
+@dataclass(frozen=True)
+class Load:
+    """So many clients at once, for so long."""
+
+    model: str
+    clients: int
+    seconds: float
+
+
+@dataclass
+class Measured:
+    streams: int = 0
+    seconds: float = 0.0
+    cpu: float = 0.0
+    first: list[float] = None  # type: ignore[assignment]  # set by `measure`
+    lags: list[float] = None  # type: ignore[assignment]
+
+    @property
+    def rate(self) -> float:
+        return self.streams / self.seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--upstream", action="store_true", help="be the fake model")
+    parser.add_argument("--quick", action="store_true", help="a few seconds instead of a minute")
+    parser.add_argument("--only", default="", help="burst, pace5, pace20 or first")
+    parser.add_argument("--stacks", type=Path, help="keep the profile's stacks here")
+    options = parser.parse_args()
+    if options.upstream:
+        uvloop.run(upstream())
+    else:
+        print(orjson.dumps(uvloop.run(bench(options)), option=orjson.OPT_INDENT_2).decode())
+
+
+# -- the fake model -----------------------------------------------------------------------------------
+
+
+def _event(delta: dict[str, Any], finish: str | None = None) -> bytes:
+    base = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m", "usage": None}
+    body = base | {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+    return b"data: " + orjson.dumps(body) + b"\n\n"
+
+
+def _chunked(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def _token() -> bytes:
+    """A token that says when it was sent; the clock is the machine's, the same in every process."""
+    return _chunked(_event({"content": f" @{time.monotonic_ns()}@"}))
+
+
+_END = _chunked(_event({}, "stop") + b"data: [DONE]\n\n") + b"0\r\n\r\n"
+
+
+async def upstream() -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                await reader.readexactly(int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]))
+                pace = PACES[head.split(b" ")[1].split(b"/")[1].decode()]
+                writer.write(HEAD)
+                if pace == 0:
+                    writer.write(b"".join(_token() for _ in range(TOKENS)))
+                else:
+                    for _ in range(TOKENS):
+                        writer.write(_token())
+                        await asyncio.sleep(pace)
+                writer.write(_END)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0, backlog=1024)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+# -- the servers --------------------------------------------------------------------------------------
+
+
+def started(core: int, *command: str, env: dict[str, str] | None = None) -> "subprocess.Popen[str]":
+    pinned = [sys.executable, *command]
+    if shutil.which("taskset") and (os.cpu_count() or 1) > 1:
+        pinned = ["taskset", "-c", str(core), *pinned]
+    made = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+    return subprocess.Popen(pinned, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=made)
+
+
+def port_of(process: "subprocess.Popen[str]") -> int:
+    assert process.stdout is not None
+    for line in process.stdout:
+        found = re.search(r"(\d+)\s*$", line)
+        if found and ("listening" in line or line.strip().isdigit()):
+            return int(found[1])
+    raise AssertionError("the process ended before it listened")
+
+
+def workspace(folder: Path, port: int) -> Path:
+    head = "apiVersion: holdfast/v1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec:\n"
+    (folder / "models").mkdir(parents=True)
+    (folder / "agents").mkdir()
+    runtime = head.format(kind="Runtime", name="bench") + "  defaultAgent: burst\n  outgoing: {private: [127.0.0.1]}\n"
+    (folder / "runtime.yaml").write_text(runtime)
+    for name in PACES:
+        spec = f"  provider: openai\n  model: m\n  baseUrl: http://127.0.0.1:{port}/{name}\n"
+        (folder / "models" / f"{name}.yaml").write_text(head.format(kind="Model", name=name) + spec)
+        spec = f"  model: {name}\n  instructions: You are helpful.\n"
+        (folder / "agents" / f"{name}.yaml").write_text(head.format(kind="Agent", name=name) + spec)
+    return folder
+
+
+@contextlib.contextmanager
+def servers(folder: Path) -> Iterator[dict[str, "tuple[int, int]"]]:
+    """Name to (port, pid) of the server and of the lean proxy, both on the first core."""
+    processes: list[subprocess.Popen[str]] = []
+    try:
+        processes.append(model := started(1, "-m", "bench.edge", "--upstream"))
+        port = port_of(model)
+        processes.append(lean := started(0, "-m", "bench.lean_proxy", f"http://127.0.0.1:{port}"))
+        settings = {
+            "HOLDFAST_WORKSPACE": str(workspace(folder / "workspace", port)), "HOLDFAST_LOG_LEVEL": "error",
+            "HOLDFAST_DATA_DIR": str(folder / "data"), "HOLDFAST_MAX_CONCURRENT_RUNS": "512",
+        }  # fmt: skip
+        processes.append(ours := started(0, "-m", "app.main", "serve", "--port", "0", env=settings))
+        yield {"lean": (port_of(lean), lean.pid), "ours": (port_of(ours), ours.pid)}
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+        for process in processes:
+            process.wait(20)
+
+
+# -- the load -----------------------------------------------------------------------------------------
+
+
+def request(model: str) -> bytes:
+    body = orjson.dumps({"model": model, "stream": True, "messages": [{"role": "user", "content": "Tell me a story."}]})
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+    return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+async def client(port: int, load: Load, until: float, into: Measured) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    asked = request(load.model)
+    while time.monotonic() < until:
+        began = time.monotonic_ns()
+        writer.write(asked)
+        seen, first = b"", 0
+        while not seen.endswith(b"0\r\n\r\n"):
+            piece = await reader.read(65536)
+            assert piece, "the server hung up"
+            now = time.monotonic_ns()
+            for stamp in _STAMP.findall(piece):
+                into.lags.append((now - int(stamp)) / 1e6)
+                first = first or now
+            seen = (seen + piece)[-200:]
+        assert b"[DONE]" in seen, seen
+        into.first.append((first - began) / 1e6)
+        into.streams += 1
+    writer.close()
+
+
+async def measure(server: tuple[int, int], load: Load) -> Measured:
+    port, pid = server
+    made = Measured(first=[], lags=[])
+    cpu, began = cpu_seconds(pid), time.monotonic()
+    await asyncio.gather(*(client(port, load, began + load.seconds, made) for _ in range(load.clients)))
+    made.seconds, made.cpu = time.monotonic() - began, cpu_seconds(pid) - cpu
+    return made
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def profiled(server: tuple[int, int], load: Load, keep: Path | None) -> dict[str, Any]:
+    """Milliseconds of CPU a run, by the innermost room of ours on the stack."""
+    with tempfile.TemporaryDirectory() as folder:
+        stacks = Path(folder) / "stacks"
+        spy = Path(sys.executable).parent / "py-spy"
+        command = [str(spy), "record", "-p", str(server[1]), "-f", "raw", "-o", str(stacks), "-r", "500",
+                   "-d", str(max(2, int(load.seconds))), "--gil"]  # fmt: skip
+        quiet = asyncio.subprocess.DEVNULL
+        spying = await asyncio.create_subprocess_exec(*command, stdout=quiet, stderr=quiet)
+        made = await measure(server, Load(load.model, load.clients, load.seconds + 1))
+        await asyncio.wait_for(spying.wait(), 30)
+        lines = stacks.read_text().splitlines() if stacks.exists() else []
+        if keep is not None:
+            await asyncio.to_thread(keep.write_text, "\n".join(lines))
+    rooms: collections.Counter[str] = collections.Counter()
+    for line in lines:
+        stack, _, count = line.rpartition(" ")
+        rooms[room_of(stack)] += int(count)
+    total, each = sum(rooms.values()), made.cpu / max(1, made.streams) * 1000
+    return {
+        "cpuMs": round(each, 3),
+        "rooms": {room: round(each * count / total, 3) for room, count in rooms.most_common() if count / total > 0.005},
+    }
+
+
+def room_of(stack: str) -> str:
+    for frame in reversed(stack.split(";")):
+        found = re.search(r"app/(\w+)/", frame) or re.search(
+            r"(sqlite3|uvicorn|starlette|fastapi|aiohttp|asyncio)", frame
+        )
+        if found:
+            return found[1]
+    return "loop"
+
+
+# -- the figures --------------------------------------------------------------------------------------
+
+
+async def compare(both: dict[str, tuple[int, int]], load: Load, rounds: int) -> dict[str, Any]:
+    rates: dict[str, list[float]] = {"lean": [], "ours": []}
+    cpu: dict[str, list[float]] = {"lean": [], "ours": []}
+    for _ in range(rounds):
+        for name in rates:
+            made = await measure(both[name], load)
+            rates[name].append(made.rate)
+            cpu[name].append(made.cpu / made.streams * 1000)
+    ratios = [ours / lean for ours, lean in zip(rates["ours"], rates["lean"], strict=True)]
+    return {
+        "clients": load.clients,
+        "streamsPerSecond": {name: round(statistics.median(values)) for name, values in rates.items()},
+        "cpuMsPerStream": {name: round(statistics.median(values), 3) for name, values in cpu.items()},
+        "ratio": round(statistics.median(ratios), 3),
+        # What the ratio is when both have the core to themselves and nothing else holds them back.
+        "cpuRatio": round(statistics.median(cpu["lean"]) / statistics.median(cpu["ours"]), 3),
+        "rounds": [round(ratio, 3) for ratio in ratios],
+    }
+
+
+async def first_tokens(both: dict[str, tuple[int, int]], seconds: float) -> dict[str, Any]:
+    """One client after the other, so that nobody waits for a neighbour."""
+    first = {name: (await measure(both[name], Load("burst", 1, seconds))).first for name in ("lean", "ours")}
+    medians = {name: statistics.median(values) for name, values in first.items()}
+    return {
+        "ms": {name: round(value, 2) for name, value in medians.items()},
+        "laterMs": round(medians["ours"] - medians["lean"], 2),
+    }
+
+
+async def lag(both: dict[str, tuple[int, int]], load: Load) -> dict[str, Any]:
+    made = {name: (await measure(both[name], load)).lags for name in ("lean", "ours")}
+    return {
+        name: {"p50": round(statistics.median(values), 2), "p99": round(statistics.quantiles(values, n=100)[98], 2)}
+        for name, values in made.items()
+    }
+
+
+async def bench(options: argparse.Namespace) -> dict[str, Any]:
+    if shutil.which("taskset"):
+        os.sched_setaffinity(0, {1} if (os.cpu_count() or 1) > 1 else {0})
+    seconds, rounds = (3.0, 1) if options.quick else (4.0, 3)
+    result: dict[str, Any] = {"bench": "edge", "tokens": TOKENS, "synchronous": "FULL"}
+
+    def wanted(name: str) -> bool:
+        return options.only in ("", name)
+
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder, servers(Path(folder)) as both:
+        for server in both.values():
+            await measure(server, Load("burst", 8, 1.0))
+        for name, clients in (("burst", 32), ("pace5", 100)):
+            if wanted(name):
+                load = Load(name, clients, seconds)
+                result[name] = await compare(both, load, rounds)
+                result[name]["profile"] = await profiled(both["ours"], load, options.stacks)
+        if wanted("first"):
+            result["firstToken"] = await first_tokens(both, seconds)
+        if wanted("pace20"):
+            result["lagMs"] = await lag(both, Load("pace20", 50, seconds))
+    if wanted("fanout"):
+        result["fanout"] = await fanout(options.quick)
+    result["goals"] = goals(result)
+    return result
+
+
+async def fanout(quick: bool) -> dict[str, Any] | None:
+    try:
+        from bench import fanout as sockets  # type: ignore[attr-defined]  # a benchmark of its own
+    except ImportError:
+        return None
+    measured: dict[str, Any] = await sockets.measure(quick=quick)
+    return measured
+
+
+def goals(result: dict[str, Any]) -> dict[str, bool]:
+    made: dict[str, bool] = {}
+    if "burst" in result:
+        made["burst.ratio >= 0.3"] = result["burst"]["ratio"] >= 0.3
+    if "pace5" in result:
+        made["pace5.ratio >= 0.6"] = result["pace5"]["ratio"] >= 0.6
+    if "firstToken" in result:
+        made["firstToken.laterMs <= 3"] = result["firstToken"]["laterMs"] <= 3
+    if "lagMs" in result:
+        made["lagMs.ours.p99 < 25"] = result["lagMs"]["ours"]["p99"] < 25
+    return made
+
+
+if __name__ == "__main__":
+    main()

@@ -92,12 +92,6 @@ def upgrade() -> None:
     )  # fmt: skip
     op.create_index("idempotency_expiry", "idempotency_keys", ["expires_at"])
     op.create_table(
-        "api_keys",
-        sa.Column("id", sa.Text, primary_key=True),
-        _text("tenant"), _bytes("digest"), _number("revoked_at", nullable=True), _bytes("state"),
-    )  # fmt: skip
-    op.create_index("api_keys_of_tenant", "api_keys", ["tenant", "id"])
-    op.create_table(
         "blobs",
         _text("tenant"), _text("sha256"), _number("size"), _text("mime"), _bytes("data"),
         sa.PrimaryKeyConstraint("tenant", "sha256", name="blobs_by_hash"),

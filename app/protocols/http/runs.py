@@ -1,6 +1,6 @@
 """/api/runs: submit, list, cancel, command. What can be read of one run is in `run_views`."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Request as HttpRequest
@@ -8,10 +8,11 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from app.protocols.context import Server
 from app.protocols.http import shapes
-from app.protocols.http.answers import page_answer
+from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import may_answer, takes
+from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.parameters import After, Limit, read_labels, read_place, write_place
 from app.protocols.http.submitting import (
@@ -26,6 +27,8 @@ from app.protocols.http.submitting import (
     submit,
 )
 from app.runtime.commands import Name
+from app.runtime.rerun import Wanted
+from app.runtime.service import Rejected
 from app.views.ports import RunFilter
 from app.views.run import run_json
 
@@ -54,6 +57,14 @@ class Command(Request):
 
     command: Name
     arguments: dict[str, Any] = Field(default_factory=dict, description="as the command needs them")
+
+
+class Rerun(Request):
+    """Of which workspace, and how exactly."""
+
+    workspace: Literal["current", "recorded"] = Field("current", description="of now, or of the recorded run")
+    token: str | None = Field(None, max_length=2000, description="the run's replay token")
+    mode: Literal["strict", "compat"] = Field("strict", description="with a token: refuse what would differ, or go on")
 
 
 def routes(server: Server) -> APIRouter:
@@ -142,5 +153,36 @@ def routes(server: Server) -> APIRouter:
         body, _ = await read_model(request, Command)
         await existing_run(server, caller, run_id)
         return run_answer(accepted(await server.commands.inject(caller, run_id, body.command, body.arguments)), 202)
+
+    @router.post(
+        "/{run_id}/rerun",
+        status_code=202,
+        response_model=shapes.Run,
+        summary="Run the recorded input again",
+        openapi_extra=takes(Rerun),
+        responses=may_answer(
+            "RUN_NOT_FOUND", "THREAD_DELETED", "RUN_IS_A_SUBAGENT", "WORKSPACE_GONE", "REPLAY_TOKEN_INVALID",
+            "REPLAY_MISMATCH", *REFUSALS,
+        ),
+    )  # fmt: skip
+    async def rerun(run_id: str, request: HttpRequest, caller: Caller) -> Response:
+        """On a fork of the thread from just before the run. With a token, `strict` refuses what would differ."""
+        body, _ = await read_model(request, Rerun)
+        await existing_run(server, caller, run_id)
+        wanted = Wanted(body.workspace, body.token, body.mode)
+        return run_answer(accepted(await server.reruns.rerun(caller, run_id, wanted)), 202)
+
+    @router.get(
+        "/{run_id}/replay-token",
+        response_model=shapes.Token,
+        summary="What must be the same for a rerun to repeat the run",
+        responses=may_answer("RUN_NOT_FOUND", "THREAD_DELETED"),
+    )
+    async def show_token(run_id: str, caller: Caller) -> Response:
+        await existing_run(server, caller, run_id)
+        token = await server.reruns.token(caller, run_id)
+        if isinstance(token, Rejected):
+            raise Problem(token.failure)
+        return json_answer({"token": token.encode()})
 
     return router

@@ -233,6 +233,10 @@ class Audit(Shape):
     absent: list[str]
 
 
+class Token(Shape):
+    token: str
+
+
 class ModelUsage(Shape):
     calls: int
     input_tokens: int

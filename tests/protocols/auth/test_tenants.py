@@ -58,6 +58,7 @@ BODIES: Final[dict[str, Any]] = {
     "POST /api/tool-input/{}/decision": {"decision": "accept"},
     "POST /api/tool-calls/{}/response": {"text": "x"},
     "POST /api/runs/{}/commands": {"command": "steer", "arguments": {"message": "x"}},
+    "POST /api/runs/{}/rerun": {},
     "PATCH /api/threads/{}": {"title": "x"},
     "POST /api/threads/{}/messages": {"input": "x"},
     "POST /api/sessions/{}/messages": {"text": "x"},

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
@@ -73,8 +73,6 @@ from app.tools.contract import Tool
 from app.tools.declared import Maker, build
 from app.tools.kinds.builtin import builtins, make_builtin
 from app.tools.kinds.http import make_http
-from app.tools.kinds.mcp import make_mcp, server_of
-from app.tools.kinds.mcp_sessions import Sessions
 from app.tools.kinds.python import make_python
 from app.tools.kinds.subprocess import make_subprocess
 from app.tools.loading import load_entry
@@ -361,23 +359,23 @@ def _secrets_of(workspace: CompiledWorkspace) -> Callable[[str], str | None]:
     return lambda name: os.environ.get(name) if name in allowed else None
 
 
+class Closable(Protocol):
+    async def close(self) -> None: ...
+
+
 class ToolMakers:
     """Makes the tools of a compiled workspace, each kind by its own maker."""
 
     def __init__(self, settings: Settings, clock: Clock, client: HttpClient) -> None:
         self._settings, self._clock, self._client = settings, clock, client
-        self._sessions: list[Sessions] = []
+        self._sessions: list[Closable] = []
 
     async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
         data = self._settings.data_dir / "files"
         data.mkdir(parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
         outgoing = frozenset(workspace.runtime.outgoing.private)
-        sessions = {
-            name: Sessions(server_of(named, outgoing), self._client, secret)
-            for name, named in workspace.mcp_servers.items()
-        }
-        self._sessions += sessions.values()
+        mcp = self._mcp(workspace, outgoing, secret) if workspace.mcp_servers else None
         claim = SchemaRegistry().validator("write_claim_v1")
         shipped_tools = builtins(data, self._clock, write_claim=claim, client=self._client)
         folder = self._settings.workspace
@@ -386,9 +384,24 @@ class ToolMakers:
             "builtin": _ready(make_builtin, shipped_tools),
             "http": _ready(make_http, self._client, secret),
             "subprocess": _ready(make_subprocess, folder, data, secret),
-            "mcp": partial(make_mcp, sessions=sessions),
         }
+        if mcp is not None:
+            makers["mcp"] = mcp
         return await build(workspace, makers, root=data)
+
+    def _mcp(
+        self, workspace: CompiledWorkspace, outgoing: frozenset[str], secret: Callable[[str], str | None]
+    ) -> Maker:
+        # Imported on first use: most workspaces have no such server, and the start is quicker for it.
+        from app.tools.kinds.mcp import make_mcp, server_of
+        from app.tools.kinds.mcp_sessions import Sessions
+
+        sessions = {
+            name: Sessions(server_of(named, outgoing), self._client, secret)
+            for name, named in workspace.mcp_servers.items()
+        }
+        self._sessions += sessions.values()
+        return partial(make_mcp, sessions=sessions)
 
     async def close(self) -> None:
         for sessions in self._sessions:

@@ -25,6 +25,9 @@ from app.protocols.http import (
     metrics,
     run_views,
     runs,
+    sessions,
+    sessions_requests,
+    sessions_turns,
     thread_views,
     threads,
     tools,
@@ -82,5 +85,5 @@ def _operation_id(route: APIRoute) -> str:
 
 _ROUTES = (
     health, metrics, runs, run_views, threads, thread_views, interrupts, tools, artifacts, files, workspace, keys,
-    stream, openai,
+    sessions, sessions_turns, sessions_requests, stream, openai,
 )  # fmt: skip

@@ -166,10 +166,10 @@ class Socket:
         if data is None:
             return False
         if data:
-            try:  # noqa: SIM105  # a context manager would cost more than the rest of this
+            try:
                 self._wire.write(data)
-            except OSError:
-                pass  # the peer is gone, which its own message tells
+            except OSError:  # the peer is gone, which its own message tells
+                return True
         return True
 
     def _news(self) -> None:

@@ -197,7 +197,7 @@ CALLS = [
 async def test_the_gates_come_in_their_order_and_before_the_body(
     client: httpx2.AsyncClient, method: str, path: str
 ) -> None:
-    wrong = {"json": {"title": 5, "text": 5, "input": 5}} if method == "POST" else {}
+    wrong: dict[str, Any] = {"json": {"title": 5, "text": 5, "input": 5}} if method == "POST" else {}
     missing = await client.request(method, f"/api/sessions/{new_id('thread')}{path}", **wrong)
     assert (missing.status_code, missing.json()["status"]) == (404, "not_found")
     gone = await _session(client)

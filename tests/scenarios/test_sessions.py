@@ -87,7 +87,7 @@ async def test_the_list_is_newest_first_and_goes_on_at_its_cursor(client: httpx2
     seen: list[str] = []
     cursor: str | None = None
     while len(seen) < 5:
-        params = {"limit": 2} | ({"cursor": cursor} if cursor else {})
+        params: dict[str, Any] = {"limit": 2} | ({"cursor": cursor} if cursor else {})
         page = (await client.get("/api/sessions", params=params)).json()
         assert page["archived"] is False
         seen += [session["sessionId"] for session in page["data"]]
@@ -114,7 +114,7 @@ async def test_system_sessions_are_listed_only_when_asked_for(client: httpx2.Asy
     seen: set[str] = set()
     cursor: str | None = None
     while True:
-        params = {"limit": 200, "includeSystemOwned": "true"} | ({"cursor": cursor} if cursor else {})
+        params: dict[str, Any] = {"limit": 200, "includeSystemOwned": "true"} | ({"cursor": cursor} if cursor else {})
         page = (await client.get("/api/sessions", params=params)).json()
         seen |= ids(page)
         cursor = page["nextCursor"]

@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, NoReturn, TypeVar
 
 from fastapi import Request, Response
-from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
@@ -20,7 +19,7 @@ from app.core.schemas import Issue
 from app.protocols.context import Server
 from app.protocols.dialects.codex import UNTITLED
 from app.protocols.http.body import read_body
-from app.protocols.http.errors import STATUS, Problem
+from app.protocols.http.errors import Problem
 from app.runtime.service import SYSTEM_THREADS, Rejected
 from app.views.ports import Tombstone
 from app.views.thread import Thread
@@ -70,7 +69,7 @@ class Refused(HoldfastError):
 
 
 class SessionRoute(APIRoute):
-    """Answers failures as the contract has them."""
+    """Answers refusals as the contract has them; other failures find their dialect by the path, as everywhere."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -79,40 +78,10 @@ class SessionRoute(APIRoute):
             try:
                 return await handle(request)
             except Refused as refused:
-                return _answer(refused.status, refused.body)
-            except RequestValidationError as error:
-                issues = [Issue("/" + "/".join(map(str, e["loc"])), e["msg"]) for e in error.errors()]
-                return _problem(Failure("INVALID_REQUEST", "a parameter is missing or wrong"), issues)
-            except Problem as problem:
-                return _problem(problem.failure, problem.issues or [])
-            except HoldfastError as error:
-                return _problem(error.failure, [])
+                return Response(json.dumps(refused.body), refused.status, None, "application/json")
 
         return in_dialect
 
-
-def _answer(status: int, body: dict[str, Any]) -> Response:
-    headers = {"retry-after": "1"} if status in (429, 503) else {}
-    return Response(json.dumps(body), status, headers, "application/json")
-
-
-def _problem(failure: Failure, issues: list[Issue]) -> Response:
-    code = _CODES.get(failure.code, failure.code.lower())
-    if failure.code.startswith("JSON_"):
-        code = "request_failed"
-    told: dict[str, Any] = {"status": "error", "code": code, "message": failure.message}
-    if failure.code == "INVALID_REQUEST":
-        told["issues"] = [{"path": issue.path, "message": issue.message} for issue in issues]
-    return _answer(STATUS.get(failure.code, 400), told)
-
-
-_CODES: Final = {
-    "INTERNAL": "internal_error",
-    "UNAUTHENTICATED": "auth_required",
-    "AGENT_NOT_FOUND": "invalid_params",
-    "MODEL_NOT_FOUND": "invalid_params",
-    "CLIENT_TOOLS_REFUSED": "invalid_params",
-}
 
 # -- gates --------------------------------------------------------------------------------------------
 
@@ -158,6 +127,8 @@ def refuse(answer: Rejected, session_id: str) -> NoReturn:
             raise Refused(404, {"status": "not_found", "sessionId": session_id})
         case "THREAD_CLOSED" | "THREAD_BUSY" | "RUN_TERMINAL" | "BACKEND_NOT_AVAILABLE":
             raise Refused(409, {"status": "error", "code": "invalid_state", "message": answer.failure.message})
+        case "AGENT_NOT_FOUND" | "AGENT_REQUIRED" | "MODEL_NOT_FOUND" | "CLIENT_TOOLS_REFUSED":
+            raise Refused(400, {"status": "error", "code": "invalid_params", "message": answer.failure.message})
     raise Problem(answer.failure)
 
 

@@ -184,8 +184,8 @@ class Socket:
         if subscription.overflowed or subscription.closed:
             self.end(TRY_AGAIN_LATER if subscription.overflowed else RESTARTING)
             return
-        if self._working is not None or self._listening is None:
-            return
+        if self._working is not None or self._listening is None or not self._wire.has_room:
+            return  # whoever works, or the room when there is some, comes back here
         waits = bool(self._behind)
         chunks: list[bytes] = []
         size = 0

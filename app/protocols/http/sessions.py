@@ -86,7 +86,7 @@ def _add_all(router: APIRouter, server: Server) -> None:
         cursor: Annotated[str | None, Query(max_length=20, pattern="^[0-9]{1,18}$")] = None,
         limit: Annotated[int, Query(ge=1, le=200)] = 100,
     ) -> Response:
-        system = include_system_owned == "true" and _may_see_system(caller)
+        system = include_system_owned == "true" and caller.may("audit:read")
         put_away = archived == "true"
         found: list[dict[str, Any]] = []
         before = None if cursor is None else int(cursor)
@@ -107,10 +107,6 @@ def _add_all(router: APIRouter, server: Server) -> None:
         body = await read(request, Controls)
         made = await server.threads.create(caller, NewThread(metadata={dialect.CONTROLS: body.kept()}))
         return json_answer(_both(expect_thread(made, "")))
-
-
-def _may_see_system(caller: Principal) -> bool:
-    return "admin" in caller.roles
 
 
 def _both(thread: Thread) -> dict[str, Any]:

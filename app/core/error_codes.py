@@ -367,4 +367,9 @@ CODES: Final[dict[str, Code]] = {
         "Answer its interrupt under /api/interrupts, then read the run or the response again.",
     ),
     "RUN_CANCELLED": Code("The run was cancelled before it gave an answer.", "Ask again if it is still wanted."),
+    # -- overload --------------------------------------------------------------------------------
+    "SERVER_BUSY": Code("Too many runs wait for a worker.", "Try again after the time in Retry-After; add replicas."),
+    "TENANT_QUEUE_FULL": Code(
+        "Too many runs of your tenant wait for a worker.", "Wait until some have started, then try again."
+    ),
 }

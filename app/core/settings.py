@@ -46,6 +46,12 @@ class Settings(BaseModel):
     profile: str | None = Field(None, description="name of the workspace's Profile that overrides its models")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="how much to log")
     max_concurrent_runs: int = Field(64, ge=1, le=10_000, description="runs that may execute at once")
+    max_queued_runs: int = Field(
+        10_000, ge=1, description="runs that may wait for a worker; over it new ones are refused with 503"
+    )
+    max_queued_runs_per_tenant: int = Field(
+        1_000, ge=1, description="runs of one tenant that may wait for a worker; over it its new ones get 429"
+    )
     max_pending_events: int = Field(
         20_000, ge=100, description="events that may wait to be written before producers are held back"
     )

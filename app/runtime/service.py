@@ -96,16 +96,18 @@ class Service:
         backends: Container[str],
         wake: Callable[[str, str, str, Run], None],
         stop: Callable[[str, str], None],
+        overload: Callable[[str], Failure | None] = lambda tenant: None,
     ) -> None:
+        """`overload` answers why a tenant's new runs cannot be taken now, if they cannot."""
         self._recorder, self._reader, self._children = recorder, reader, children
         self._clock, self._workspaces, self._backends = clock, workspaces, backends
-        self._wake, self._stop = wake, stop
+        self._wake, self._stop, self._overload = wake, stop, overload
 
     # -- submitting ----------------------------------------------------------------------------------
 
     async def submit(self, who: Principal, wanted: Submission) -> Run | Rejected:
         workspace = wanted.workspace or await self._workspaces.for_new_run()
-        refused = self._check(workspace, wanted)
+        refused = self._check(workspace, wanted) or self._overload(who.tenant)
         if refused is not None:
             return Rejected(refused)
         busy = wanted.busy or _policy(workspace, wanted.agent)

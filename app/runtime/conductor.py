@@ -97,6 +97,8 @@ class Conductor:
         while page := await services.reader.events(scope.tenant, run.thread_id, after, _PAGE):
             events += [await inline(event, load) for event in page]
             after = page[-1].seq
+            if len(page) < _PAGE:
+                break
         return events
 
     async def _load_blob(self, scope: Scope, reference: Mapping[str, Any]) -> bytes | None:

@@ -137,7 +137,7 @@ async def test_a_closed_thread_takes_no_runs_and_closes_once(holdfast: Holdfast)
     for _ in range(2):
         closed = await holdfast.threads.close(LOCAL, thread.id)
         assert isinstance(closed, Thread) and (closed.status, closed.last_seq) == ("closed", 2)
-    assert _code(await holdfast.service.submit(LOCAL, Submission("echo", "x", thread.id))) == "THREAD_CLOSED"
+    assert _code(await holdfast.service.submit(LOCAL, Submission("echo", "x", thread_id=thread.id))) == "THREAD_CLOSED"
 
 
 # -- deletion -----------------------------------------------------------------------------------------

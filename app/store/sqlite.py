@@ -136,6 +136,9 @@ class SqliteDatabase:
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._submit(self._reads, work)
 
+    async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        return await self._submit(self._reads, work)
+
     async def ping(self) -> None:
         await self.read(_one)
 

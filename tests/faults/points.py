@@ -53,6 +53,9 @@ class Passing:
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._inner.read(work)
 
+    async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        return await self._inner.look(work)
+
     async def ping(self) -> None:
         await self._inner.ping()
 
@@ -123,6 +126,9 @@ class ForgetfulDatabase(Passing):
         if self.reads_fail:
             raise StorageDown
         return await super().read(work)
+
+    async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        return await self.read(work)
 
 
 @contextlib.asynccontextmanager

@@ -47,6 +47,10 @@ class Tx(Protocol):
 
     async def many(self, sql: Sql, rows: Sequence[Row]) -> None: ...
 
+    async def returning(self, sql: Sql, rows: Sequence[Row]) -> list[Row]:
+        """As `many`, with what the statement gives back for each row, in no certain order."""
+        ...
+
     async def append(self, events: Sequence[Row], threads: Sequence[Row] = (), runs: Sequence[Row] = ()) -> None:
         """The hot statement: events, and the threads and runs of which only the counters moved.
 

@@ -85,6 +85,13 @@ class _PostgresTx:
         else:
             await self._connection.executemany(sql.postgres, rows)
 
+    async def returning(self, sql: Sql, rows: Sequence[Row]) -> list[Row]:
+        if len(rows) == 1:
+            return await self.rows(sql, *rows[0])
+        assert sql.postgres_bulk is not None
+        found: list[Row] = await self._connection.fetch(sql.postgres_bulk, *_columns(rows))
+        return found
+
     async def append(self, events: Sequence[Row], threads: Sequence[Row] = (), runs: Sequence[Row] = ()) -> None:
         if not (threads or runs):
             await self._connection.execute(_INSERT_EVENTS, *_columns(events))

@@ -64,6 +64,9 @@ class _SqliteTx:
     async def many(self, sql: Sql, rows: Sequence[Row]) -> None:
         self._connection.executemany(sql.sqlite, rows)
 
+    async def returning(self, sql: Sql, rows: Sequence[Row]) -> list[Row]:
+        return [found for row in rows for found in self._connection.execute(sql.sqlite, row).fetchall()]
+
     async def append(self, events: Sequence[Row], threads: Sequence[Row] = (), runs: Sequence[Row] = ()) -> None:
         self._connection.executemany(_INSERT_EVENTS, events)
         if threads:

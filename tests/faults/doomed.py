@@ -57,6 +57,9 @@ class _Watched:
     async def many(self, sql: Sql, rows: Sequence[Row]) -> None:
         await self._inner.many(sql, rows)
 
+    async def returning(self, sql: Sql, rows: Sequence[Row]) -> list[Row]:
+        return await self._inner.returning(sql, rows)
+
     async def append(self, events: Sequence[Row], threads: Sequence[Row] = (), runs: Sequence[Row] = ()) -> None:
         self._look(events)
         await self._inner.append(events, threads, runs)

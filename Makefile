@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .PHONY: serve test install install-dev check format lint types imports generated generate bench bench-log \
-        bench-workspace bench-models bench-guard bench-edge bench-runs faults smoke requirements lock clean
+        bench-workspace bench-models bench-guard bench-runs bench-edge faults smoke requirements lock clean
 
 serve: install
 	@$(BIN)/holdfast serve
@@ -54,7 +54,7 @@ requirements: install-dev
 faults: install-dev
 	@$(BIN)/python -m pytest -m faults --timeout 3600 -n 0 tests/faults
 
-bench: bench-log bench-workspace bench-models bench-guard bench-edge bench-runs
+bench: bench-log bench-workspace bench-models bench-guard bench-runs bench-edge
 
 bench-log: install-dev
 	@$(BIN)/python -m bench.log

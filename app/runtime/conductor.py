@@ -57,7 +57,7 @@ class Conductor:
         self._services, self._backends, self._workspaces = services, backends, workspaces
         self._kits, self._steps = kits, steps
 
-    async def run(self, run: Run, scope: Scope, control: Control) -> list[Payload]:
+    async def run(self, run: Run, scope: Scope, control: Control, events: list[Event] | None = None) -> list[Payload]:
         """The run's last events: what it made, and how it ended. `Suspended` passes through."""
         if run.cancel_requested_at is not None or control.cancelled.is_set():
             return [request.RequestCancelled(by=scope.actor)]
@@ -67,7 +67,7 @@ class Conductor:
         kit = await self._kits.of(workspace)
         if isinstance(kit, Failure):
             return [_failed(kit)]
-        events = await self._events(scope, run)
+        events = events or await self._events(scope, run)
         family = _family(run, events)
         if run.tool is not None:
             return await self._ended(self._call_tool(run, scope, control, kit, family), run)

@@ -6,7 +6,7 @@ turn it is (the queue), what an agent does (its backend) and what a client sees 
 
 import asyncio
 import contextlib
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -19,26 +19,30 @@ from app.core.suspend import Suspended
 from app.events import ports
 from app.events.catalog import Payload, request
 from app.events.catalog.interrupt import InterruptExpired
+from app.events.envelope import Event
 from app.events.ports import Appended, Fence, StoreError
 from app.events.recorder import Entry, Recorder, Scope
 from app.runtime.control import Control
-from app.runtime.ports import Backlog, Leases
+from app.runtime.ports import Backlog, Fresh, Leases
 from app.runtime.queue import FairQueue, Wanted
 from app.runtime.run_log import Superseded, expect
 from app.views.ports import Reader
 from app.views.run import Run
 
-Conduct = Callable[[Run, Scope, Control], Awaitable[list[Payload]]]
-"""Runs a claimed run to its end and answers its last events; cancels and commands reach it by its control."""
+Conduct = Callable[[Run, Scope, Control, list[Event] | None], Awaitable[list[Payload]]]
+"""Runs a claimed run to its end and answers its last events; cancels and commands reach it by its control.
+
+The thread's events are given where they are known without reading them.
+"""
 
 LEASE_SECONDS: Final = 15.0
 RENEW_SECONDS: Final = 5.0
 SWEEP_SECONDS: Final = 2.0
 """How often runs are looked for whose owner is gone or whose news got lost."""
-SOON_SECONDS: Final = 0.1
-"""How soon after a run's end, for what only the store knows of: a run of its thread that another replica accepted."""
 SWEEP_LIMIT: Final = 1000
 MAX_THREADS_BEHIND: Final = 10_000
+KEPT_RUNS: Final = 100
+"""How many waiting runs are kept whole; the others are read when their turn comes."""
 CANCEL_GRACE_SECONDS: Final = 10.0
 """What a tool that acts has to come to an end after a cancel."""
 
@@ -75,10 +79,9 @@ class Executor:
         self._held: dict[tuple[str, str], _Held] = {}
         self._cut_off: dict[tuple[str, str], int] = {}
         """Runs that the store cut off, with the epoch of a lease that may still be ours."""
-        self._behind: OrderedDict[tuple[str, str], deque[Wanted]] = OrderedDict()
-        """By thread: runs that found another one of their thread before them, in their order."""
+        self._behind: OrderedDict[tuple[str, str], dict[Wanted, None]] = OrderedDict()
+        """By thread: runs that may find another one of their thread before them, in their order."""
         self._sweep_now = asyncio.Event()
-        self._sweep_soon: asyncio.TimerHandle | None = None
         self._more_in_store = False
         """The last sweep found more than it takes at once."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -89,13 +92,14 @@ class Executor:
         for work in (self._sweep_forever(), self._renew_forever()):
             self._tasks.append(asyncio.create_task(work))
 
-    def wake(self, tenant: str, thread_id: str, run_id: str, run: Run | None = None) -> None:
+    def wake(self, tenant: str, thread_id: str, run_id: str, fresh: Fresh | None = None) -> None:
         """A run may be claimable; its maker gives it along. A full queue loses nothing: the sweep finds the run."""
         held = self._held.get((tenant, run_id))
         if held is not None:
             held.woken = True
             return
-        if not self._queue.offer(Wanted(tenant, thread_id, run_id, run)):
+        kept = fresh if self._queue.waiting < KEPT_RUNS else None
+        if not self._queue.offer(Wanted(tenant, thread_id, run_id, kept)):
             self._more_in_store = True
         self._begin()
 
@@ -167,19 +171,16 @@ class Executor:
         del self._held[wanted.tenant, wanted.run_id]
         self._queue.leave(wanted)
         if held.epoch and (behind := self._behind.get((wanted.tenant, wanted.thread_id))):
-            self._queue.offer(behind.popleft())
-            if not behind:
-                del self._behind[wanted.tenant, wanted.thread_id]
+            first = next(iter(behind))
+            self._no_longer_behind(first)
+            asking = self._held.get((first.tenant, first.run_id))
+            if asking is not None:
+                asking.woken = True  # it is being told just now that it has to wait
+            else:
+                self._queue.offer(first)
         if held.woken:
-            self._queue.offer(replace(wanted, run=None))
+            self._queue.offer(replace(wanted, fresh=None))  # what its maker knew is no longer so
         self._begin()
-        if self._sweep_soon is None and not self._queue.waiting and not self.draining:
-            # Many runs end in that time, and one look finds what all of them left.
-            self._sweep_soon = asyncio.get_running_loop().call_later(SOON_SECONDS, self._sweep)
-
-    def _sweep(self) -> None:
-        self._sweep_soon = None
-        self._sweep_now.set()
 
     async def _sweep_forever(self) -> None:
         while not self.draining:
@@ -247,21 +248,30 @@ class Executor:
         finally:
             self._let_go(held)
 
+    def _no_longer_behind(self, wanted: Wanted) -> None:
+        thread = wanted.tenant, wanted.thread_id
+        behind = self._behind.get(thread)
+        if behind is not None:
+            behind.pop(wanted, None)
+            if not behind:
+                del self._behind[thread]
+
     async def _claim_and_run(self, held: _Held) -> None:
-        tenant, known = held.wanted.tenant, held.wanted.run
-        run = known or await self._reader.run(tenant, held.wanted.run_id)
+        tenant, fresh = held.wanted.tenant, held.wanted.fresh
+        run = fresh.run if fresh is not None else await self._reader.run(tenant, held.wanted.run_id)
         if run is None or run.terminal or run.status == "waiting":
             return
         if not self._queue.enter(held.wanted, run.agent or ""):
             return
         held.asked = run.epoch + 1
-        scope = await self._claim(tenant, run)
-        if scope is None:
+        claimed = await self._claim(tenant, run)
+        if claimed is None:
             return
-        assert scope.fence is not None
-        held.epoch = scope.fence.epoch
+        held.epoch = run.epoch + 1
+        scope = Scope(tenant, run.thread_id, run.id, "system", Fence(run.id, held.epoch))
         try:
-            ending = await self._conduct_run(run, scope, held.control)
+            thread = fresh.and_then(claimed.events) if fresh is not None else None
+            ending = await self._conduct_run(run, scope, held.control, thread)
         except asyncio.CancelledError:
             if not held.control.cancelled.is_set():
                 raise
@@ -277,7 +287,7 @@ class Executor:
         ended = request.RequestCancelled(reason="its parent ended")
         return [Entry(ended, run_id=child, actor="system") for child in sorted(children)]
 
-    async def _claim(self, tenant: str, run: Run) -> Scope | None:
+    async def _claim(self, tenant: str, run: Run) -> Appended | None:
         """The lease, its epoch and the event that tells of it are one commit."""
         epoch = run.epoch + 1
         lease = ports.ClaimRun(run.id, self._owner, epoch, LEASE_SECONDS)
@@ -289,11 +299,12 @@ class Executor:
             )
         )
         scope = Scope(tenant, run.thread_id, run.id, actor="system")
+        # Before the claim is decided: the run that is in its way may end while we wait for the answer.
+        wanted = Wanted(tenant, run.thread_id, run.id)
+        self._behind.setdefault((tenant, run.thread_id), {})[wanted] = None
+        if len(self._behind) > MAX_THREADS_BEHIND:
+            self._behind.popitem(last=False)  # the sweep finds those
         answer = await self._recorder.record(scope, claimed, conditions=[lease])
-        if isinstance(answer, Appended):
-            return Scope(tenant, run.thread_id, run.id, "system", Fence(run.id, epoch))
-        if answer.failure.code == "THREAD_BUSY":
-            self._behind.setdefault((tenant, run.thread_id), deque()).append(Wanted(tenant, run.thread_id, run.id))
-            if len(self._behind) > MAX_THREADS_BEHIND:
-                self._behind.popitem(last=False)  # the sweep finds those
-        return None
+        if isinstance(answer, Appended) or answer.failure.code != "THREAD_BUSY":
+            self._no_longer_behind(wanted)
+        return answer if isinstance(answer, Appended) else None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from app.core.errors import Failure
-from app.views.run import Run
+from app.runtime.ports import Fresh
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class Wanted:
     tenant: str
     thread_id: str
     run_id: str
-    run: Run | None = field(default=None, compare=False)
-    """As its maker knows it, if the maker gave it along; saves a look at the store."""
+    fresh: Fresh | None = field(default=None, compare=False, repr=False)
+    """What its maker knows of it, which saves reading it; None where nobody does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class FairQueue:
         if self.waiting >= self._limits.waiting:
             return Failure("SERVER_BUSY", "too many runs wait for a worker", True)
         if self.waiting_of(tenant) >= self._limits.waiting_per_tenant:
-            return Failure("TENANT_QUEUE_FULL", "too many of your runs wait for a worker", True)
+            return Failure("TENANT_BUSY", "too many of your runs wait for a worker", True)
         return None
 
     def offer(self, wanted: Wanted) -> bool:

@@ -21,7 +21,7 @@ from app.events.catalog import Payload, execution, request, thread
 from app.events.catalog.interrupt import InterruptExpired
 from app.events.ports import Condition, Refused
 from app.events.recorder import Entry, Recorder, Scope
-from app.runtime.ports import OpenChildren
+from app.runtime.ports import Fresh, OpenChildren
 from app.runtime.workspaces import WorkspaceHistory
 from app.views.ports import Reader
 from app.views.run import Run
@@ -94,7 +94,7 @@ class Service:
         clock: Clock,
         workspaces: WorkspaceHistory,
         backends: Container[str],
-        wake: Callable[[str, str, str, Run], None],
+        wake: Callable[[str, str, str, Fresh], None],
         stop: Callable[[str, str], None],
         overload: Callable[[str], Failure | None] = lambda tenant: None,
     ) -> None:
@@ -122,7 +122,8 @@ class Service:
             answer = await self._append(scope, [*born, queued], self._conditions(wanted, busy, run_id, new), busy)
             if isinstance(answer, ports.Appended):
                 run = _accepted(answer, run_id)
-                self._wake(who.tenant, thread_id, run_id, run)
+                # Of a new thread these are all the events there are.
+                self._wake(who.tenant, thread_id, run_id, Fresh(run, answer.events if new else ()))
                 return run
             if answer.failure.code == "IDEMPOTENCY_KEY_SEEN" and answer.winner is not None:
                 return await self._read_back(who.tenant, answer.winner)

@@ -142,7 +142,7 @@ async def test_a_tenant_over_its_own_limit_is_told_so_and_others_are_served(sett
         for number in range(3):
             await submit(holdfast, LOUD, f"loud {number}")
         refused = await holdfast.service.submit(LOUD, Submission("echo", "one more"))
-        assert not isinstance(refused, Run) and refused.failure.code == "TENANT_QUEUE_FULL"
+        assert not isinstance(refused, Run) and refused.failure.code == "TENANT_BUSY"
         quiet = await submit(holdfast, QUIET, "quiet")
         gate.let_through()
         await until(lambda: "quiet" in gate.began)

@@ -75,7 +75,7 @@ def test_a_full_queue_refuses_and_says_whose_fault_it_is() -> None:
     assert queue.offer(wanted("a", 1)) and queue.refusal("a") is None
     assert queue.offer(wanted("a", 2))
     mine, other = queue.refusal("a"), queue.refusal("b")
-    assert mine is not None and mine.code == "TENANT_QUEUE_FULL" and other is None
+    assert mine is not None and mine.code == "TENANT_BUSY" and other is None
     assert queue.offer(wanted("b", 1)) and not queue.offer(wanted("b", 2))
     everybody = queue.refusal("c")
     assert everybody is not None and everybody.code == "SERVER_BUSY"

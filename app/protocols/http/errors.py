@@ -53,7 +53,6 @@ STATUS: Final[dict[str, int]] = {
     "QUEUE_FULL": 429,
     "RATE_LIMITED": 429,
     "TENANT_BUSY": 429,
-    "TENANT_QUEUE_FULL": 429,
     "HEADERS_TOO_LARGE": 431,
     "INTERNAL": 500,
     "STORAGE_FULL": 503,

@@ -22,7 +22,11 @@ _TYPES: Final = {
     409: "conflict_error",
     429: "rate_limit_error",
 }
-_CODES: Final = {"AGENT_NOT_FOUND": "model_not_found", "INPUT_TOO_LONG": "context_length_exceeded"}
+_CODES: Final = {
+    "UNAUTHENTICATED": "invalid_api_key",
+    "AGENT_NOT_FOUND": "model_not_found",
+    "INPUT_TOO_LONG": "context_length_exceeded",
+}
 _PARAMS: Final = {"AGENT_NOT_FOUND": "model", "AGENT_REQUIRED": "model", "THREAD_NOT_FOUND": "metadata.thread_id"}
 _OF_A_RUN: Final = {"INPUT_TOO_LONG": 400, "RUN_CANCELLED": 409, "BUDGET_EXCEEDED": 429, "PROVIDER_ERROR": 502}
 """How a run's own failure is answered; the rest is 500."""

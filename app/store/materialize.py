@@ -40,7 +40,10 @@ _EXPIRED_KEY: Final = Sql("DELETE FROM idempotency_keys WHERE tenant = $1 AND ro
 
 _NEW_THREAD: Final = Sql(
     "INSERT INTO threads (tenant, id, last_seq, head_hash, updated_at, created_at, deleted_at, state) "
-    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING key"
+    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING tenant, id, key",
+    bulk="INSERT INTO threads (tenant, id, last_seq, head_hash, updated_at, created_at, deleted_at, state) "
+    "SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[], $5::bigint[], $6::bigint[], "
+    "$7::bigint[], $8::bytea[]) RETURNING tenant, id, key",
 )
 _CHANGE_THREAD: Final = Sql(
     "UPDATE threads SET last_seq = $2, head_hash = $3, updated_at = $4, deleted_at = $5, state = $6 WHERE key = $1",
@@ -264,16 +267,21 @@ async def _write_threads(tx: Tx, heads: Sequence[Head]) -> list[Row]:
     """Writes new and changed threads; returns those of which only the counters moved."""
     moved: list[Row] = []
     changed: list[Row] = []
+    born: list[Row] = []
+    unkeyed: dict[tuple[str, str], Head] = {}
     for head in heads:
         it = head.records.thread
         counters = (it.last_seq, bytes.fromhex(it.head_hash), it.updated_at)
         if head.key is None:
-            row = (head.tenant, it.id, *counters, it.created_at, it.deleted_at, encode(it))
-            head.key = (await tx.rows(_NEW_THREAD, *row))[0][0]
+            born.append((head.tenant, it.id, *counters, it.created_at, it.deleted_at, encode(it)))
+            unkeyed[head.tenant, it.id] = head
         elif head.state_dirty:
             changed.append((head.key, *counters, it.deleted_at, encode(it)))
         else:
             moved.append((head.key, *counters))
+    if born:
+        for tenant, thread_id, key in await tx.returning(_NEW_THREAD, born):
+            unkeyed[tenant, thread_id].key = key
     if changed:
         await tx.many(_CHANGE_THREAD, changed)
     return moved

@@ -107,7 +107,8 @@ class StoreReader:
             key = await self._key(tx, tenant, thread_id)
             return [] if key is None else await tx.rows(_EVENTS, key, after, limit)
 
-        return [_event(tenant, thread_id, row) for row in await self._database.read(work)]
+        # A thread's key never changes, so the two statements need no common view of the database.
+        return [_event(tenant, thread_id, row) for row in await self._database.look(work)]
 
     async def events_of(
         self, tenant: str, thread_id: str, types: Sequence[str], after: int, up_to: int, limit: int
@@ -131,7 +132,7 @@ class StoreReader:
         return [_event(tenant, thread_id, row) for row in rows]
 
     async def run(self, tenant: str, run_id: str) -> Run | None:
-        rows = await self._database.read(lambda tx: tx.rows(_ONE_RUN, tenant, run_id))
+        rows = await self._database.look(lambda tx: tx.rows(_ONE_RUN, tenant, run_id))
         return _run(rows[0]) if rows and rows[0][6] is None else None
 
     async def spent_since(self, tenant: str, since: int) -> tuple[int, float]:
@@ -147,19 +148,19 @@ class StoreReader:
         return tokens, cost
 
     async def is_run_of_deleted_thread(self, tenant: str, run_id: str) -> bool:
-        rows = await self._database.read(lambda tx: tx.rows(_ONE_RUN, tenant, run_id))
+        rows = await self._database.look(lambda tx: tx.rows(_ONE_RUN, tenant, run_id))
         return bool(rows) and rows[0][6] is not None
 
     async def runs(
         self, tenant: str, *, thread_id: str | None = None, status: str | None = None, before: str | None = None,
         limit: int = 100,
     ) -> list[Run]:  # fmt: skip
-        rows = await self._database.read(lambda tx: tx.rows(_RUNS, tenant, thread_id, status, before, limit))
+        rows = await self._database.look(lambda tx: tx.rows(_RUNS, tenant, thread_id, status, before, limit))
         return [_run(row) for row in rows]
 
     async def open_children(self, tenant: str, thread_id: str) -> list[str]:
         """Runs of subagents on the thread that have not ended."""
-        rows = await self._database.read(lambda tx: tx.rows(_OPEN_CHILDREN, tenant, thread_id))
+        rows = await self._database.look(lambda tx: tx.rows(_OPEN_CHILDREN, tenant, thread_id))
         return [row[0] for row in rows]
 
     async def list_runs(
@@ -186,7 +187,7 @@ class StoreReader:
 
     async def runs_without_an_owner(self, limit: int) -> list[tuple[str, str, str, str]]:
         """(tenant, run, thread, status) of runs that should be worked on and that nobody holds."""
-        rows = await self._database.read(lambda tx: tx.rows(_ACTIVE, limit))
+        rows = await self._database.look(lambda tx: tx.rows(_ACTIVE, limit))
         return [(row[0], row[1], row[2], row[3]) for row in rows]
 
     async def thread(self, tenant: str, thread_id: str) -> Thread | Tombstone | None:
@@ -202,11 +203,11 @@ class StoreReader:
 
     async def threads(self, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[tuple[str, str, int]]:
         """Every thread of every tenant, for operators: (tenant, id, last seq)."""
-        rows = await self._database.read(lambda tx: tx.rows(_THREADS, *after, limit))
+        rows = await self._database.look(lambda tx: tx.rows(_THREADS, *after, limit))
         return [(row[0], row[1], row[2]) for row in rows]
 
     async def threads_of(self, tenant: str, after: str, limit: int) -> list[Thread]:
-        rows = await self._database.read(lambda tx: tx.rows(_THREADS_OF, tenant, after, limit))
+        rows = await self._database.look(lambda tx: tx.rows(_THREADS_OF, tenant, after, limit))
         return [_thread(*row) for row in rows]
 
     async def newest_threads(
@@ -220,21 +221,21 @@ class StoreReader:
         self, tenant: str, *, thread_id: str | None = None, status: str | None = None, after: str = "",
         limit: int = 1000,
     ) -> list[Interrupt]:  # fmt: skip
-        rows = await self._database.read(lambda tx: tx.rows(_INTERRUPTS, tenant, thread_id, status, after, limit))
+        rows = await self._database.look(lambda tx: tx.rows(_INTERRUPTS, tenant, thread_id, status, after, limit))
         return [decode(Interrupt, row[0]) for row in rows]
 
     async def interrupt(self, tenant: str, interrupt_id: str) -> Interrupt | None:
-        rows = await self._database.read(lambda tx: tx.rows(_INTERRUPT, tenant, interrupt_id))
+        rows = await self._database.look(lambda tx: tx.rows(_INTERRUPT, tenant, interrupt_id))
         return decode(Interrupt, rows[0][0]) if rows else None
 
     async def interrupts_of_calls(self, tenant: str, call_ids: Sequence[str]) -> list[Interrupt]:
-        rows = await self._database.read(lambda tx: tx.rows(_INTERRUPTS_OF_CALLS, tenant, list(call_ids)))
+        rows = await self._database.look(lambda tx: tx.rows(_INTERRUPTS_OF_CALLS, tenant, list(call_ids)))
         found = (decode(Interrupt, row[0]) for row in rows)
         return [interrupt for interrupt in found if interrupt.kind == "external"]
 
     async def overdue_interrupts(self, now: str, limit: int) -> list[tuple[str, str, str | None, str]]:
         """(tenant, thread, run, interrupt) that are open beyond their time."""
-        rows = await self._database.read(lambda tx: tx.rows(_OVERDUE, now, limit))
+        rows = await self._database.look(lambda tx: tx.rows(_OVERDUE, now, limit))
         return [(row[0], row[1], row[2], row[3]) for row in rows]
 
     async def transcript(self, tenant: str, thread_id: str) -> list[Entry]:
@@ -254,12 +255,12 @@ class StoreReader:
         return [decode(Artifact, row[0]) for row in rows]
 
     async def artifact(self, tenant: str, artifact_id: str) -> Artifact | None:
-        rows = await self._database.read(lambda tx: tx.rows(_ARTIFACT, tenant, artifact_id))
+        rows = await self._database.look(lambda tx: tx.rows(_ARTIFACT, tenant, artifact_id))
         return decode(Artifact, rows[0][0]) if rows else None
 
     async def blob(self, tenant: str, thread_id: str, sha256: str) -> tuple[str, bytes] | None:
         """(mime, data) if one of the thread's events refers to it."""
-        rows = await self._database.read(lambda tx: tx.rows(_BLOB, tenant, thread_id, sha256))
+        rows = await self._database.look(lambda tx: tx.rows(_BLOB, tenant, thread_id, sha256))
         return (rows[0][0], bytes(rows[0][1])) if rows else None
 
     async def _of_thread(self, tx: Tx, sql: Sql, tenant: str, thread_id: str) -> Sequence[Row]:

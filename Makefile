@@ -6,7 +6,8 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .PHONY: serve test install install-dev check format lint types imports generated generate bench bench-log \
-        bench-workspace bench-models bench-guard bench-edge bench-start container recordings faults smoke requirements lock clean
+        bench-workspace bench-models bench-guard bench-runs bench-edge bench-start container recordings faults smoke \
+        requirements lock clean
 
 serve: install
 	@$(BIN)/holdfast serve
@@ -80,6 +81,9 @@ bench-guard: install-dev
 
 bench-edge: install-dev
 	@$(BIN)/python -m bench.edge
+
+bench-runs: install-dev
+	@$(BIN)/python -m bench.runs
 
 bench-workspace: install-dev
 	@$(BIN)/python -m bench.workspace

@@ -52,6 +52,7 @@ from app.runtime.interrupts import Interrupts
 from app.runtime.keys import Keys
 from app.runtime.kits import Kits
 from app.runtime.ledger import Ledger
+from app.runtime.queue import FairQueue, QueueLimits
 from app.runtime.rerun import Reruns
 from app.runtime.service import Service
 from app.runtime.steps import Services
@@ -209,9 +210,10 @@ async def open_holdfast(
                             Budgets(clock, reader.spent_since))  # fmt: skip
         conductor = Conductor(services, kinds, history, kits)
         traced = InTrace(conductor.run, reader, told=settings.traces != "off")
-        executor = Executor(recorder, reader, reader, store.leases, traced.run, settings.max_concurrent_runs, clock)
-        service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop)
-        service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop)
+        queue = _queue(settings, workspace)
+        executor = Executor(recorder, reader, reader, store.leases, traced.run, queue, clock)
+        service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop,
+                          queue.refusal)  # fmt: skip
         threads = Threads(recorder, reader, executor.stop)
         interrupts = Interrupts(recorder, reader, executor.wake)
         commands = Commands(recorder, reader, history, executor.deliver, executor.wake)
@@ -315,6 +317,16 @@ async def _load_workspace(
 def _narrator(wanted: Narration) -> Narrator | None:
     narrators = {"template": TemplateNarrator}
     return narrators[wanted.provider](wanted.style) if wanted.enabled and wanted.provider in narrators else None
+
+
+def _queue(settings: Settings, workspace: CurrentWorkspace) -> FairQueue:
+    limits = QueueLimits(settings.max_concurrent_runs, settings.max_queued_runs, settings.max_queued_runs_per_tenant)
+
+    def of_agent(name: str) -> int | None:
+        agent = workspace.current.agents.get(name)
+        return None if agent is None else agent.spec.concurrency
+
+    return FairQueue(limits, of_agent)
 
 
 @contextlib.asynccontextmanager

@@ -47,13 +47,20 @@ class ServerProcess:
         self._reading.start()
 
     @classmethod
-    def start(cls, data_dir: Path, database_url: str | None = None, workspace: Path | None = None) -> Self:
+    def start(
+        cls,
+        data_dir: Path,
+        database_url: str | None = None,
+        workspace: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> Self:
         """Returns when the server said where it listens. Without a workspace it serves the demo."""
         data_dir.mkdir(parents=True, exist_ok=True)
         errors = data_dir / "stderr.log"
         command = [sys.executable, "-m", "app.main", "serve", "--port", "0", "--data-dir", str(data_dir)]
         command += ["--database-url", database_url] if database_url else []
         environment = clean_environment() | ({"HOLDFAST_WORKSPACE": str(workspace)} if workspace else {})
+        environment |= variables or {}
         with errors.open("ab") as sink:
             process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=sink, text=True, env=environment, cwd=ROOT

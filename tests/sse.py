@@ -50,7 +50,7 @@ async def first_frame(port: int, path: str, last_id: int) -> Frame:
     """The first frame after that one, by a bare socket: a thousand of these are to be quick."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\nlast-event-id: {last_id}\r\n\r\n".encode())
+        writer.write(f"GET {path} HTTP/1.1\r\nhost: localhost\r\nlast-event-id: {last_id}\r\n\r\n".encode())
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200"), head
         await reader.readuntil(b"\r\n")  # the size of the first chunk

@@ -71,10 +71,10 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
 
 def _spare_the_collector() -> None:
     """What is loaded by now stays. Requests leave few cycles behind, so looking for them at every 700th allocation
-    would cost a tenth of a busy server's time."""
+    would cost a tenth of a busy server's time; looking too seldom would make each look a pause that streams notice."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(10_000, 20, 50)
 
 
 def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[int], None]) -> Web:

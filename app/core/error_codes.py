@@ -354,7 +354,8 @@ CODES: Final[dict[str, Code]] = {
     "BODY_TIMEOUT": Code("The body did not arrive in time.", "Send it faster, or upload a file and refer to it."),
     "RATE_LIMITED": Code("The key has made too many requests.", "Wait for the seconds of Retry-After."),
     "TENANT_BUSY": Code(
-        "Too many requests of this tenant are being served.", "Wait for the seconds of Retry-After; use fewer at once."
+        "Too many requests or runs of this tenant are under way.",
+        "Wait for the seconds of Retry-After; use fewer at once.",
     ),
     "OVERLOADED": Code("The server serves as many requests as it can.", "Wait for the seconds of Retry-After."),
     "ROUTE_UNGUARDED": Code(
@@ -371,4 +372,6 @@ CODES: Final[dict[str, Code]] = {
         "Answer its interrupt under /api/interrupts, then read the run or the response again.",
     ),
     "RUN_CANCELLED": Code("The run was cancelled before it gave an answer.", "Ask again if it is still wanted."),
+    # -- overload --------------------------------------------------------------------------------
+    "SERVER_BUSY": Code("Too many runs wait for a worker.", "Try again after the time in Retry-After; add replicas."),
 }

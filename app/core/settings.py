@@ -49,6 +49,12 @@ class Settings(BaseModel):
         "off", description="otlp sends OpenTelemetry traces where OTEL_EXPORTER_OTLP_ENDPOINT says (extra `otel`)"
     )
     max_concurrent_runs: int = Field(64, ge=1, le=10_000, description="runs that may execute at once")
+    max_queued_runs: int = Field(
+        10_000, ge=1, description="runs that may wait for a worker; over it new ones are refused with 503"
+    )
+    max_queued_runs_per_tenant: int = Field(
+        1_000, ge=1, description="runs of one tenant that may wait for a worker; over it its new ones get 429"
+    )
     max_pending_events: int = Field(
         20_000, ge=100, description="events that may wait to be written before producers are held back"
     )

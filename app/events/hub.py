@@ -38,6 +38,8 @@ class Subscription:
         """Asked first when nothing is queued: a listener that deals with the event at once says so."""
         self.tenant = tenant
         self.threads: frozenset[str] | None = frozenset()
+        self.quiet: frozenset[str] = frozenset()
+        """Types that do not wake the listener by themselves; it gets them with the next one that does."""
         self.paused = False
         self.missed: dict[str, tuple[int, int]] = {}
         """First and newest `seq` per thread that was not queued because of a pause."""
@@ -66,6 +68,8 @@ class Subscription:
         else:
             self._queue.append(event)
             self._bytes += size
+            if event.type in self.quiet:
+                return
         self.wake()
 
     def pause(self) -> None:
@@ -103,9 +107,10 @@ class Subscription:
 
     async def wait(self) -> None:
         """Returns when something arrived, the subscription overflowed, or it was closed."""
-        if not (self._queue or self.overflowed or self.closed):
-            self._arrived.clear()
-            await self._arrived.wait()
+        if self.overflowed or self.closed or (self._queue and not (self.quiet and not self._arrived.is_set())):
+            return
+        self._arrived.clear()
+        await self._arrived.wait()
 
     def wake(self) -> None:
         if self.on_news is not None:

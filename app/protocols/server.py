@@ -59,7 +59,8 @@ def create_edge(server: Server) -> ASGIApp:
     rates = Rates(settings.rate_per_key, server.clock)
     in_flight = InFlight(settings.max_requests, settings.max_requests_per_tenant)
     origins = Origins(settings.hosts, settings.origins)
-    gate = Gate(create_app(server), server.access, origins, rates, in_flight, settings.max_sockets)
+    gate = Gate(create_app(server), server.access, origins, rates, in_flight, settings.max_sockets,
+                settings.max_upload_bytes)  # fmt: skip
     watch("requests_in_flight", "Requests being served.", lambda: in_flight.total)
     watch("callers_metered", "Callers whose rate is remembered.", lambda: len(rates))
     watch("sockets", "Open websockets.", lambda: gate.sockets)
@@ -80,7 +81,8 @@ def _operation_id(route: APIRoute) -> str:
     return "_".join([*map(str, route.tags[:1]), route.name]).replace(" ", "_")
 
 
+# Looked through from the first on, so the ones that are asked most stand there.
 _ROUTES = (
-    health, metrics, runs, run_views, threads, thread_views, interrupts, tools, artifacts, files, workspace, keys,
-    stream, openai,
+    openai, runs, health, metrics, run_views, threads, thread_views, interrupts, tools, artifacts, files, workspace,
+    keys, stream,
 )  # fmt: skip

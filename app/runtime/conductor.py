@@ -12,7 +12,7 @@ import structlog
 
 from app.backends.contract import Backend, Output, StepFailed
 from app.core.errors import Failure, HoldfastError
-from app.events.catalog import Payload, artifact, model, request, skill, tool
+from app.events.catalog import Payload, artifact, model, request, skill, thread, tool
 from app.events.catalog.values import ArtifactValue, ErrorValue
 from app.events.envelope import Event
 from app.events.ports import StoreError
@@ -57,7 +57,7 @@ class Conductor:
         self._services, self._backends, self._workspaces = services, backends, workspaces
         self._kits, self._steps = kits, steps
 
-    async def run(self, run: Run, scope: Scope, control: Control) -> list[Payload]:
+    async def run(self, run: Run, scope: Scope, control: Control, events: list[Event] | None = None) -> list[Payload]:
         """The run's last events: what it made, and how it ended. `Suspended` passes through."""
         if run.cancel_requested_at is not None or control.cancelled.is_set():
             return [request.RequestCancelled(by=scope.actor)]
@@ -67,7 +67,7 @@ class Conductor:
         kit = await self._kits.of(workspace)
         if isinstance(kit, Failure):
             return [_failed(kit)]
-        events = await self._events(scope, run)
+        events = events or await self._events(scope, run)
         family = _family(run, events)
         if run.tool is not None:
             return await self._ended(self._call_tool(run, scope, control, kit, family), run)
@@ -75,6 +75,8 @@ class Conductor:
         passage = await self._passage(run, scope, control, kit, family, before)
         if isinstance(passage, Failure):
             return [_failed(passage)]
+        # A thread that began with a history began with this run, whose request brought it.
+        passage.brought = events[0].type == thread.ThreadCreated.type and run.first_seq == events[0].seq + 1
         return await self._walk(passage)
 
     async def _run_child(self, run: Run, scope: Scope, parent: Passage) -> list[Payload]:
@@ -95,6 +97,8 @@ class Conductor:
         while page := await services.reader.events(scope.tenant, run.thread_id, after, _PAGE):
             events += [await inline(event, load) for event in page]
             after = page[-1].seq
+            if len(page) < _PAGE:
+                break
         return events
 
     async def _load_blob(self, scope: Scope, reference: Mapping[str, Any]) -> bytes | None:

@@ -1,11 +1,12 @@
-"""Claims runs and conducts them: one task per run, bounded in number, each under a lease.
+"""Claims runs and conducts them: one task per run, each under a lease.
 
-Every append of a run carries its epoch, so an executor that lost its lease appends nothing. Leaves to others: what
-an agent does (its backend) and what a client sees (the log).
+Every append of a run carries its epoch, so an executor that lost its lease appends nothing. Leaves to others: whose
+turn it is (the queue), what an agent does (its backend) and what a client sees (the log).
 """
 
 import asyncio
 import contextlib
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,26 +19,30 @@ from app.core.suspend import Suspended
 from app.events import ports
 from app.events.catalog import Payload, request
 from app.events.catalog.interrupt import InterruptExpired
+from app.events.envelope import Event
 from app.events.ports import Appended, Fence, StoreError
 from app.events.recorder import Entry, Recorder, Scope
 from app.runtime.control import Control
-from app.runtime.ports import Backlog, Leases
+from app.runtime.ports import Backlog, Fresh, Leases
+from app.runtime.queue import FairQueue, Wanted
 from app.runtime.run_log import Superseded, expect
 from app.views.ports import Reader
 from app.views.run import Run
 
-Conduct = Callable[[Run, Scope, Control], Awaitable[list[Payload]]]
-"""Runs a claimed run to its end and answers its last events; cancels and commands reach it by its control."""
+Conduct = Callable[[Run, Scope, Control, list[Event] | None], Awaitable[list[Payload]]]
+"""Runs a claimed run to its end and answers its last events; cancels and commands reach it by its control.
+
+The thread's events are given where they are known without reading them.
+"""
 
 LEASE_SECONDS: Final = 15.0
 RENEW_SECONDS: Final = 5.0
 SWEEP_SECONDS: Final = 2.0
 """How often runs are looked for whose owner is gone or whose news got lost."""
-SOON_SECONDS: Final = 0.1
-"""How soon after a run's end, when nothing is known to wait for it."""
-SWEEP_LIMIT: Final = 200
-MAX_BEHIND: Final = 10_000
-"""Threads that are remembered for having a queue; the sweep finds the next run of any other."""
+SWEEP_LIMIT: Final = 1000
+MAX_THREADS_BEHIND: Final = 10_000
+KEPT_RUNS: Final = 100
+"""How many waiting runs are kept whole; the others are read when their turn comes."""
 CANCEL_GRACE_SECONDS: Final = 10.0
 """What a tool that acts has to come to an end after a cancel."""
 
@@ -46,13 +51,14 @@ log = structlog.get_logger("holdfast.executor")
 
 @dataclass(slots=True)
 class _Held:
-    tenant: str
-    run_id: str
-    epoch: int
+    wanted: Wanted
     task: "asyncio.Task[None]"
+    epoch: int = 0
     control: Control = field(default_factory=Control)
     asked: int = 0
     """The epoch it asked for: set before the claim is answered, because the answer may get lost."""
+    woken: bool = False
+    """News of the run came while it was held: it may be claimable again when it is let go."""
 
 
 class Executor:
@@ -63,34 +69,39 @@ class Executor:
         backlog: Backlog,
         leases: Leases,
         conduct: Conduct,
-        max_concurrent: int,
+        queue: FairQueue,
         clock: Clock,
     ) -> None:
-        self._clock = clock
+        self._clock, self._queue = clock, queue
         self._recorder, self._reader, self._backlog, self._leases = recorder, reader, backlog, leases
         self._conduct_run = conduct
-        self._slots = asyncio.Semaphore(max_concurrent)
         self._owner = new_id("key").replace("key_", "executor_")
         self._held: dict[tuple[str, str], _Held] = {}
         self._cut_off: dict[tuple[str, str], int] = {}
         """Runs that the store cut off, with the epoch of a lease that may still be ours."""
-        self._behind: dict[tuple[str, str], set[str]] = {}
-        """Threads where another run works, each with the runs that could not be claimed because of it."""
-        self._sweep_soon: asyncio.TimerHandle | None = None
-        self._wanted: asyncio.Queue[tuple[str, str, str, Run | None]] = asyncio.Queue(maxsize=10_000)
+        self._behind: OrderedDict[tuple[str, str], dict[Wanted, None]] = OrderedDict()
+        """By thread: runs that may find another one of their thread before them, in their order."""
         self._sweep_now = asyncio.Event()
+        self._more_in_store = False
+        """The last sweep found more than it takes at once."""
         self._tasks: list[asyncio.Task[None]] = []
         self.draining = False
 
     def start(self) -> None:
         self._sweep_now.set()
-        for work in (self._claim_forever(), self._sweep_forever(), self._renew_forever()):
+        for work in (self._sweep_forever(), self._renew_forever()):
             self._tasks.append(asyncio.create_task(work))
 
-    def wake(self, tenant: str, thread_id: str, run_id: str, run: Run | None = None) -> None:
+    def wake(self, tenant: str, thread_id: str, run_id: str, fresh: Fresh | None = None) -> None:
         """A run may be claimable; its maker gives it along. A full queue loses nothing: the sweep finds the run."""
-        with contextlib.suppress(asyncio.QueueFull):
-            self._wanted.put_nowait((tenant, thread_id, run_id, run))
+        held = self._held.get((tenant, run_id))
+        if held is not None:
+            held.woken = True
+            return
+        kept = fresh if self._queue.waiting < KEPT_RUNS else None
+        if not self._queue.offer(Wanted(tenant, thread_id, run_id, kept)):
+            self._more_in_store = True
+        self._begin()
 
     def stop(self, tenant: str, run_id: str) -> None:
         """A cancel was committed: no step starts any more. Tools that act get their grace, the rest ends now.
@@ -127,7 +138,7 @@ class Executor:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await held.task
             with contextlib.suppress(StoreError):
-                await self._leases.release(held.tenant, held.run_id, self._owner, held.epoch)
+                await self._leases.release(held.wanted.tenant, held.wanted.run_id, self._owner, held.epoch)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
@@ -136,7 +147,7 @@ class Executor:
 
     @property
     def waiting(self) -> int:
-        return self._wanted.qsize()
+        return self._queue.waiting
 
     async def idle(self) -> None:
         """Returns when no run is held here."""
@@ -145,14 +156,31 @@ class Executor:
 
     # -- claiming ------------------------------------------------------------------------------------
 
-    async def _claim_forever(self) -> None:
-        while not self.draining:
-            tenant, thread_id, run_id, run = await self._wanted.get()
-            if (tenant, run_id) in self._held:
-                continue
-            await self._slots.acquire()
-            task = asyncio.create_task(self._conduct(tenant, thread_id, run_id, run), name=f"run {run_id}")
-            self._held[tenant, run_id] = _Held(tenant, run_id, 0, task)
+    def _begin(self) -> None:
+        """Take up whatever may begin now."""
+        while not self.draining and (wanted := self._queue.take()) is not None:
+            task = asyncio.create_task(self._conduct(wanted), name=f"run {wanted.run_id}")
+            self._held[wanted.tenant, wanted.run_id] = _Held(wanted, task)
+        if self._more_in_store and not self._queue.waiting:
+            self._more_in_store = False
+            self._sweep_now.set()
+
+    def _let_go(self, held: _Held) -> None:
+        """The run's place goes to the next; who stood behind it on its thread may try."""
+        wanted = held.wanted
+        del self._held[wanted.tenant, wanted.run_id]
+        self._queue.leave(wanted)
+        if held.epoch and (behind := self._behind.get((wanted.tenant, wanted.thread_id))):
+            first = next(iter(behind))
+            self._no_longer_behind(first)
+            asking = self._held.get((first.tenant, first.run_id))
+            if asking is not None:
+                asking.woken = True  # it is being told just now that it has to wait
+            else:
+                self._queue.offer(first)
+        if held.woken:
+            self._queue.offer(wanted)
+        self._begin()
 
     async def _sweep_forever(self) -> None:
         while not self.draining:
@@ -167,8 +195,11 @@ class Executor:
                 found = await self._backlog.runs_without_an_owner(SWEEP_LIMIT)
             except StoreError:
                 continue
+            self._more_in_store = len(found) == SWEEP_LIMIT
             for tenant, run_id, thread_id, _ in found:
-                self.wake(tenant, thread_id, run_id)
+                if (tenant, run_id) not in self._held:
+                    self._queue.offer(Wanted(tenant, thread_id, run_id))
+            self._begin()
 
     async def _expire_interrupts(self) -> None:
         """What nobody answered in time is answered by the clock, once: an answer that came first wins."""
@@ -189,7 +220,7 @@ class Executor:
     async def _renew_forever(self) -> None:
         while not self.draining:
             await asyncio.sleep(RENEW_SECONDS)
-            held = [(h.tenant, h.run_id, h.epoch) for h in self._held.values() if h.epoch]
+            held = [(h.wanted.tenant, h.wanted.run_id, h.epoch) for h in self._held.values() if h.epoch]
             try:
                 kept = await self._leases.renew(held, LEASE_SECONDS)
             except StoreError:
@@ -201,46 +232,46 @@ class Executor:
 
     # -- conducting ----------------------------------------------------------------------------------
 
-    async def _conduct(self, tenant: str, thread_id: str, run_id: str, run: Run | None) -> None:
+    async def _conduct(self, wanted: Wanted) -> None:
+        held = self._held[wanted.tenant, wanted.run_id]
         try:
-            await self._claim_and_run(tenant, run_id, run)
+            await self._claim_and_run(held)
         except StoreError:
             # Looking for work at once would spin for as long as the store refuses; the regular sweep is soon enough.
-            self._cut_off[tenant, run_id] = self._held[tenant, run_id].asked
-        except (Superseded, Suspended, asyncio.CancelledError):
+            self._cut_off[wanted.tenant, wanted.run_id] = held.asked
+        except Suspended:
+            pass
+        except (Superseded, asyncio.CancelledError):
             self._sweep_now.set()  # the log says how it stands; the sweep takes the run up again if it has not ended
         except Exception:
-            log.exception("run.conduct_failed", run=run_id)
+            log.exception("run.conduct_failed", run=wanted.run_id)
         finally:
-            self._held.pop((tenant, run_id), None)
-            self._slots.release()
-            self._look_for_the_next((tenant, thread_id))
+            self._let_go(held)
 
-    def _look_for_the_next(self, thread: tuple[str, str]) -> None:
-        """At once if a run is known to wait for this one's end. What only the store knows of may wait a moment: many
-        runs end in it, and one look finds what all of them left."""
-        if thread in self._behind:
-            self._sweep_now.set()
-        elif self._sweep_soon is None and not self.draining:
-            self._sweep_soon = asyncio.get_running_loop().call_later(SOON_SECONDS, self._sweep)
+    def _no_longer_behind(self, wanted: Wanted) -> None:
+        thread = wanted.tenant, wanted.thread_id
+        behind = self._behind.get(thread)
+        if behind is not None:
+            behind.pop(wanted, None)
+            if not behind:
+                del self._behind[thread]
 
-    def _sweep(self) -> None:
-        self._sweep_soon = None
-        self._sweep_now.set()
-
-    async def _claim_and_run(self, tenant: str, run_id: str, run: Run | None) -> None:
-        run = run or await self._reader.run(tenant, run_id)
+    async def _claim_and_run(self, held: _Held) -> None:
+        tenant, fresh = held.wanted.tenant, held.wanted.fresh
+        run = fresh.run if fresh is not None else await self._reader.run(tenant, held.wanted.run_id)
         if run is None or run.terminal or run.status == "waiting":
             return
-        held = self._held[tenant, run_id]
-        held.asked = run.epoch + 1
-        scope = await self._claim(tenant, run)
-        if scope is None:
+        if not self._queue.enter(held.wanted, run.agent or ""):
             return
-        assert scope.fence is not None
-        held.epoch = scope.fence.epoch
+        held.asked = run.epoch + 1
+        claimed = await self._claim(tenant, run)
+        if claimed is None:
+            return
+        held.epoch = run.epoch + 1
+        scope = Scope(tenant, run.thread_id, run.id, "system", Fence(run.id, held.epoch))
         try:
-            ending = await self._conduct_run(run, scope, held.control)
+            thread = fresh.and_then(claimed.events) if fresh is not None else None
+            ending = await self._conduct_run(run, scope, held.control, thread)
         except asyncio.CancelledError:
             if not held.control.cancelled.is_set():
                 raise
@@ -252,11 +283,11 @@ class Executor:
         than those of this time."""
         children = set(held.control.children)
         if run.started_at is not None:
-            children |= set(await self._backlog.open_children(held.tenant, run.thread_id))
+            children |= set(await self._backlog.open_children(held.wanted.tenant, run.thread_id))
         ended = request.RequestCancelled(reason="its parent ended")
         return [Entry(ended, run_id=child, actor="system") for child in sorted(children)]
 
-    async def _claim(self, tenant: str, run: Run) -> Scope | None:
+    async def _claim(self, tenant: str, run: Run) -> Appended | None:
         """The lease, its epoch and the event that tells of it are one commit."""
         epoch = run.epoch + 1
         lease = ports.ClaimRun(run.id, self._owner, epoch, LEASE_SECONDS)
@@ -269,13 +300,11 @@ class Executor:
         )
         scope = Scope(tenant, run.thread_id, run.id, actor="system")
         # Before the claim is decided: the run that is in its way may end while we wait for the answer.
-        waiting = self._behind.setdefault((tenant, run.thread_id), set())
-        waiting.add(run.id)
+        wanted = Wanted(tenant, run.thread_id, run.id)
+        self._behind.setdefault((tenant, run.thread_id), {})[wanted] = None
+        if len(self._behind) > MAX_THREADS_BEHIND:
+            self._behind.popitem(last=False)  # the sweep finds those
         answer = await self._recorder.record(scope, claimed, conditions=[lease])
         if isinstance(answer, Appended) or answer.failure.code != "THREAD_BUSY":
-            waiting.discard(run.id)
-        if not waiting or len(self._behind) > MAX_BEHIND:
-            self._behind.pop((tenant, run.thread_id), None)
-        if not isinstance(answer, Appended):
-            return None
-        return Scope(tenant, run.thread_id, run.id, "system", Fence(run.id, epoch))
+            self._no_longer_behind(wanted)
+        return answer if isinstance(answer, Appended) else None

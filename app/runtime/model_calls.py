@@ -13,7 +13,7 @@ from app.core.json import JsonObject
 from app.events.catalog import Payload
 from app.events.catalog.adapter import AdapterEvent
 from app.events.catalog.execution import BudgetExceeded
-from app.events.catalog.model import ASIDES, ModelCompleted, ModelRequested
+from app.events.catalog.model import ASIDES, ModelCompleted, ModelNegotiated, ModelRequested
 from app.models.completion import (
     CompletionRequest,
     CompletionResponse,
@@ -102,13 +102,20 @@ class ModelCalls:
     async def _complete(self, plan: Plan, request: CompletionRequest, marks: dict[str, str]) -> CompletionResponse:
         scope = self._log.scope
 
+        held: list[Payload] = []
+
         async def record(payload: Payload) -> Payload | None:
             if isinstance(payload, AdapterEvent) and marks.get("role") in ASIDES:
                 return None  # nobody is to take the pieces of it for the answer
+            if isinstance(payload, ModelNegotiated) and payload.model is not None:
+                held.append(payload)  # goes with the request that follows: one commit less before the first token
+                return None
             if marks and isinstance(payload, ModelRequested | ModelCompleted):
                 fields = {name: mark for name, mark in marks.items() if name in type(payload).model_fields}
                 payload = payload.model_copy(update=fields)
-            return await self._record(payload)
+            before = tuple(held)
+            held.clear()
+            return await self._record(*before, payload)
 
         negotiation = self._router.negotiate(plan, request)
         outcome = await self._router.complete(
@@ -117,6 +124,8 @@ class ModelCalls:
             contents=ContentPolicy(reasoning=self._kit.workspace.runtime.redaction.reasoning),
             negotiated=self._negotiated, budget=self._budget,
         )  # fmt: skip
+        if held:
+            await self._record(*held)
         self._negotiated = negotiation
         self._log.stop_if_cancelled()
         if not isinstance(outcome, Failure):
@@ -133,11 +142,11 @@ class ModelCalls:
         )
         return await self._log.exceeded(payload)
 
-    async def _record(self, payload: Payload) -> Payload | None:
+    async def _record(self, *payloads: Payload) -> Payload | None:
         """Returns a model's answer as it was stored, so that a resumed run sees what this one saw."""
-        appended = await self._log.record(payload)
-        if isinstance(payload, ModelCompleted) and b'"$blob"' not in appended.events[0].payload_bytes:
-            return ModelCompleted.model_validate(appended.events[0].payload)
+        stored = (await self._log.record(*payloads)).events[-1]
+        if isinstance(payloads[-1], ModelCompleted) and b'"$blob"' not in stored.payload_bytes:
+            return ModelCompleted.model_validate(stored.payload)
         return None
 
     async def _request(

@@ -21,7 +21,7 @@ from app.events.catalog import Payload, execution, request, thread
 from app.events.catalog.interrupt import InterruptExpired
 from app.events.ports import Condition, Refused
 from app.events.recorder import Entry, Recorder, Scope
-from app.runtime.ports import OpenChildren
+from app.runtime.ports import Fresh, OpenChildren
 from app.runtime.workspaces import WorkspaceHistory
 from app.views.ports import Reader
 from app.views.run import Run
@@ -94,18 +94,20 @@ class Service:
         clock: Clock,
         workspaces: WorkspaceHistory,
         backends: Container[str],
-        wake: Callable[[str, str, str, Run], None],
+        wake: Callable[[str, str, str, Fresh], None],
         stop: Callable[[str, str], None],
+        overload: Callable[[str], Failure | None] = lambda tenant: None,
     ) -> None:
+        """`overload` answers why a tenant's new runs cannot be taken now, if they cannot."""
         self._recorder, self._reader, self._children = recorder, reader, children
         self._clock, self._workspaces, self._backends = clock, workspaces, backends
-        self._wake, self._stop = wake, stop
+        self._wake, self._stop, self._overload = wake, stop, overload
 
     # -- submitting ----------------------------------------------------------------------------------
 
     async def submit(self, who: Principal, wanted: Submission) -> Run | Rejected:
         workspace = wanted.workspace or await self._workspaces.for_new_run()
-        refused = self._check(workspace, wanted)
+        refused = self._check(workspace, wanted) or self._overload(who.tenant)
         if refused is not None:
             return Rejected(refused)
         busy = wanted.busy or _policy(workspace, wanted.agent)
@@ -120,7 +122,8 @@ class Service:
             answer = await self._append(scope, [*born, queued], self._conditions(wanted, busy, run_id, new), busy)
             if isinstance(answer, ports.Appended):
                 run = _accepted(answer, run_id)
-                self._wake(who.tenant, thread_id, run_id, run)
+                # Of a new thread these are all the events there are.
+                self._wake(who.tenant, thread_id, run_id, Fresh(run, answer.events if new else ()))
                 return run
             if answer.failure.code == "IDEMPOTENCY_KEY_SEEN" and answer.winner is not None:
                 return await self._read_back(who.tenant, answer.winner)

@@ -50,7 +50,8 @@ _ACTIVE: Final = Sql(
     "WHERE r.status IN ('queued', 'running') AND (l.until IS NULL OR l.until <= {now}) "
     "AND r.parent_run_id IS NULL AND NOT EXISTS (SELECT 1 FROM runs p WHERE p.thread_key = r.thread_key "
     "AND p.first_seq < r.first_seq AND p.parent_run_id IS NULL AND p.status IN ('queued', 'running', 'waiting')) "
-    "ORDER BY r.created_at LIMIT $1"
+    # In turn by tenant: who has many runs must not keep the others out of what is found at once.
+    "ORDER BY row_number() OVER (PARTITION BY r.tenant ORDER BY r.created_at), r.created_at LIMIT $1"
 )
 _OPEN_CHILDREN: Final = Sql(
     "SELECT r.id FROM runs r JOIN threads t ON t.key = r.thread_key WHERE t.tenant = $1 AND t.id = $2 "

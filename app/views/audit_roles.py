@@ -18,8 +18,6 @@ REPORTERS: Final = {"LEAD": "lead", "PLAN": "planner", "WORK": "worker", "REVIEW
 ROLE_BOUNDARY: Final = "role."
 """How the boundary of a role's output begins in `runtime.schema.violated`."""
 _ENTRY: Final = "INTAKE"
-_ASIDE: Final = frozenset({"repair", "summary"})
-"""Voices beside the roles: they mend a tool call, or sum up a conversation."""
 _OWN_FAILURES: Final = frozenset({"MALFORMED_AGENT_MESSAGE", "REVIEW_FAILED"})
 """Failures that the roles decide themselves, on the way through FAIL."""
 
@@ -54,7 +52,7 @@ class RoleAudit:
                 self.visit.reports.append(told["role"])
             case policy.SchemaViolated.type if told["boundary"].startswith(ROLE_BOUNDARY):
                 self.visit.violations += 1
-            case model.ModelCompleted.type if told.get("role") not in _ASIDE:
+            case model.ModelCompleted.type if told.get("role") not in model.ASIDES:
                 self._answered(told)
 
     def _answered(self, told: Mapping[str, Any]) -> None:

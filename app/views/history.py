@@ -14,6 +14,7 @@ from app.events.envelope import Event
 
 Message = dict[str, Any]
 
+_BROUGHT: Final = "UserPromptSubmit:history-"
 _SUMMARY: Final = "Summary of the conversation so far:\n"
 _UNANSWERED: Final = "The run ended before this call had a result."
 
@@ -54,6 +55,8 @@ def history(events: Iterable[Event], agent: str | None = None) -> list[Message]:
         if run is None:
             continue
         _tell(run, event)
+        if event.type == policy.HookFired.type and payload.get("key", "").startswith(_BROUGHT):
+            _heed_brought(told, payload)
         if event.type == execution.ContextCompacted.type and agent is not None and run.agent == agent:
             told = _summed_up(told, payload)
         if event.type in request.TERMINAL:
@@ -99,6 +102,16 @@ def _tell(run: _Told, event: Event) -> None:
             _heed(run, payload)
         case request.RequestCompleted.type:
             run.messages.append({"role": "assistant", "content": _text(payload["output"])})
+
+
+def _heed_brought(told: list[Message], fired: Message) -> None:
+    """Of a history that came with a request the same holds, message by message; of a denied one nothing is told."""
+    changed = fired.get("output") or {}
+    if fired["decision"] == "deny":
+        told.clear()
+    elif changed and told:
+        number = int(fired["key"].removeprefix(_BROUGHT))
+        told[number] = user_message(changed["input"] if "input" in changed else changed["prompt"])
 
 
 def _heed(run: _Told, fired: Message) -> None:

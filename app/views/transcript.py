@@ -42,9 +42,10 @@ def entry_key(event: Event) -> str | None:
             return str(told.get("messageId") or f"{event.run_id}:output")
         case request.RequestFailed.type:
             return f"{event.run_id}:error"
-        case model.ModelCompleted.type if told.get("role") in model.ASIDES:
-            return None
-        case model.ModelCompleted.type | thread.TranscriptUpserted.type:
+        case model.ModelCompleted.type:
+            # What the roles within an agent tell each other is nobody's conversation.
+            return str(told["messageId"]) if told.get("role") is None else None
+        case thread.TranscriptUpserted.type:
             return str(told["messageId"])
         case tool.ToolInvoked.type | tool.ToolResulted.type:
             return str(told["callId"])

@@ -126,6 +126,22 @@ async def test_a_card_number_is_taken_out_before_a_model_sees_it_also_in_later_r
         assert "pay with [REDACTED:card]" in str(asked["messages"])
 
 
+@pytest.mark.requirement("OS-L6")
+async def test_a_history_that_a_request_brings_passes_the_same_hooks(space: Space) -> None:
+    space.write({"cards": builtin("cards", "UserPromptSubmit", "redact_cards")})
+    before = [{"role": "user", "content": f"my card is {CARD}"}, {"role": "assistant", "content": "Noted."}]
+    async with opened(space.settings, space.root) as holdfast:
+        run = await holdfast.service.submit(LOCAL, Submission("clerk", "and now?", history=before))
+        assert isinstance(run, Run)
+        (asked,) = of_type(await until(holdfast, run), "model.requested")
+        said = [message["content"] for message in asked["messages"]]
+        assert said == ["Be brief.", "my card is [REDACTED:card]", "Noted.", "and now?"]
+        events = await until(holdfast, await submit(holdfast, "clerk", "later", run.thread_id))
+        later = [message["content"] for message in of_type(events, "model.requested")[0]["messages"]]
+        assert later[1:3] == said[1:3]
+        assert of_type(events, "hook.fired")[0]["key"] == "UserPromptSubmit" and len(of_type(events, "hook.fired")) == 1
+
+
 @pytest.mark.requirement("OS-L6", "HK-26")
 async def test_what_people_say_on_the_way_passes_the_same_hooks(space: Space) -> None:
     rules = (

@@ -121,7 +121,8 @@ async def test_criterion_7_the_events_file_has_session_llm_agent_hook_skill_and_
     assert [(told["hook"], told["decision"]) for told in fired] == [
         ("UserPromptSubmit", "allow"), ("PreToolUse", "allow"), ("PostToolUse", "allow"), ("Stop", "deny"),
     ]  # fmt: skip
-    assert (played.audit.complete, played.audit.absent) == (True, ())
+    told = (await team.get(f"/api/runs/{played.run['id']}/audit")).json()
+    assert (told["complete"], told["missing"], told["absent"]) == (True, [], [])
 
 
 def replay_as_the_source_does(lines: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Schemathesis over the whole OpenAPI document against the real server: no 500, and every answer as documented.
 
-Twice: with whatever it makes up, and with ids of things that exist, so that the good answers are checked too.
+With whatever it makes up, with ids of things that exist, so that the good answers are checked too, and without a key.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx2
@@ -30,6 +31,14 @@ OPERATIONS: Final = sorted(
 )
 ENDLESS: Final = ("/api/threads/{thread_id}/stream",)
 """Streams that end only with their client: read by their own tests."""
+NAMING: Final = [
+    operation
+    for operation in OPERATIONS
+    if "_id}" in operation and not operation.endswith(ENDLESS) and not operation.startswith("DELETE")
+]
+"""Operations on something that exists, and stays for the others."""
+OPEN: Final = ("/healthz", "/readyz")
+SECRET: Final = frozenset({"authorization", "x-api-key"})
 CHECKS: Final = [
     not_a_server_error,
     status_code_conformance,
@@ -47,19 +56,33 @@ QUICK: Final = settings(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    url: str
+    key: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.key}"}
+
+
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    server = ServerProcess.start(tmp_path_factory.mktemp("openapi"))
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A server that asks for keys, and the first of them."""
+    folder = tmp_path_factory.mktemp("openapi")
+    key = folder / "admin.key"
+    asks = {"HOLDFAST_AUTH": "keys", "HOLDFAST_ADMIN_KEY_FILE": str(key), "HOLDFAST_RATE_PER_KEY": "0"}
+    server = ServerProcess.start(folder / "data", variables=asks)
     try:
-        yield server.url
+        yield Place(server.url, key.read_text().strip())
     finally:
         server.stop()
 
 
 @pytest.fixture(scope="module")
-def existing(url: str) -> dict[str, str]:
+def existing(place: Place) -> dict[str, str]:
     """One of each thing that an address can name."""
-    with httpx2.Client(base_url=url, timeout=30, verify=False) as client:
+    with httpx2.Client(base_url=place.url, headers=place.headers, timeout=30, verify=False) as client:
         run = client.post("/api/runs?wait=20", json={"agent": "assistant", "input": "please calculate"}).json()
         waiting = client.post("/api/runs?wait=20", json={"agent": "assistant", "input": "publish it now"}).json()
         large = client.post("/api/runs?wait=20", json={"agent": "echo", "input": "x" * 40_000}).json()
@@ -81,7 +104,7 @@ def schema() -> Any:
     return made
 
 
-def _check(schema: Any, url: str, operation: str, names: dict[str, str]) -> None:
+def _check(schema: Any, place: Place, operation: str, names: dict[str, str]) -> None:
     method, _, path = operation.partition(" ")
     found = schema[path][method]
 
@@ -92,7 +115,7 @@ def _check(schema: Any, url: str, operation: str, names: dict[str, str]) -> None
         case.path_parameters = {**(case.path_parameters or {}), **known}
         if case.query and "wait" in case.query:
             case.query["wait"] = 1
-        response = case.call(base_url=url, timeout=20)
+        response = case.call(base_url=place.url, headers=place.headers, timeout=20)
         case.validate_response(response, checks=CHECKS)
 
     holds()
@@ -100,15 +123,29 @@ def _check(schema: Any, url: str, operation: str, names: dict[str, str]) -> None
 
 @pytest.mark.requirement("CARD-4", "S10", "SH-22")
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_no_answer_to_made_up_requests_breaks_the_document(schema: Any, url: str, operation: str) -> None:
-    _check(schema, url, operation, {})
+def test_no_answer_to_made_up_requests_breaks_the_document(schema: Any, place: Place, operation: str) -> None:
+    _check(schema, place, operation, {})
+
+
+@pytest.mark.requirement("S5", "S6")
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_without_credentials_only_probes_are_answered(schema: Any, place: Place, operation: str) -> None:
+    method, _, path = operation.partition(" ")
+
+    @settings(QUICK, max_examples=1)
+    @given(case=schema[path][method].as_strategy(generation_mode=GenerationMode.POSITIVE))
+    def holds(case: Any) -> None:
+        case.headers = {name: value for name, value in (case.headers or {}).items() if name.lower() not in SECRET}
+        response = case.call(base_url=place.url, timeout=20)
+        case.validate_response(response, checks=CHECKS)
+        assert response.status_code == (200 if path in OPEN else 401)
+
+    holds()
 
 
 @pytest.mark.requirement("CARD-4", "SH-22")
-@pytest.mark.parametrize("operation", [o for o in OPERATIONS if "_id}" in o and not o.endswith(ENDLESS)])
+@pytest.mark.parametrize("operation", NAMING)
 def test_no_answer_about_what_exists_breaks_the_document(
-    schema: Any, url: str, existing: dict[str, str], operation: str
+    schema: Any, place: Place, existing: dict[str, str], operation: str
 ) -> None:
-    if operation.startswith("DELETE"):
-        pytest.skip("what others look at stays")
-    _check(schema, url, operation, existing)
+    _check(schema, place, operation, existing)

@@ -50,6 +50,18 @@ def test_a_run_gives_the_question_the_tool_calls_and_the_answer_in_order() -> No
     assert (entries[1]["startedAt"], entries[1]["completedAt"]) == (START_MS + 2, START_MS + 3)
 
 
+def test_what_roles_tell_each_other_is_no_part_of_the_conversation() -> None:
+    entries = _transcript(
+        request.RequestQueued(agent="team", input="x"),
+        model.ModelCompleted.model_validate(
+            {"messageId": "m1", "model": "m", "provider": "p", "role": "lead", "text": "{}", "toolCalls": [],
+             "finishReason": "stop", "usage": {}}
+        ),
+        request.RequestCompleted(output="done"),
+    )  # fmt: skip
+    assert [entry["content"] for entry in entries] == ["x", "done"]
+
+
 def test_a_failed_run_ends_with_an_error_entry() -> None:
     failed = request.RequestFailed.model_validate({"error": {"code": "BACKEND_FAILED", "message": "it broke"}})
     entry = _transcript(request.RequestQueued(agent="echo", input="x"), failed)[-1]

@@ -36,11 +36,12 @@ _PER_HEADER_BYTES: Final = 4  # the colon, the space and the line end
 
 class Gate:
     def __init__(
-        self, app: ASGIApp, access: Access, origins: Origins, rates: Rates, in_flight: InFlight, max_sockets: int
-    ) -> None:
+        self, app: ASGIApp, access: Access, origins: Origins, rates: Rates, in_flight: InFlight, max_sockets: int,
+        max_upload: int,
+    ) -> None:  # fmt: skip
         self.app = app
         self._access, self._origins, self._rates, self._in_flight = access, origins, rates, in_flight
-        self._max_sockets = max_sockets
+        self._max_sockets, self._max_upload = max_sockets, max_upload
         self.sockets = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -60,7 +61,7 @@ class Gate:
         if (refused := self._wrong_request(scope, headers)) is not None:
             await reply.refuse(scope, receive, refused)
             return
-        body = _body(receive, headers, path)
+        body = _body(receive, headers, path, self._max_upload)
         reply.body = body
         if path in OPEN_PATHS:
             await self.app(scope, body or receive, reply)
@@ -228,8 +229,8 @@ def _repeats(scope: Scope) -> bool:
     return False
 
 
-def _body(receive: Receive, headers: Mapping[bytes, bytes], path: str) -> BoundedBody | None:
+def _body(receive: Receive, headers: Mapping[bytes, bytes], path: str, uploads: int) -> BoundedBody | None:
     """None for a request that has no body, which is most of them."""
     if headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
         return None
-    return BoundedBody(receive, path)
+    return BoundedBody(receive, path, uploads)

@@ -30,9 +30,9 @@ _PARTS: Final = ("/api/runs", "/api/threads/", "/api/sessions/", "/v1/")
 _UPLOADS: Final = ("/api/files",)
 
 
-def body_limit(path: str) -> int:
+def body_limit(path: str, uploads: int = MAX_UPLOAD_BYTES) -> int:
     if path.startswith(_UPLOADS):
-        return MAX_UPLOAD_BYTES
+        return uploads
     return MAX_PARTS_BYTES if path.startswith(_PARTS) else MAX_BODY_BYTES
 
 
@@ -96,10 +96,10 @@ class BoundedBody:
     """Stands before `receive`. What goes over a bound is raised to the reader and kept in `failure`, because a
     framework between them may turn what it catches into something else."""
 
-    def __init__(self, receive: Receive, path: str) -> None:
+    def __init__(self, receive: Receive, path: str, uploads: int = MAX_UPLOAD_BYTES) -> None:
         self._receive = receive
-        self._limit = body_limit(path)
-        self._each_piece = self._limit == MAX_UPLOAD_BYTES
+        self._limit = body_limit(path, uploads)
+        self._each_piece = path.startswith(_UPLOADS)
         self._deadline: float | None = None
         self._size = 0
         self._complete = False

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from app.core.error_codes import CODES
 from app.protocols.http import shapes
-from app.protocols.http.errors import STATUS
+from app.protocols.http.errors import STATUS, Dialect, dialect_of, native, openai
 
 Document = dict[str, Any]
 
@@ -84,12 +84,21 @@ def document(app: FastAPI) -> Document:
         separate_input_output_schemas=False,
     )  # fmt: skip
     schemas = made.setdefault("components", {}).setdefault("schemas", {})
-    for referred in (shapes.Problem, shapes.StreamEnd, shapes.StreamProblem):
+    for referred in (
+        shapes.Problem,
+        shapes.StreamEnd,
+        shapes.StreamProblem,
+        shapes.OpenAiProblem,
+        shapes.SessionProblem,
+    ):
         schemas.update(_schemas_of(referred))
     for path, operation in _operations(made):
         _lift_body(operation, schemas)
         _drop_the_framework_s_errors(operation)
-        if path.startswith("/api"):
+        spelling = dialect_of(path)
+        if spelling is not native:
+            _add_answers_of(spelling, operation)
+        elif path.startswith(("/api", "/metrics")):
             _add_common_answers(operation)
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
@@ -146,6 +155,18 @@ _SECURITY: Final = {
     "key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "An API key."},
 }
 _PROBLEM_CONTENT: Final = {"application/json": {"schema": {"$ref": _REF + "Problem"}}}
+
+
+def _add_answers_of(spelling: Dialect, operation: Document) -> None:
+    """Interfaces that others published: errors in their shape, whatever the status."""
+    name = "OpenAiProblem" if spelling is openai else "SessionProblem"
+    content = {"application/json": {"schema": {"$ref": _REF + name}}}
+    operation["responses"].setdefault(
+        "default", {"description": "An error, in this interface's shape.", "content": content}
+    )
+    good = operation["responses"].get("200", {}).get("content", {})
+    if spelling is openai and "requestBody" in operation:
+        good["text/event-stream"] = {}
 
 
 def _problem(codes: list[str]) -> Document:

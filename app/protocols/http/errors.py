@@ -59,6 +59,7 @@ STATUS: Final[dict[str, int]] = {
     "STORAGE_DOWN": 503,
     "STORAGE_BROKEN": 503,
     "QUEUE_OVERFLOW": 503,
+    "SERVER_BUSY": 503,
     "NOT_READY": 503,
     "OVERLOADED": 503,
     "WORKSPACE_NOT_LOADED": 503,

@@ -13,6 +13,7 @@ from app.protocols.http.documents import follows, may_answer
 from app.protocols.http.lookups import existing_run, existing_thread, whole_run, whole_thread
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
 from app.protocols.http.submitting import run_stream
+from app.runtime.audits import expected_hooks
 from app.views.artifact import artifact_json
 from app.views.audit import audit
 from app.views.journal import journal
@@ -80,7 +81,10 @@ def _add_views(router: APIRouter, server: Server) -> None:
     @router.get("/audit", response_model=shapes.Audit, summary="Whether its log tells everything", **too_large)
     async def show_audit(run_id: str, caller: Caller) -> Response:
         run = await existing_run(server, caller, run_id)
-        return json_answer(audit(await whole_run(server, caller, run)).to_json())
+        # Which hooks a run had is known for certain only of the workspace in use.
+        workspace = server.workspace.current
+        hooks = expected_hooks(workspace, run.agent) if run.workspace_digest == workspace.digest else ()
+        return json_answer(audit(await whole_run(server, caller, run), hooks).to_json())
 
     @router.get("/usage", response_model=shapes.Usage, summary="Tokens, cost and calls", **too_large)
     async def show_usage(run_id: str, caller: Caller) -> Response:

@@ -43,6 +43,27 @@ class Problem(Shape):
     error: Wrong
 
 
+class OpenAiWrong(BaseModel):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class OpenAiProblem(Shape):
+    """What OpenAI's clients read."""
+
+    error: OpenAiWrong
+
+
+class SessionProblem(BaseModel):
+    """What clients of the published session interface read."""
+
+    status: str
+    code: str
+    message: str
+
+
 class RunError(Shape):
     code: str
     message: str

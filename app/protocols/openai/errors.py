@@ -4,7 +4,7 @@ Their clients retry 408, 409, 429 and 5xx unless told otherwise, so every answer
 """
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 
 from app.core import json
 from app.core.errors import Failure, HoldfastError
-from app.protocols.http.caller import Caller
+from app.protocols.http.caller import authorise
 from app.protocols.http.errors import STATUS, Problem
 
 _TYPES: Final = {
@@ -22,7 +22,11 @@ _TYPES: Final = {
     409: "conflict_error",
     429: "rate_limit_error",
 }
-_CODES: Final = {"AGENT_NOT_FOUND": "model_not_found", "INPUT_TOO_LONG": "context_length_exceeded"}
+_CODES: Final = {
+    "UNAUTHENTICATED": "invalid_api_key",
+    "AGENT_NOT_FOUND": "model_not_found",
+    "INPUT_TOO_LONG": "context_length_exceeded",
+}
 _PARAMS: Final = {"AGENT_NOT_FOUND": "model", "AGENT_REQUIRED": "model", "THREAD_NOT_FOUND": "metadata.thread_id"}
 _OF_A_RUN: Final = {"INPUT_TOO_LONG": 400, "RUN_CANCELLED": 409, "BUDGET_EXCEEDED": 429, "PROVIDER_ERROR": 502}
 """How a run's own failure is answered; the rest is 500."""
@@ -86,10 +90,10 @@ class OpenAiRoute(APIRoute):
 
     def _straight(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """For routes that read their body themselves: nothing is to be solved but who calls."""
-        endpoint, (depends,) = self.endpoint, get_args(Caller)[1:]
+        endpoint = self.endpoint
 
         async def handle(request: Request) -> Response:
-            made: Response = await endpoint(request, await depends.dependency())
+            made: Response = await endpoint(request, await authorise(request))
             return made
 
         return handle

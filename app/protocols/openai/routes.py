@@ -18,7 +18,7 @@ from app.protocols.http.caller import Caller
 from app.protocols.openai.asking import Ask, chat_ask, fingerprint_of, policy_named, responses_ask
 from app.protocols.openai.errors import OpenAiRoute, Refusal, failed_run
 from app.protocols.openai.opening import Segment, open_segment
-from app.protocols.openai.streaming import EventStream, Listening, sse_error, wait_for, whole
+from app.protocols.openai.streaming import QUIET, EventStream, Listening, sse_error, wait_for, whole
 from app.views.run import Run
 
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
@@ -29,7 +29,7 @@ _RETRIES: Final = "x-stainless-retry-count"
 
 
 def routes(server: Server) -> APIRouter:
-    router = APIRouter(prefix="/v1", tags=["openai"], route_class=OpenAiRoute)
+    router = APIRouter(prefix="/v1", tags=["openai"], route_class=OpenAiRoute, responses=_REFUSALS)
     clock = SystemClock()
 
     @router.get("/models", summary="The agents, as models")
@@ -42,7 +42,7 @@ def routes(server: Server) -> APIRouter:
             raise Refusal("AGENT_NOT_FOUND", "there is no such model", param="model", status=404)
         return _json(_model(server, model))
 
-    @router.post("/chat/completions", summary="A chat completion by an agent", openapi_extra=_CHAT_BODY)
+    @router.post("/chat/completions", summary="A chat completion by an agent", openapi_extra=_CHAT_BODY, responses=_SSE)
     async def chat(request: Request, caller: Caller) -> Response:
         raw = await read_body(request, MAX_BODY_BYTES)
         ask = _with_header(chat_ask(_object(raw), fingerprint_of(caller.id, raw)), request)
@@ -50,6 +50,7 @@ def routes(server: Server) -> APIRouter:
         listening = _listening(server, caller, segment, request, ask)
         if ask.stream:
             chunks = ChatChunks(segment.number, include_usage=ask.include_usage)
+            listening.subscription.quiet = QUIET
             return EventStream(listening, chunks, _chat_apology, _told(segment.run))
         reading = ChatAnswer(segment.number)
         if not await wait_for(listening, reading, request.receive):
@@ -58,7 +59,7 @@ def routes(server: Server) -> APIRouter:
             return failed_run(reading.error, segment.run.id)
         return _json(reading.answer(), _told(segment.run))
 
-    @router.post("/responses", summary="A response by an agent", openapi_extra=_RESPONSES_BODY)
+    @router.post("/responses", summary="A response by an agent", openapi_extra=_RESPONSES_BODY, responses=_SSE)
     async def respond(request: Request, caller: Caller) -> Response:
         raw = await read_body(request, MAX_BODY_BYTES)
         ask = _with_header(responses_ask(_object(raw), fingerprint_of(caller.id, raw)), request)
@@ -76,7 +77,7 @@ def routes(server: Server) -> APIRouter:
             return Response(status_code=499)
         return _json(reading.response(), _told(segment.run))
 
-    @router.get("/responses/{response_id}", summary="The response as it stands, or its stream")
+    @router.get("/responses/{response_id}", summary="The response as it stands, or its stream", responses=_SSE)
     async def show(
         response_id: str,
         request: Request,
@@ -188,7 +189,7 @@ def _model(server: Server, name: str) -> dict[str, Any]:
 
 def _told(run: Run) -> dict[str, str]:
     """The ids that are ours, for clients that want to go on by them."""
-    return {"x-request-id": run.id, "x-holdfast-run-id": run.id, "x-holdfast-thread-id": run.thread_id}
+    return {"x-holdfast-run-id": run.id, "x-holdfast-thread-id": run.thread_id}
 
 
 def _json(value: Any, headers: dict[str, str] | None = None) -> Response:
@@ -200,6 +201,26 @@ def _body(required: list[str], properties: dict[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
+_ERROR: Final = {
+    "type": "object", "required": ["message", "type", "param", "code"],
+    "properties": {"message": {"type": "string"}, "type": {"type": "string"}, "param": {"type": ["string", "null"]},
+                   "code": {"type": "string"}},
+}  # fmt: skip
+_PROBLEM: Final = {"type": "object", "required": ["error"], "properties": {"error": _ERROR}}
+_REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"description": description, "content": {"application/json": {"schema": _PROBLEM}}}
+    for status, description in {
+        400: "The request cannot be served as it is.", 404: "There is no such model, thread or response.",
+        409: "The thread is busy, the run waits for a person or was cancelled.", 410: "The thread was deleted.",
+        413: "The body is too large.", 422: "A value cannot be used.", 429: "A limit or a budget is used up.",
+        500: "The run failed.", 502: "No model answered.", 503: "Not now.",
+    }.items()
+}  # fmt: skip
+_SSE: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "The answer, or its events with `stream`.",
+          "content": {"application/json": {"schema": {"type": "object"}},
+                      "text/event-stream": {"schema": {"type": "string"}}}},
+}  # fmt: skip
 _STRING: Final = {"type": "string"}
 _FLAG: Final = {"type": "boolean"}
 _OBJECT: Final = {"type": "object"}

@@ -16,6 +16,9 @@ from starlette.types import Message, Receive, Scope, Send
 from app.core import json
 from app.core.errors import Failure
 from app.events.catalog import adapter
+from app.events.catalog.model import ModelCompleted, ModelNegotiated, ModelRequested
+from app.events.catalog.request import RequestQueued, RequestStarted
+from app.events.catalog.thread import ThreadCreated
 from app.events.envelope import Event
 from app.events.follow import FellBehind, join
 from app.events.hub import Subscription
@@ -59,6 +62,13 @@ class Listening:
 
     def __post_init__(self) -> None:
         self.subscription = self.heard or self.server.hub.subscribe(self.tenant, [self.run.thread_id])
+
+
+QUIET: Final = frozenset(
+    {ThreadCreated.type, RequestQueued.type, RequestStarted.type, ModelNegotiated.type, ModelRequested.type,
+     ModelCompleted.type}
+)  # fmt: skip
+"""What a chat stream has nothing to say about until something else happens."""
 
 
 class EventStream(Response):

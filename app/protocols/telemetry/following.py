@@ -12,7 +12,7 @@ from app.runtime.control import Control
 from app.views.ports import Reader
 from app.views.run import Run
 
-Conduct = Callable[[Run, Scope, Control], Awaitable[list[Payload]]]
+Conduct = Callable[[Run, Scope, Control, list[Event] | None], Awaitable[list[Payload]]]
 
 MAX_CONTEXTS: Final = 20_000
 """Callers' contexts that are remembered; of a run that fell out, its first event is read again."""
@@ -32,13 +32,13 @@ class InTrace:
                 if len(self._contexts) > MAX_CONTEXTS:
                     self._contexts.popitem(last=False)
 
-    async def run(self, run: Run, scope: Scope, control: Control) -> list[Payload]:
+    async def run(self, run: Run, scope: Scope, control: Control, thread: list[Event] | None) -> list[Payload]:
         key = (scope.tenant, run.id)
         # Kept: a run that waits comes back.
         context = self._contexts[key] if key in self._contexts else await self._stored(scope.tenant, run)
         token = current.set(Trace.of_run(run.id, context, told=self._told))
         try:
-            ending = await self._conduct(run, scope, control)
+            ending = await self._conduct(run, scope, control, thread)
             self._contexts.pop(key, None)
             return ending
         finally:

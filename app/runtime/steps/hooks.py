@@ -6,9 +6,11 @@ Stop is asked here for backends that have no loop of their own to go on with; `n
 from app.backends.contract import StepFailed
 from app.core.decisions import Deny, Transform
 from app.core.errors import Failure
+from app.core.json import JsonObject
 from app.policy.contract import Point
 from app.policy.points import prompt_input, prompt_subject
 from app.runtime.steps.passage import Passage
+from app.views.history import user_message
 
 
 async def start_session(passage: Passage) -> None:
@@ -24,6 +26,19 @@ async def submit_prompt(passage: Passage) -> None:
     if isinstance(fired.decision, Deny):
         raise StepFailed(Failure("PROMPT_DENIED", fired.decision.reason))
     passage.given = prompt_input(fired.subject)
+    if passage.brought:
+        passage.history = [await _brought(passage, number, said) for number, said in enumerate(passage.history)]
+
+
+async def _brought(passage: Passage, number: int, message: JsonObject) -> JsonObject:
+    """What the user is said to have said before is a prompt too, as far as the model can tell."""
+    if message["role"] != "user":
+        return message
+    subject = prompt_subject(message.get("parts") or message["content"])
+    fired = await passage.hooks.fire(Point.USER_PROMPT_SUBMIT, subject, f"history-{number}")
+    if isinstance(fired.decision, Deny):
+        raise StepFailed(Failure("PROMPT_DENIED", fired.decision.reason))
+    return user_message(prompt_input(fired.subject)) if isinstance(fired.decision, Transform) else message
 
 
 async def ask_to_stop(passage: Passage) -> None:

@@ -64,6 +64,9 @@ class Passage:
     depth: int = 0
     root_run_id: str = ""
 
+    brought: bool = False
+    """Whether the history came with the request, so that nobody has looked at it yet."""
+
     # Known after their steps.
     policy: Sequence[str] = ()
     """What hooks added to the instructions."""

@@ -49,7 +49,7 @@ WITHOUT_IDS: Final = {
 }
 
 ASKED_WITHOUT_IDS: Final = frozenset(
-    {"GET /api/runs", "GET /api/threads", "GET /api/interrupts", "GET /api/keys", "GET /api/sessions"}
+    {"GET /api/runs", "GET /api/threads", "GET /api/interrupts", "GET /api/keys", "GET /api/sessions", "GET /api/files"}
 )
 
 BODIES: Final[dict[str, Any]] = {
@@ -92,11 +92,12 @@ async def _fill(house: House, client: httpx2.AsyncClient) -> dict[str, str]:
     made = ArtifactCreated.model_validate({"artifact": {"id": "art_theirs", "name": MARK}})
     await house.holdfast.store.recorder.record(scope, raised, made)
     key = (await client.post("/api/keys", json={"name": MARK, "roles": ["viewer"]})).json()
+    file = (await client.post("/api/files", params={"name": MARK}, content=MARK.encode())).json()
     return {
             "run_id": run["id"], "thread_id": run["threadId"], "session_id": run["threadId"], "turn_id": run["id"],
             "interrupt_id": "int_theirs", "approval_id": "int_theirs", "request_id": "int_theirs",
             "call_id": "int_theirs", "artifact_id": "art_theirs", "key_id": key["id"], "sha256": "0" * 64,
-            "file_id": "file_theirs", "response_id": f"resp_{run['id']}_1", "key": "a", "setting": "a",
+            "file_id": file["id"], "response_id": f"resp_{run['id']}_1", "key": "a", "setting": "a",
     }  # fmt: skip
 
 

@@ -3,15 +3,21 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 import pytest
+import structlog
+from starlette.types import Receive, Scope, Send
 
 from app.core.clock import ManualClock
 from app.core.settings import Settings
-from app.protocols.edge import connection, limits
+from app.protocols.auth.access import Access
+from app.protocols.auth.denials import Denials
+from app.protocols.edge import connection, gate, limits
 from app.protocols.edge.limits import InFlight, Rates
+from app.protocols.edge.origins import Origins
 from tests.protocols.auth.house import House, open_house
 from tests.server import in_process
 
@@ -245,3 +251,52 @@ async def test_a_server_without_keys_meters_nobody(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, rate_per_key=1)
     async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, verify=False) as client:
         assert {(await client.get("/api/threads")).status_code for _ in range(10)} == {200}
+
+
+@pytest.mark.requirement("S7")
+async def test_an_event_stream_ends_when_its_reader_s_key_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "LOOK_SECONDS", 0.0)
+    async with open_house(tmp_path) as house:
+        admin = await house.caller("admin")
+        made = (await admin.post("/api/keys", json={"name": "reader", "roles": ["viewer"]})).json()
+        body = {"agent": "echo", "input": "x"}
+        thread = (await admin.post("/api/runs", params={"wait": 10}, json=body)).json()["threadId"]
+        reader = house.client({"authorization": f"Bearer {made['key']}"})
+        async with asyncio.timeout(10), reader.stream("GET", f"/api/threads/{thread}/stream") as stream:
+            lines = stream.aiter_lines()
+            assert any([line.startswith("event: ") async for line in _until_blank(lines)])
+            await admin.delete(f"/api/keys/{made['id']}")
+            secret = body | {"threadId": thread, "input": "not for the reader any more"}
+            await admin.post("/api/runs", params={"wait": 10}, json=secret)
+            assert "not for the reader any more" not in "".join([line async for line in lines])
+
+
+async def _until_blank(lines: AsyncIterator[str]) -> AsyncIterator[str]:
+    async for line in lines:
+        if not line:
+            return
+        yield line
+
+
+@pytest.mark.requirement("HK-12")
+async def test_the_request_s_name_is_in_what_is_logged_about_it() -> None:
+    named: list[object] = []
+
+    async def probe(scope: Scope, receive: Receive, send: Send) -> None:
+        named.append(structlog.contextvars.get_contextvars()["request_id"])
+
+    access = Access(Denials(_nobody, ManualClock()), ManualClock())
+    edge = gate.Gate(probe, access, Origins(None, frozenset()), Rates(0, ManualClock()), InFlight(1, 1), 1)
+
+    async def request(name: bytes) -> None:
+        scope = {"type": "http", "path": "/api/x", "method": "GET", "query_string": b"",
+                 "headers": [(b"host", b"x"), (b"x-request-id", name)]}  # fmt: skip
+        await edge(scope, _nobody, _nobody)
+
+    # Each request has a task of its own, as under the web server.
+    await asyncio.gather(*[asyncio.create_task(request(name)) for name in (b"one", b"two")])
+    assert named == ["one", "two"]
+
+
+async def _nobody(*_: object) -> Any:
+    raise AssertionError

@@ -1,0 +1,142 @@
+"""Who works next: runs that wait for a worker, in turn by tenant, within the limits of the process and of each agent.
+
+A pure value that is told and asked; it starts nothing. Bounded: what it has no room for, it refuses, and the store
+still knows the run. Leaves to others: claiming and conducting (the executor), refusing new runs (the service).
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from app.core.errors import Failure
+from app.runtime.ports import Fresh
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A run that may be claimable."""
+
+    tenant: str
+    thread_id: str
+    run_id: str
+    fresh: Fresh | None = field(default=None, compare=False, repr=False)
+    """What its maker knows of it, which saves reading it; None where nobody does."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    running: int = 64
+    """Runs at work at once, of all tenants."""
+    waiting: int = 10_000
+    waiting_per_tenant: int = 1_000
+
+
+def _unlimited(agent: str) -> int | None:
+    return None
+
+
+class FairQueue:
+    """Each tenant has a line; the heads of the lines go in turn. A run whose agent is busy steps aside until it is not.
+
+    An agent is only known once its run has been looked at, so a run first gets a place (`take`), then enters its agent
+    (`enter`), and gives both back when it leaves (`leave`).
+    """
+
+    def __init__(self, limits: QueueLimits, of_agent: Callable[[str], int | None] = _unlimited) -> None:
+        """`of_agent` answers how many runs of an agent may work at once; None for as many as there are places."""
+        self._limits, self._of_agent = limits, of_agent
+        self._lines: OrderedDict[str, deque[Wanted]] = OrderedDict()
+        self._aside: dict[str, deque[Wanted]] = {}
+        self._known: set[Wanted] = set()
+        """What stands in a line or aside; nothing waits twice."""
+        self._of_tenant: dict[str, int] = {}
+        self._running: dict[Wanted, str | None] = {}
+        self._busy: dict[str, int] = {}
+
+    @property
+    def waiting(self) -> int:
+        return len(self._known)
+
+    @property
+    def running(self) -> int:
+        return len(self._running)
+
+    def waiting_of(self, tenant: str) -> int:
+        return self._of_tenant.get(tenant, 0)
+
+    def refusal(self, tenant: str) -> Failure | None:
+        """Why a new run of the tenant should not be accepted now, if it should not (G14)."""
+        if self.waiting >= self._limits.waiting:
+            return Failure("SERVER_BUSY", "too many runs wait for a worker", True)
+        if self.waiting_of(tenant) >= self._limits.waiting_per_tenant:
+            return Failure("TENANT_BUSY", "too many of your runs wait for a worker", True)
+        return None
+
+    def offer(self, wanted: Wanted) -> bool:
+        """Stand in line, at the end; False if there is no room. Offering a run again changes nothing."""
+        if wanted in self._known or wanted in self._running:
+            return True
+        if self.waiting >= self._limits.waiting:
+            return False
+        self._line_up(wanted)
+        return True
+
+    def take(self) -> Wanted | None:
+        """The head of the line whose turn it is, if there is a place for it."""
+        if not self._lines or self.running >= self._limits.running:
+            return None
+        tenant, line = self._lines.popitem(last=False)
+        wanted = line.popleft()
+        if line:
+            self._lines[tenant] = line  # after everybody else
+        self._forget(wanted)
+        self._running[wanted] = None
+        return wanted
+
+    def enter(self, wanted: Wanted, agent: str) -> bool:
+        """Whether the agent has room. If not, the run has lost its place and waits for one of the agent's to leave."""
+        limit = self._of_agent(agent)
+        busy = self._busy.get(agent, 0)
+        if limit is not None and busy >= limit:
+            del self._running[wanted]
+            self._remember(wanted)
+            self._aside.setdefault(agent, deque()).append(wanted)
+            return False
+        self._busy[agent] = busy + 1
+        self._running[wanted] = agent
+        return True
+
+    def leave(self, wanted: Wanted) -> None:
+        """Give back what it has. The first that stepped aside for its agent is the next of its tenant's line."""
+        agent = self._running.pop(wanted, None)
+        if agent is None:
+            return
+        self._busy[agent] -= 1
+        if not self._busy[agent]:
+            del self._busy[agent]
+        aside = self._aside.get(agent)
+        if aside:
+            self._line_up(aside.popleft(), first=True)
+            if not aside:
+                del self._aside[agent]
+
+    def _line_up(self, wanted: Wanted, *, first: bool = False) -> None:
+        line = self._lines.setdefault(wanted.tenant, deque())
+        if first:
+            line.appendleft(wanted)
+        else:
+            line.append(wanted)
+        if wanted not in self._known:
+            self._remember(wanted)
+
+    def _remember(self, wanted: Wanted) -> None:
+        self._known.add(wanted)
+        self._of_tenant[wanted.tenant] = self._of_tenant.get(wanted.tenant, 0) + 1
+
+    def _forget(self, wanted: Wanted) -> None:
+        self._known.discard(wanted)
+        left = self._of_tenant[wanted.tenant] - 1
+        if left:
+            self._of_tenant[wanted.tenant] = left
+        else:
+            del self._of_tenant[wanted.tenant]

@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .PHONY: serve test install install-dev check format lint types imports generated generate bench bench-log \
-        bench-workspace bench-models bench-guard bench-runs bench-edge bench-start container faults smoke \
+        bench-workspace bench-models bench-guard bench-runs bench-edge bench-start container recordings faults smoke \
         requirements lock clean
 
 serve: install
@@ -48,6 +48,10 @@ generated: install-dev
 
 generate: install-dev
 	@$(BIN)/python -m tests.tools.generate
+
+# Pictures of the real program at a terminal.
+recordings: install-dev
+	@$(BIN)/python -m tests.tools.terminal
 
 requirements: install-dev
 	@$(BIN)/python -m tests.tools.requirements

@@ -25,6 +25,28 @@ def test_what_a_page_shows_works_as_written(name: str, tmp_path: Path) -> None:
     assert run_page(ROOT / name, tmp_path) != []
 
 
+@pytest.mark.slow
+def test_recordings_show_the_program_as_it_is() -> None:
+    from tests.tools.terminal import pictures
+
+    stale = [name for name, content in pictures().items() if (ROOT / name).read_bytes() != content]
+    assert stale == [], "run `make recordings`"
+
+
+def test_the_tests_that_the_readme_names_exist() -> None:
+    named = re.findall(r"`(tests/[a-z_/]+\.py)`", (ROOT / "README.md").read_text())
+    assert len(named) > 10
+    assert [name for name in named if "def test_" not in (ROOT / name).read_text()] == []
+
+
+def test_pictures_fetch_nothing_from_elsewhere() -> None:
+    found = {
+        path.name: re.findall(r"(?:url\(|href=)[\"']?(https?:[^\"')]+)", path.read_text())
+        for path in (ROOT / "docs" / "pictures").glob("*.svg")
+    }
+    assert found != {} and {name for name, urls in found.items() if urls} == set()
+
+
 def test_a_block_that_is_not_run_says_why() -> None:
     unsaid = [
         f"{page.relative_to(ROOT)}:{block.line}"

@@ -6,7 +6,8 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .PHONY: serve test install install-dev check format lint types imports generated generate bench bench-log \
-        bench-workspace bench-models bench-guard bench-runs bench-edge faults smoke requirements lock clean
+        bench-workspace bench-models bench-guard bench-runs bench-edge bench-start container recordings faults smoke \
+        requirements lock clean
 
 serve: install
 	@$(BIN)/holdfast serve
@@ -48,13 +49,26 @@ generated: install-dev
 generate: install-dev
 	@$(BIN)/python -m tests.tools.generate
 
+# Pictures of the real program at a terminal.
+recordings: install-dev
+	@$(BIN)/python -m tests.tools.terminal
+
 requirements: install-dev
 	@$(BIN)/python -m tests.tools.requirements
 
 faults: install-dev
 	@$(BIN)/python -m pytest -m faults --timeout 3600 -n 0 tests/faults
 
-bench: bench-log bench-workspace bench-models bench-guard bench-runs bench-edge
+# Each step of the Dockerfile in a clean folder: installs everything anew.
+container: install-dev
+	@$(BIN)/python -m pytest -m slow -n 0 tests/packaging
+
+# All of them, and one table: bench/results.md.
+bench: install-dev
+	@$(BIN)/python -m bench
+
+bench-start: install-dev
+	@$(BIN)/python -m bench.start
 
 bench-log: install-dev
 	@$(BIN)/python -m bench.log

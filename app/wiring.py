@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
@@ -25,7 +25,7 @@ from app.core.schemas import SchemaRegistry
 from app.core.settings import PREFIX, Settings, SettingsError
 from app.events.catalog.ledger import WorkspaceLoaded, WorkspaceRejected
 from app.events.hub import Hub
-from app.events.ports import StorageBroken
+from app.events.ports import StorageBroken, StoreError
 from app.events.recorder import Narrator, Recorder, Redactor
 from app.models.contract import ProviderDeps
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
@@ -42,6 +42,8 @@ from app.protocols.auth.access import Access
 from app.protocols.auth.denials import Denials
 from app.protocols.auth.keyring import Keyring
 from app.protocols.auth.proxies import Proxies
+from app.protocols.telemetry.following import InTrace
+from app.protocols.telemetry.wired import telemetry
 from app.runtime.budgets import Budgets
 from app.runtime.commands import Commands
 from app.runtime.conductor import Conductor
@@ -72,8 +74,6 @@ from app.tools.contract import Tool
 from app.tools.declared import Maker, build
 from app.tools.kinds.builtin import builtins, make_builtin
 from app.tools.kinds.http import make_http
-from app.tools.kinds.mcp import make_mcp, server_of
-from app.tools.kinds.mcp_sessions import Sessions
 from app.tools.kinds.python import make_python
 from app.tools.kinds.subprocess import make_subprocess
 from app.tools.loading import load_entry
@@ -86,6 +86,7 @@ from app.workspace.secrets import resolve_env
 from app.workspace.specs.runtime import Narration
 
 DRAIN_SECONDS = 30.0
+PURGE_SECONDS = 3600.0
 
 log = structlog.get_logger("holdfast.wiring")
 
@@ -205,11 +206,13 @@ async def open_holdfast(
         tools = ToolMakers(settings, clock, client)
         kits = Kits(tools.build, partial(_hooks, settings, clock))
         recorder, reader = store.recorder, store.reader
-        services = Services(recorder, reader, clock, _router(clock, client), Blobs(store.database),
+        router = _router(clock, client)
+        services = Services(recorder, reader, clock, router, Blobs(store.database),
                             Budgets(clock, reader.spent_since))  # fmt: skip
         conductor = Conductor(services, kinds, history, kits)
         queue = _queue(settings, workspace)
-        executor = Executor(recorder, reader, reader, store.leases, conductor.run, queue, clock)
+        traced = InTrace(conductor.run, reader, told=settings.traces != "off")
+        executor = Executor(recorder, reader, reader, store.leases, traced.run, queue, clock)
         service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop,
                           queue.refusal)  # fmt: skip
         threads = Threads(recorder, reader, executor.stop)
@@ -217,33 +220,45 @@ async def open_holdfast(
         commands = Commands(recorder, reader, history, executor.deliver, executor.wake)
         reruns = Reruns(service, threads, reader, history)
         executor.start()
-        stop_watching = asyncio.Event()
-        watching = asyncio.create_task(workspace.watch(stop_watching))
+        stopping = asyncio.Event()
+        beside = [asyncio.create_task(workspace.watch(stopping)),
+                  asyncio.create_task(_purge_by_and_by(store.retention, stopping))]  # fmt: skip
         try:
-            metrics = _metrics(store, executor)
-            yield Holdfast(
-                store=store,
-                workspace=workspace,
-                backends=kinds,
-                service=service,
-                commands=commands,
-                reruns=reruns,
-                threads=threads,
-                interrupts=interrupts,
-                executor=executor,
-                metrics=metrics,
-                kits=kits,
-                access=access,
-                keys=keys,
-                clock=clock,
-                files=FileStore(store.database, clock),
-            )
+            watched = store.log, store.hub, store.database.load, executor, router.health.breakers
+            with telemetry(settings, *watched, traced) as metrics:
+                yield Holdfast(
+                    store=store,
+                    workspace=workspace,
+                    backends=kinds,
+                    service=service,
+                    commands=commands,
+                    reruns=reruns,
+                    threads=threads,
+                    interrupts=interrupts,
+                    executor=executor,
+                    metrics=metrics,
+                    kits=kits,
+                    access=access,
+                    keys=keys,
+                    clock=clock,
+                    files=FileStore(store.database, clock),
+                )
         finally:
-            stop_watching.set()
-            await watching
+            stopping.set()
+            await asyncio.gather(*beside)
             await executor.drain(DRAIN_SECONDS)
             await tools.close()
             store.hub.close_all()
+
+
+async def _purge_by_and_by(retention: Retention, stopping: asyncio.Event) -> None:
+    """What was deleted long enough ago goes for good: when the server starts, and every hour."""
+    while not stopping.is_set():
+        with contextlib.suppress(StoreError):
+            await retention.purge()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PURGE_SECONDS):
+                await stopping.wait()
 
 
 def open_keys(store: Store, clock: Clock) -> Keys:
@@ -326,19 +341,6 @@ def _queue(settings: Settings, workspace: CurrentWorkspace) -> FairQueue:
     return FairQueue(limits, of_agent)
 
 
-def _metrics(store: Store, executor: Executor) -> Metrics:
-    """Every queue and cache of the process with its size; each is bounded where it stands."""
-    metrics = Metrics()
-    store.log.on_commit = metrics.committed
-    metrics.watch("events_waiting", "Appends that wait for the next commit.", lambda: store.log.pending)
-    metrics.watch("hot_threads", "Threads whose records the writer keeps in memory.", lambda: store.log.hot_threads)
-    metrics.watch("subscribers", "Listeners of the hub.", lambda: len(store.hub))
-    metrics.watch("readers_dropped", "Listeners closed because they fell behind.", lambda: store.hub.dropped)
-    metrics.watch("runs_running", "Runs that this process works on.", lambda: executor.running)
-    metrics.watch("runs_wanted", "Runs that wait for a worker of this process.", lambda: executor.waiting)
-    return metrics
-
-
 @contextlib.asynccontextmanager
 async def _closing(client: HttpClient) -> AsyncIterator[HttpClient]:
     try:
@@ -381,23 +383,23 @@ def _secrets_of(workspace: CompiledWorkspace) -> Callable[[str], str | None]:
     return lambda name: os.environ.get(name) if name in allowed else None
 
 
+class Closable(Protocol):
+    async def close(self) -> None: ...
+
+
 class ToolMakers:
     """Makes the tools of a compiled workspace, each kind by its own maker."""
 
     def __init__(self, settings: Settings, clock: Clock, client: HttpClient) -> None:
         self._settings, self._clock, self._client = settings, clock, client
-        self._sessions: list[Sessions] = []
+        self._sessions: list[Closable] = []
 
     async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
         data = self._settings.data_dir / "files"
         data.mkdir(parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
         outgoing = frozenset(workspace.runtime.outgoing.private)
-        sessions = {
-            name: Sessions(server_of(named, outgoing), self._client, secret)
-            for name, named in workspace.mcp_servers.items()
-        }
-        self._sessions += sessions.values()
+        mcp = self._mcp(workspace, outgoing, secret) if workspace.mcp_servers else None
         claim = SchemaRegistry().validator("write_claim_v1")
         shipped_tools = builtins(data, self._clock, write_claim=claim, client=self._client)
         folder = self._settings.workspace
@@ -406,9 +408,24 @@ class ToolMakers:
             "builtin": _ready(make_builtin, shipped_tools),
             "http": _ready(make_http, self._client, secret),
             "subprocess": _ready(make_subprocess, folder, data, secret),
-            "mcp": partial(make_mcp, sessions=sessions),
         }
+        if mcp is not None:
+            makers["mcp"] = mcp
         return await build(workspace, makers, root=data)
+
+    def _mcp(
+        self, workspace: CompiledWorkspace, outgoing: frozenset[str], secret: Callable[[str], str | None]
+    ) -> Maker:
+        # Imported on first use: most workspaces have no such server, and the start is quicker for it.
+        from app.tools.kinds.mcp import make_mcp, server_of
+        from app.tools.kinds.mcp_sessions import Sessions
+
+        sessions = {
+            name: Sessions(server_of(named, outgoing), self._client, secret)
+            for name, named in workspace.mcp_servers.items()
+        }
+        self._sessions += sessions.values()
+        return partial(make_mcp, sessions=sessions)
 
     async def close(self) -> None:
         for sessions in self._sessions:

@@ -10,12 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.access import open_log
 from app.cli.loop import run_loop
-from app.core import json
-from app.events.envelope import Event
-from app.protocols.dialects.native import read_export
-from app.views.audit import audit as audit_run
 
 
 def audit(
@@ -26,6 +21,12 @@ def audit(
     database_url: Annotated[str | None, typer.Option(help="postgresql://... of a shared database.")] = None,
 ) -> None:
     """Check that each run's log is complete. Exit code 1 when something is missing."""
+    from app.cli.access import open_log
+    from app.core import json
+    from app.events.envelope import Event
+    from app.protocols.dialects.native import read_export
+    from app.views.audit import audit as audit_run
+
     found: dict[str, dict[str, Any]] = {}
     file = Path(thread).read_bytes().splitlines() if Path(thread).is_file() else None
 

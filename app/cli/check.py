@@ -3,18 +3,14 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.core import json
-from app.core.settings import Settings
-from app.workspace import graph as graphs
-from app.workspace.catalog import KindCatalog, shipped_catalog
-from app.workspace.compile import compile
-from app.workspace.compiled import Compiled
-from app.workspace.diagnostics import Diagnostics
-from app.workspace.files import read_folder
+if TYPE_CHECKING:
+    from app.workspace.catalog import KindCatalog
+    from app.workspace.compiled import Compiled
+    from app.workspace.diagnostics import Diagnostics
 
 
 def check(
@@ -27,6 +23,11 @@ def check(
     ] = None,
 ) -> None:
     """Check a workspace and print every mistake with file, line and hint."""
+    from app.core import json
+    from app.core.settings import Settings
+    from app.workspace.catalog import shipped_catalog
+    from app.workspace.compiled import Compiled
+
     folder = path if path is not None else Settings.load(os.environ).workspace
     result = check_folder(folder, shipped_catalog(), profile)
     if as_json:
@@ -36,11 +37,17 @@ def check(
     raise typer.Exit(0 if isinstance(result, Compiled) else 1)
 
 
-def check_folder(folder: Path, catalog: KindCatalog, profile: str | None) -> Compiled | Diagnostics:
+def check_folder(folder: Path, catalog: "KindCatalog", profile: str | None) -> "Compiled | Diagnostics":
+    from app.workspace.compile import compile
+    from app.workspace.files import read_folder
+
     return compile(read_folder(folder), catalog, profile=profile)
 
 
-def report_json(folder: Path, result: Compiled | Diagnostics, *, graph: bool) -> dict[str, Any]:
+def report_json(folder: Path, result: "Compiled | Diagnostics", *, graph: bool) -> dict[str, Any]:
+    from app.workspace import graph as graphs
+    from app.workspace.compiled import Compiled
+
     diagnostics = result.diagnostics if isinstance(result, Compiled) else result
     report: dict[str, Any] = {
         "workspace": str(folder),
@@ -55,7 +62,10 @@ def report_json(folder: Path, result: Compiled | Diagnostics, *, graph: bool) ->
     return report
 
 
-def report_text(folder: Path, result: Compiled | Diagnostics, *, graph: bool, colour: bool) -> str:
+def report_text(folder: Path, result: "Compiled | Diagnostics", *, graph: bool, colour: bool) -> str:
+    from app.workspace import graph as graphs
+    from app.workspace.compiled import Compiled
+
     diagnostics = result.diagnostics if isinstance(result, Compiled) else result
     parts = [diagnostics.as_text(colour=colour)] if len(diagnostics) else []
     counts = f"{_count(len(diagnostics.errors), 'error')}, {_count(len(diagnostics.warnings), 'warning')}"

@@ -8,16 +8,16 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.access import LogAccess, open_log
 from app.cli.loop import run_loop
-from app.core import json
-from app.events.chain import Broken, Head, verify
-from app.protocols.dialects.native import Export, ExportInvalid, read_export
-from app.views.records import records_json, replay
+
+if TYPE_CHECKING:
+    from app.cli.access import LogAccess
+    from app.events.chain import Broken, Head
+    from app.protocols.dialects.native import Export
 
 app = typer.Typer(no_args_is_help=True, help="The event log: export, import, verify, replay, tail.")
 
@@ -26,18 +26,25 @@ DataDir = Annotated[Path | None, typer.Option(help="Folder of the embedded datab
 DatabaseUrl = Annotated[str | None, typer.Option(help="postgresql://... of a shared database.")]
 
 
-def _read_file(path: Path) -> Export | None:
+def _read_file(path: Path) -> "Export | None":
+    from app.protocols.dialects.native import read_export
+
     return read_export(path.read_bytes().splitlines()) if path.is_file() else None
 
 
-async def _load(access: LogAccess, thread: str) -> Export:
+async def _load(access: "LogAccess", thread: str) -> "Export":
+    from app.protocols.dialects.native import read_export
+
     file = _read_file(Path(thread))
     if file is not None:
         return file
     return read_export([line async for line in access.export(thread, "native")])
 
 
-async def _verify(access: LogAccess, thread: str, expected: Head | None) -> Head | Broken:
+async def _verify(access: "LogAccess", thread: str, expected: "Head | None") -> "Head | Broken":
+    from app.events.chain import Broken, verify
+    from app.protocols.dialects.native import ExportInvalid
+
     try:
         export = await _load(access, thread)
     except ExportInvalid as invalid:
@@ -73,6 +80,7 @@ def export_command(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Write a thread's log as JSON lines, the head of its chain last."""
+    from app.cli.access import open_log
 
     async def work() -> None:
         async with open_log(data_dir, database_url) as access:
@@ -92,6 +100,8 @@ def import_command(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Bring an exported thread into this database, hash for hash. The server must be stopped (embedded)."""
+    from app.cli.access import open_log
+    from app.protocols.dialects.native import read_export
 
     async def work() -> None:
         export = read_export(file.read_bytes().splitlines())
@@ -112,6 +122,9 @@ def verify_command(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Check the hash chain; names the first bad seq and why. Exit code 1 when something is wrong."""
+    from app.cli.access import open_log
+    from app.events.chain import Broken, Head
+
     expected: Head | None = None
     if head is not None:
         seq, _, digest = head.partition(":")
@@ -140,6 +153,9 @@ def verify_command(
 @app.command("replay")
 def replay_command(thread: Thread, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
     """Fold the log and print what it says: thread, runs, interrupts, transcript, artifacts. Calls nobody."""
+    from app.cli.access import open_log
+    from app.core import json
+    from app.views.records import records_json, replay
 
     async def work() -> None:
         async with open_log(data_dir, database_url) as access:
@@ -159,6 +175,7 @@ def tail_command(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Print a thread's events, one line each; with -f as they come."""
+    from app.cli.access import open_log
 
     async def work() -> None:
         async with open_log(data_dir, database_url) as access:
@@ -169,5 +186,7 @@ def tail_command(
 
 
 def _brief(payload: object) -> str:
+    from app.core import json
+
     text = json.dumps(payload).decode()
     return text if len(text) <= 120 else text[:119] + "…"

@@ -5,7 +5,7 @@ import contextlib
 import gc
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import typer
 import uvicorn
@@ -45,6 +45,28 @@ async def serve(settings: Settings) -> None:
     async with open_holdfast(settings, redaction=redaction) as holdfast:
         _spare_the_collector()
         await _serve_http(settings, holdfast)
+
+
+@contextlib.asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[str]:
+    """A whole server in this process for the length of a block, on a free port; gives its address.
+
+    For commands that find none: everything they do is then done as by any other server, and stored.
+    """
+    redaction = CurrentRedaction()
+    configure_logs("error", redaction.text)
+    settings = settings.model_copy(update={"host": "127.0.0.1", "port": 0})
+    async with open_holdfast(settings, redaction=redaction) as holdfast:
+        listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        web = build_web(settings, holdfast, listening.set_result)
+        serving = asyncio.create_task(web.serve())
+        try:
+            url = f"http://{settings.host}:{await listening}"
+            if not settings.is_postgres:
+                holdfast.store.folder.announce(url)
+            yield url
+        finally:
+            await _stop(holdfast, web, serving)
 
 
 def _spare_the_collector() -> None:
@@ -98,7 +120,11 @@ async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
         loop.add_signal_handler(name, stopping.set)
     serving = asyncio.create_task(web.serve())
     await asyncio.wait({serving, asyncio.create_task(stopping.wait())}, return_when=asyncio.FIRST_COMPLETED)
-    # First no new work, then the streams, then the sockets: nobody is cut off before the log is still.
+    await _stop(holdfast, web, serving)
+
+
+async def _stop(holdfast: Holdfast, web: Web, serving: "asyncio.Task[None]") -> None:
+    """First no new work, then the streams, then the sockets: nobody is cut off before the log is still."""
     await holdfast.executor.drain(_GRACE_SECONDS)
     holdfast.store.hub.close_all()
     web.should_exit = True
@@ -110,6 +136,18 @@ def _announce(port: int, settings: Settings, holdfast: Holdfast) -> None:
     if not settings.is_postgres:
         holdfast.store.folder.announce(url)
     typer.echo(f"listening on {url}")
-    typer.echo(f"  workspace  {settings.workspace} ({len(holdfast.workspace.current.agents)} agents)")
-    typer.echo(f"  database   {'Postgres' if settings.is_postgres else settings.sqlite_path}")
-    typer.echo(f'  try        curl -s -d \'{{"agent":"echo","input":"hello"}}\' \'{url}/api/runs?wait=5\'')
+    for what, told in _where_to_look(url, settings, holdfast):
+        typer.echo(f"  {what:<10} {told}")
+
+
+def _where_to_look(url: str, settings: Settings, holdfast: Holdfast) -> Iterator[tuple[str, str]]:
+    agents = holdfast.workspace.current.agents
+    yield "workspace", f"{settings.workspace} ({len(agents)} agents: {', '.join(sorted(agents))})"
+    yield "database", "Postgres" if settings.is_postgres else str(settings.sqlite_path)
+    yield "look", f"{url}/docs (every call), {url}/readyz, {url}/metrics"
+    if settings.auth_modes:
+        yield "keys", f"{settings.admin_key_file or 'holdfast keys create NAME --role admin'}"
+        return
+    yield "try", f'curl -s \'{url}/api/runs?wait=10\' -d \'{{"agent": "echo", "input": "hello"}}\''
+    yield "", 'holdfast run assistant "publish it"   (in another terminal, in this folder: asks for an approval)'
+    yield "", f'an OpenAI client with base_url {url}/v1 and the model "assistant"'

@@ -54,6 +54,10 @@ CODES: Final[dict[str, Code]] = {
         "Another run of the thread is active.", "Wait for it, cancel it, or use the busy policy `enqueue`."
     ),
     "QUEUE_FULL": Code("The thread's queue is full.", "Wait until runs of this thread have ended, then try again."),
+    "TRACES_NOT_INSTALLED": Code(
+        "Traces are switched on, but the OpenTelemetry SDK is not installed.",
+        "Install the extra: `pip install 'holdfast[otel]'`, or set HOLDFAST_TRACES=off.",
+    ),
     "INTERRUPT_NOT_OPEN": Code("The interrupt was already answered or has expired.", "Read who answered it and how."),
     "IDEMPOTENCY_KEY_REUSED": Code(
         "The Idempotency-Key was used with another body.", "Use a fresh key for a different request."

@@ -1,37 +1,96 @@
 """The process's metrics: one registry, children bound once, no label that a stranger can multiply.
 
-Whoever owns a queue or a cache hands in a function that tells its size, so that nothing is counted twice.
+Whoever owns a queue or a cache hands in a function that tells its size, so that nothing is counted twice. Leaves to
+others: what is counted (`protocols.telemetry` folds the log into it).
 """
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5)
-_BATCH: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
+PREFIX: Final = "holdfast_"
+MAX_CHILDREN: Final = 500
+"""Label values per metric; what comes later is counted as `other`. Names come from the workspace, which is bounded."""
+OTHER: Final = "other"
+
+C = TypeVar("C", Counter, Histogram)
+
+
+class Labelled(Generic[C]):
+    """A metric with labels. A child is looked up by a plain dictionary: its values are joined and checked once."""
+
+    def __init__(self, metric: C, labels: int) -> None:
+        self._metric: C = metric
+        self._labels = labels
+        self._children: dict[tuple[str, ...], C] = {}
+
+    def of(self, *values: str) -> C:
+        child = self._children.get(values)
+        if child is None:
+            if len(self._children) >= MAX_CHILDREN:
+                values = (OTHER,) * self._labels
+            child = self._children[values] = self._metric.labels(*values)
+        return child
 
 
 class Metrics:
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        self._appended = Counter("holdfast_events_appended", "Events committed to the log.", registry=self._registry)
-        self._batch = Histogram(
-            "holdfast_commit_batch_events", "Events per commit.", buckets=_BATCH, registry=self._registry
-        )
-        self._commit = Histogram(
-            "holdfast_commit_seconds", "Duration of a commit, sync included.", buckets=_SECONDS, registry=self._registry
-        )
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
 
-    def committed(self, events: int, seconds: float) -> None:
-        self._appended.inc(events)
-        self._batch.observe(events)
-        self._commit.observe(seconds)
+    def counter(self, name: str, meaning: str, *labels: str) -> Labelled[Counter]:
+        return Labelled(Counter(PREFIX + name, meaning, labels, registry=self.registry), len(labels))
+
+    def histogram(self, name: str, meaning: str, buckets: Sequence[float], *labels: str) -> Labelled[Histogram]:
+        made = Histogram(PREFIX + name, meaning, labels, buckets=tuple(buckets), registry=self.registry)
+        return Labelled(made, len(labels))
+
+    def plain_counter(self, name: str, meaning: str) -> Counter:
+        return Counter(PREFIX + name, meaning, registry=self.registry)
+
+    def plain_histogram(self, name: str, meaning: str, buckets: Sequence[float]) -> Histogram:
+        return Histogram(PREFIX + name, meaning, buckets=tuple(buckets), registry=self.registry)
 
     def watch(self, name: str, meaning: str, size: Callable[[], float]) -> None:
         """A gauge that asks its owner when somebody looks."""
-        Gauge(f"holdfast_{name}", meaning, registry=self._registry).set_function(size)
+        Gauge(PREFIX + name, meaning, registry=self.registry).set_function(size)
+
+    def watch_each(self, name: str, meaning: str, label: str, sizes: Callable[[], Mapping[str, float]]) -> None:
+        """The same with a value for each of a few names."""
+        self.registry.register(_Each(PREFIX + name, meaning, label, sizes))
+
+    def watch_total(self, name: str, meaning: str, count: Callable[[], float]) -> None:
+        """A number that its owner only ever raises."""
+        self.registry.register(_Total(PREFIX + name, meaning, count))
 
     def render(self) -> bytes:
-        return generate_latest(self._registry)
+        return generate_latest(self.registry)
+
+
+class _Total(Collector):
+    def __init__(self, name: str, meaning: str, count: Callable[[], float]) -> None:
+        self._name, self._meaning, self._count = name, meaning, count
+
+    def describe(self) -> Iterable[Any]:
+        return [CounterMetricFamily(self._name, self._meaning)]
+
+    def collect(self) -> Iterable[Any]:
+        return [CounterMetricFamily(self._name, self._meaning, value=self._count())]
+
+
+class _Each(Collector):
+    def __init__(self, name: str, meaning: str, label: str, sizes: Callable[[], Mapping[str, float]]) -> None:
+        self._name, self._meaning, self._label, self._sizes = name, meaning, label, sizes
+
+    def describe(self) -> Iterable[Any]:
+        return [GaugeMetricFamily(self._name, self._meaning)]
+
+    def collect(self) -> Iterable[Any]:
+        family = GaugeMetricFamily(self._name, self._meaning, labels=[self._label])
+        for value, size in self._sizes().items():
+            family.add_metric([value], size)
+        yield family

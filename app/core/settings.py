@@ -45,6 +45,9 @@ class Settings(BaseModel):
     )
     profile: str | None = Field(None, description="name of the workspace's Profile that overrides its models")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="how much to log")
+    traces: Literal["off", "otlp"] = Field(
+        "off", description="otlp sends OpenTelemetry traces where OTEL_EXPORTER_OTLP_ENDPOINT says (extra `otel`)"
+    )
     max_concurrent_runs: int = Field(64, ge=1, le=10_000, description="runs that may execute at once")
     max_queued_runs: int = Field(
         10_000, ge=1, description="runs that may wait for a worker; over it new ones are refused with 503"
@@ -178,7 +181,7 @@ def _access_problems(loaded: Settings) -> list[str]:
 
 
 # Read by others: the configuration file's own name, and the command line's server and key.
-_ELSEWHERE: Final = frozenset({"HOLDFAST_CONFIG", "HOLDFAST_URL", "HOLDFAST_KEY"})
+_ELSEWHERE: Final = frozenset({"HOLDFAST_CONFIG", "HOLDFAST_URL", "HOLDFAST_API_KEY"})
 
 
 def _read_file(path: Path) -> dict[str, Any]:

@@ -74,6 +74,8 @@ class Subscription:
 
     def pause(self) -> None:
         """For reading from the store. What is queued already counts as missed; news of other threads is kept."""
+        if not self.paused:
+            self._hub.backfills += 1
         self.paused = True
         for event in self.take():
             self.offer(event)
@@ -129,6 +131,8 @@ class Hub:
         self._by_tenant: dict[str, set[Subscription]] = {}
         self.dropped = 0
         """Subscriptions that were closed because they fell behind."""
+        self.backfills = 0
+        """Times that a subscription went to the store for what it had not heard."""
 
     def __len__(self) -> int:
         return sum(map(len, self._by_tenant.values()))

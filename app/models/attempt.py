@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.tracing import step
 from app.events.catalog import values
 from app.events.catalog.model import ModelCompleted, ModelFailed, ModelRequested
 from app.models.collect import Collector
@@ -115,7 +116,8 @@ class Attempt:
                 await self._record_requested()
                 deadline.bound(timeouts.total_seconds)
                 deadline.expect("first token", timeouts.first_token_seconds)
-                await self._stream(deadline)
+                with step(self._message_id):
+                    await self._stream(deadline)
         except Ended as ended:
             return ended.failure
         if self._got.error is not None:

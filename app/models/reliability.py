@@ -28,6 +28,9 @@ _UNHEALTHY: Final = frozenset(
 )
 
 
+_STATES: Final = {"closed": 0.0, "half-open": 1.0, "open": 2.0}
+
+
 def backoff(policy: RetryPolicy, attempt: int, retry_after: float | None, random: Random) -> float | None:
     """Seconds to wait after the given attempt; None when the provider asks for longer than we wait."""
     ceiling: float = min(policy.max_delay_seconds, policy.initial_delay_seconds * 2.0 ** (attempt - 1))
@@ -99,6 +102,7 @@ class Health:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._breakers: dict[tuple[str, str], Breaker] = {}
+        self._policies: dict[tuple[str, str], BreakerPolicy] = {}
         self._budgets: dict[str, RetryBudget] = {}
 
     def breaker(self, config: ModelConfig) -> Breaker:
@@ -106,7 +110,15 @@ class Health:
         found = self._breakers.get(key)
         if found is None:
             found = self._breakers[key] = Breaker(self._clock)
+        self._policies[key] = config.breaker
         return found
+
+    def breakers(self) -> dict[str, float]:
+        """Each provider's model with 0 closed, 1 half open, 2 open, for metrics."""
+        return {
+            f"{provider}/{model}": _STATES[breaker.state(self._policies[provider, model])]
+            for (provider, model), breaker in self._breakers.items()
+        }
 
     def may_retry(self, config: ModelConfig) -> bool:
         budget = self._budgets.get(config.name)

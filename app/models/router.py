@@ -54,6 +54,10 @@ class ModelRouter:
         self._services = Services(clock, limiter or Limiter(clock), Health(clock))
         self._validators: OrderedDict[bytes, Validator] = OrderedDict()
 
+    @property
+    def health(self) -> Health:
+        return self._services.health
+
     def negotiate(self, plan: ModelPlan, request: CompletionRequest) -> Negotiation:
         return negotiate(plan, request, self._providers.capabilities)
 

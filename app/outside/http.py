@@ -1,4 +1,4 @@
-"""HTTP to the outside: the one module that knows aiohttp.
+"""HTTP to the outside, by aiohttp, which only this module and `sessions` know.
 
 A request goes to an address that was resolved once, checked and pinned; private ranges are refused unless
 the host is allowed by name; each redirect is checked like a first request; bodies are bounded both ways in.
@@ -11,32 +11,29 @@ Leaves to others: retries, meaning of a status, which hosts a workspace allows (
 Failures are `OutsideError`s with a stable code; no message repeats a path, a query, a header or a body.
 """
 
-import asyncio
-import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from app.core.errors import HoldfastError
+from app.core import tracing
 from app.outside.addresses import PUBLIC_ONLY, AddressPolicy, is_literal, is_public, normal_host
+from app.outside.failures import OutsideError as OutsideError
+from app.outside.failures import place_of as _place
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from app.outside.sessions import Lookup
 
 DEFAULT_MAX_BYTES: Final = 16 * 1024 * 1024
-# Long enough to spare a burst of calls the lookup, short enough to follow a provider that moves.
-_DNS_CACHE_SECONDS: Final = 10
-_KEEPALIVE_SECONDS: Final = 30.0
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 # What may follow a redirect to another origin; everything else might carry a credential.
 _SAFE_HEADERS: Final = frozenset({"accept", "accept-language", "content-type", "user-agent"})
 _BODY_HEADERS: Final = frozenset({"content-type", "content-length", "content-encoding"})
-
-
-class OutsideError(HoldfastError):
-    """The outside world did not answer, or must not be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,7 @@ class Outgoing:
 class Reply:
     """An answer whose body may still be on its way. Closing it before the end closes the connection."""
 
-    def __init__(self, response: aiohttp.ClientResponse, max_bytes: int) -> None:
+    def __init__(self, response: "aiohttp.ClientResponse", max_bytes: int) -> None:
         self._response = response
         self._content = response.content
         self._left = max_bytes
@@ -91,8 +88,10 @@ class Reply:
         """Whatever has arrived, at least one byte; empty at the end of the body."""
         try:
             data = await self._content.readany()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _translated(error, self._response.url) from error
+        except Exception as error:
+            if (known := _known(error, self._response.url)) is None:
+                raise
+            raise known from error
         self._left -= len(data)
         if self._left < 0:
             self.close()
@@ -120,14 +119,11 @@ class Reply:
         self.close()
 
 
-Lookup = Callable[[str, int, socket.AddressFamily], Awaitable[list[ResolveResult]]]
-
-
 class HttpClient:
     """Connections to the outside, pooled. Two pools, so that a connection to a private address that one
     request was allowed by name is never reused by a request that was not."""
 
-    def __init__(self, *, user_agent: str = "holdfast", lookup: Lookup | None = None) -> None:
+    def __init__(self, *, user_agent: str = "holdfast", lookup: "Lookup | None" = None) -> None:
         self._user_agent = user_agent
         self._lookup = lookup
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
@@ -149,60 +145,31 @@ class HttpClient:
         for session in sessions:
             await session.close()
 
-    async def _send_once(self, request: Outgoing, url: URL) -> aiohttp.ClientResponse:
+    async def _send_once(self, request: Outgoing, url: URL) -> "aiohttp.ClientResponse":
         private = _check(request.policy, url)
-        deadlines = request.deadlines
+        session = self._session(private)
         try:
-            return await self._session(private).request(
+            return await session.request(
                 request.method,
                 url,
                 headers=_headers(request),
                 data=_data(request.body),
                 allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(
-                    total=deadlines.total, sock_connect=deadlines.connect, sock_read=deadlines.idle
-                ),
+                timeout=_timeout(request.deadlines),
             )
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _translated(error, url) from error
+        except Exception as error:
+            if (known := _known(error, url)) is None:
+                raise
+            raise known from error
 
-    def _session(self, private: bool) -> aiohttp.ClientSession:
+    def _session(self, private: bool) -> "aiohttp.ClientSession":
         session = self._sessions.get(private)
         if session is None:
-            connector = aiohttp.TCPConnector(
-                resolver=_Resolver(self._lookup, refuse_private=not private),
-                limit=0,  # callers bound their own concurrency, fairly between tenants
-                ttl_dns_cache=_DNS_CACHE_SECONDS,
-                keepalive_timeout=_KEEPALIVE_SECONDS,
-            )
-            session = self._sessions[private] = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),  # nothing one tenant received is sent for another
-                headers={"User-Agent": self._user_agent},
-                trust_env=False,  # a proxy from the environment would connect for us, unpinned
-                raise_for_status=False,
-            )
+            # aiohttp is loaded with the first request: a start without one is quicker and smaller for it.
+            from app.outside.sessions import open_session
+
+            session = self._sessions[private] = open_session(self._lookup, self._user_agent, private=private)
         return session
-
-
-class _Resolver(AbstractResolver):
-    """Resolves, checks, and hands the connector exactly the addresses that were checked."""
-
-    def __init__(self, lookup: Lookup | None, *, refuse_private: bool) -> None:
-        self._lookup = lookup or aiohttp.ThreadedResolver().resolve
-        self._refuse_private = refuse_private
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        found = await self._lookup(host, port, family)
-        if self._refuse_private and not all(is_public(result["host"]) for result in found):
-            # One private address among public ones is already an attempt to reach it by retrying.
-            raise OutsideError("ADDRESS_REFUSED", f"{normal_host(host)} is not a public address")
-        return found
-
-    async def close(self) -> None:
-        return None
 
 
 def _url(text: str, base: URL | None = None) -> URL:
@@ -229,7 +196,7 @@ def _check(policy: AddressPolicy, url: URL) -> bool:
     return private
 
 
-def _redirected(request: Outgoing, url: URL, response: aiohttp.ClientResponse) -> tuple[URL, Outgoing]:
+def _redirected(request: Outgoing, url: URL, response: "aiohttp.ClientResponse") -> tuple[URL, Outgoing]:
     target = _url(response.headers["Location"], url)
     if url.scheme == "https" and target.scheme == "http":
         raise OutsideError("REDIRECT_REFUSED", f"{_place(url)} redirects to an unencrypted address")
@@ -244,7 +211,8 @@ def _redirected(request: Outgoing, url: URL, response: aiohttp.ClientResponse) -
 
 
 def _headers(request: Outgoing) -> dict[str, str]:
-    headers = dict(request.headers)
+    # The trace of whoever works here, unless the request brings its own.
+    headers = {**tracing.outgoing(), **request.headers}
     if isinstance(request.body, Segments):
         headers["Content-Length"] = str(request.body.length)
     return headers
@@ -259,18 +227,15 @@ async def _each(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
         yield piece
 
 
-def _translated(error: Exception, url: URL) -> OutsideError:
-    place = _place(url)
-    if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return OutsideError("OUTSIDE_UNREACHABLE", f"{place} did not accept a connection in time", retryable=True)
-    if isinstance(error, asyncio.TimeoutError):
-        return OutsideError("OUTSIDE_TIMEOUT", f"{place} did not answer in time", retryable=True)
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return OutsideError("OUTSIDE_UNREACHABLE", f"{place} cannot be reached", retryable=True)
-    if isinstance(error, aiohttp.InvalidURL):
-        return OutsideError("ADDRESS_REFUSED", "the address is not a valid URL")
-    return OutsideError("OUTSIDE_CUT_OFF", f"{place} broke the connection off", retryable=True)
+@lru_cache(maxsize=64)
+def _timeout(deadlines: Deadlines) -> "aiohttp.ClientTimeout":
+    from aiohttp import ClientTimeout
+
+    return ClientTimeout(total=deadlines.total, sock_connect=deadlines.connect, sock_read=deadlines.idle)
 
 
-def _place(url: URL) -> str:
-    return f"{url.host}:{url.port}"
+def _known(error: Exception, url: URL) -> OutsideError | None:
+    """A failure of the other side as one of ours; None for whatever else it is."""
+    from app.outside.sessions import translated
+
+    return translated(error, url)

@@ -33,5 +33,8 @@ class StopsWhenBroken:
     async def ping(self) -> None:
         await self._inner.ping()
 
+    def load(self) -> dict[str, float]:
+        return self._inner.load()
+
     async def close(self) -> None:
         await self._inner.close()

@@ -76,6 +76,10 @@ class Database(Protocol):
 
     async def ping(self) -> None: ...
 
+    def load(self) -> dict[str, float]:
+        """How busy it is, for metrics: a few names of its own choice, with numbers."""
+        ...
+
     async def close(self) -> None: ...
 
 

@@ -74,8 +74,8 @@ class Log:
         self._down: StoreError | None = None
         self._closing = False
         self._task: asyncio.Task[None] | None = None
-        self.on_commit: Callable[[int, float], None] = lambda events, seconds: None
-        """Told the size and the duration of every commit, for metrics."""
+        self.on_commit: Callable[[Sequence[Event], float], None] = lambda events, seconds: None
+        """Told the events and the duration of every commit, after everybody else, for metrics and traces."""
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._write_forever(), name="holdfast-log")
@@ -184,7 +184,7 @@ class Log:
             for future in (waiting.answer, *waiting.followers):
                 if not future.done():
                     future.set_result(answer)
-        self.on_commit(len(events), self._clock.monotonic() - started)
+        self.on_commit(events, self._clock.monotonic() - started)
 
     async def _commit(self, commands: Sequence[Command], batch: Sequence[_Waiting]) -> tuple[list[Answer], list[Head]]:
         for _ in range(MAX_TRIES):

@@ -11,6 +11,7 @@ from app.core.errors import HoldfastError
 from app.core.resources import shipped
 from app.core.settings import Settings
 from app.events.ports import StorageDown
+from app.store.engine import Sql
 
 NEWEST: Final = "0004"
 _ADVISORY_LOCK: Final = 0x486F6C64
@@ -118,3 +119,38 @@ async def _postgres_revision(connection: Any) -> str | None:
         return None
     revision: str | None = await connection.fetchval("SELECT version_num FROM alembic_version")
     return revision
+
+
+async def standing(settings: Settings) -> tuple[str | None, int]:
+    """Revision and clock (milliseconds) of a database, changing nothing; revision None where nothing was migrated."""
+    if settings.is_postgres:
+        assert settings.database_url is not None
+        return await _postgres_standing(settings.database_url)
+    return await asyncio.to_thread(_sqlite_standing, settings.sqlite_path)
+
+
+def _sqlite_standing(path: Path) -> tuple[str | None, int]:
+    import sqlite3
+
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            (now,) = connection.execute(f"SELECT {Sql('{now}').sqlite}").fetchone()
+            return _sqlite_revision(connection), now
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise StorageDown(f"cannot open the database: {error}") from error
+
+
+async def _postgres_standing(url: str) -> tuple[str | None, int]:
+    import asyncpg
+
+    try:
+        connection = await asyncpg.connect(url, timeout=_CONNECT_SECONDS)
+    except (OSError, asyncpg.PostgresError, TimeoutError) as error:
+        raise StorageDown(f"cannot connect to the database: {type(error).__name__}") from error
+    try:
+        return await _postgres_revision(connection), await connection.fetchval(f"SELECT {Sql('{now}').postgres}")
+    finally:
+        await connection.close()

@@ -202,6 +202,14 @@ class PostgresDatabase:
         except (asyncpg.PostgresError, *_LOST) as error:
             raise _translated(error) from error
 
+    def load(self) -> dict[str, float]:
+        size, idle = (0, 0) if self._pool is None else (self._pool.get_size(), self._pool.get_idle_size())
+        return {
+            "readers": size,
+            "readers_busy": size - idle,
+            "writer_connected": float(self._writer is not None and not self._writer.is_closed()),
+        }
+
     async def close(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:

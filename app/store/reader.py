@@ -68,6 +68,11 @@ _THREADS_OF: Final = Sql(
     "SELECT id, last_seq, head_hash, updated_at, state FROM threads "
     "WHERE tenant = $1 AND id > $2 AND deleted_at IS NULL AND substr(id, 1, 4) <> 'sys_' ORDER BY id LIMIT $3"
 )
+_NEWEST_THREADS: Final = Sql(
+    "SELECT key, id, last_seq, head_hash, updated_at, state FROM threads WHERE tenant = $1 "
+    "AND (CAST($2 AS BIGINT) IS NULL OR key < $2) AND deleted_at IS NULL "
+    "AND (CAST($3 AS INTEGER) = 1 OR substr(id, 1, 4) <> 'sys_') ORDER BY key DESC LIMIT $4"
+)
 _INTERRUPTS: Final = Sql(
     "SELECT i.state FROM interrupts i JOIN threads t ON t.key = i.thread_key WHERE i.tenant = $1 "
     "AND (CAST($2 AS TEXT) IS NULL OR t.id = $2) AND (CAST($3 AS TEXT) IS NULL OR i.status = $3) "
@@ -81,6 +86,7 @@ _OVERDUE: Final = Sql(
     "WHERE i.status = 'open' AND r.status = 'waiting' AND i.expires_at <= $1 ORDER BY i.expires_at LIMIT $2"
 )
 _ENTRIES: Final = Sql("SELECT state FROM transcript_entries WHERE thread_key = $1 ORDER BY position, message_id")
+_ENTRY: Final = Sql("SELECT state FROM transcript_entries WHERE thread_key = $1 AND message_id = $2")
 _ARTIFACTS: Final = Sql("SELECT state FROM artifacts WHERE thread_key = $1 ORDER BY seq")
 _ARTIFACT: Final = Sql(
     "SELECT a.state FROM artifacts a JOIN threads t ON t.key = a.thread_key "
@@ -206,6 +212,13 @@ class StoreReader:
         rows = await self._database.look(lambda tx: tx.rows(_THREADS_OF, tenant, after, limit))
         return [_thread(*row) for row in rows]
 
+    async def newest_threads(
+        self, tenant: str, *, before: int | None, system: bool, limit: int
+    ) -> list[tuple[int, Thread]]:
+        # A thread's key is given when it is created, so it orders by age; the times of threads may be equal.
+        rows = await self._database.read(lambda tx: tx.rows(_NEWEST_THREADS, tenant, before, int(system), limit))
+        return [(row[0], _thread(*row[1:])) for row in rows]
+
     async def interrupts(
         self, tenant: str, *, thread_id: str | None = None, status: str | None = None, after: str = "",
         limit: int = 1000,
@@ -230,6 +243,14 @@ class StoreReader:
     async def transcript(self, tenant: str, thread_id: str) -> list[Entry]:
         rows = await self._database.read(lambda tx: self._of_thread(tx, _ENTRIES, tenant, thread_id))
         return [decode(Entry, row[0]) for row in rows]
+
+    async def entry(self, tenant: str, thread_id: str, message_id: str) -> Entry | None:
+        async def work(tx: Tx) -> Sequence[Row]:
+            key = await self._key(tx, tenant, thread_id)
+            return [] if key is None else await tx.rows(_ENTRY, key, message_id)
+
+        rows = await self._database.read(work)
+        return decode(Entry, rows[0][0]) if rows else None
 
     async def artifacts(self, tenant: str, thread_id: str) -> list[Artifact]:
         rows = await self._database.read(lambda tx: self._of_thread(tx, _ARTIFACTS, tenant, thread_id))

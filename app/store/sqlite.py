@@ -145,6 +145,9 @@ class SqliteDatabase:
     async def ping(self) -> None:
         await self.read(_one)
 
+    def load(self) -> dict[str, float]:
+        return {"writes_waiting": self._writes.qsize(), "reads_waiting": self._reads.qsize(), "readers": READERS}
+
     async def close(self) -> None:
         self._writes.put(None)
         for _ in range(READERS):

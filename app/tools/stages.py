@@ -10,6 +10,7 @@ from app.core import json
 from app.core.decisions import Allow, Approved, Decision, Deny, Transform
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.tracing import call_key, step
 from app.events.catalog.policy import SchemaViolated
 from app.events.catalog.tool import Finding, ToolDirectCompleted, ToolDirectStarted, ToolInvoked, ToolResulted
 from app.events.catalog.values import ErrorValue, IssueValue
@@ -122,7 +123,10 @@ async def perform(gate: Gate, attempt: Attempt) -> Returned:
     )  # fmt: skip
     started = gate.clock.monotonic()
     context = _context(attempt, key)
-    invoked = await invoke(attempt.found.tool, attempt.arguments, context, attempt.ports.cancelled, gate.cancel_grace)
+    with step(call_key(attempt.scope.run_id, call.id)):
+        invoked = await invoke(
+            attempt.found.tool, attempt.arguments, context, attempt.ports.cancelled, gate.cancel_grace
+        )
     took = round((gate.clock.monotonic() - started) * 1000)
     task = asyncio.current_task()
     if task is not None and task.cancelling():

@@ -2,10 +2,11 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from typer.testing import CliRunner, Result
 
 from app.cli.application import app
@@ -94,9 +95,11 @@ def place(request: pytest.FixtureRequest) -> list[str]:
 
 
 @pytest.fixture
-def holdfast(monkeypatch: pytest.MonkeyPatch) -> Holdfast:
+def holdfast(monkeypatch: pytest.MonkeyPatch) -> Iterator[Holdfast]:
     """The command line in this process: arguments in, output and exit code out."""
-    for name in ("HOLDFAST_URL", "HOLDFAST_KEY", "HOLDFAST_CONFIG", "HOLDFAST_DATA_DIR", "HOLDFAST_DATABASE_URL"):
+    for name in ("HOLDFAST_URL", "HOLDFAST_API_KEY", "HOLDFAST_CONFIG", "HOLDFAST_DATA_DIR", "HOLDFAST_DATABASE_URL"):
         monkeypatch.delenv(name, raising=False)
     runner = CliRunner()
-    return lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])
+    yield lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])
+    # A command that started a server let it log to the terminal of the command, which is gone.
+    structlog.reset_defaults()

@@ -46,7 +46,7 @@ async def test_on_a_running_server_they_are_asked_of_it_with_a_key(
         monkeypatch.setenv("HOLDFAST_URL", house.url)
         refused = await asyncio.to_thread(holdfast, "keys", "list")
         assert (refused.exit_code, "UNAUTHENTICATED" in refused.output) == (1, True)
-        monkeypatch.setenv("HOLDFAST_KEY", await house.key("system"))
+        monkeypatch.setenv("HOLDFAST_API_KEY", await house.key("system"))
         made = await asyncio.to_thread(holdfast, "keys", "create", "ci", "--role", "viewer", "--tenant", "acme")
         secret = made.stdout.strip()
         client = house.client({"authorization": f"Bearer {secret}"})

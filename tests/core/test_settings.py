@@ -44,7 +44,7 @@ def test_every_mistake_is_reported_at_once() -> None:
 
 
 def test_variables_of_the_command_line_are_not_mistaken_for_settings() -> None:
-    Settings.load({"HOLDFAST_URL": "http://127.0.0.1:8700", "HOLDFAST_KEY": "hf_x"})
+    Settings.load({"HOLDFAST_URL": "http://127.0.0.1:8700", "HOLDFAST_API_KEY": "hf_x"})
 
 
 @pytest.mark.requirement("G21")

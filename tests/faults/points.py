@@ -53,6 +53,9 @@ class Passing:
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._inner.read(work)
 
+    def load(self) -> dict[str, float]:
+        return self._inner.load()
+
     async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._inner.look(work)
 

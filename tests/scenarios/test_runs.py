@@ -230,5 +230,12 @@ async def test_metrics_tell_the_size_of_every_queue_and_what_was_committed(clien
     told = dict(line.rsplit(" ", 1) for line in answer.text.splitlines() if not line.startswith("#"))
     assert float(told["holdfast_events_appended_total"]) >= 5
     assert float(told["holdfast_commit_seconds_count"]) >= 1
-    for name in ("events_waiting", "hot_threads", "subscribers", "readers_dropped", "runs_running", "runs_wanted"):
+    for name in (
+        "events_waiting",
+        "hot_threads",
+        "subscribers",
+        "readers_dropped_total",
+        "runs_running",
+        "runs_wanted",
+    ):
         assert float(told[f"holdfast_{name}"]) >= 0

@@ -100,12 +100,47 @@ def openapi(root: Path) -> Files:
     return {"openapi/openapi.json": json.pretty(document(app))}
 
 
+def grafana_dashboard(root: Path) -> Files:
+    from tests.tools.dashboard import dashboard
+
+    return {"docs/deploy/grafana/holdfast.json": json.pretty(dashboard())}
+
+
+def command_page(root: Path) -> Files:
+    from tests.tools.commands import page
+
+    return {"docs/cli.md": page()}
+
+
+def metrics_page(root: Path) -> Files:
+    from tests.tools.metrics import page
+
+    return {"docs/metrics.md": page()}
+
+
+def run_picture(root: Path) -> Files:
+    from tests.tools.picture import picture
+
+    return {"docs/pictures/run.svg": picture()}
+
+
+def asyncapi(root: Path) -> Files:
+    from app.protocols.stream.asyncapi import document
+
+    return {"openapi/asyncapi.json": json.pretty(document())}
+
+
 GENERATORS: Final = (
     Generator("error pages", error_pages),
     Generator("configuration page", configuration_page),
+    Generator("dashboard", grafana_dashboard),
+    Generator("command line page", command_page),
+    Generator("metrics page", metrics_page),
+    Generator("picture of a run", run_picture),
     Generator("event schemas", event_schemas, owns=("schemas/events/*.json",)),
     Generator("workspace schemas", workspace_schemas, owns=("schemas/workspace/*.json",)),
     Generator("OpenAPI document", openapi),
+    Generator("AsyncAPI document", asyncapi),
     Generator("frozen schemas", frozen.record),  # after those that make schemas
 )
 
@@ -172,6 +207,8 @@ def _takes(schema: Mapping[str, Any]) -> str:
     """`integer 1..10000`, `string`, `path`, `one of debug, info`: what a setting may be, in few words."""
     options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
     option = options[0]
+    if "enum" in option:
+        return "one of " + ", ".join(option["enum"])
     kind = "path" if option.get("format") == "path" else str(option["type"])
     pattern = str(option.get("pattern", ""))
     if pattern.startswith("^(") and pattern.endswith(")$"):

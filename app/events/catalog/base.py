@@ -16,7 +16,14 @@ EVENTS: Final[dict[str, "type[Payload]"]] = {}
 class Value(BaseModel):
     """A frozen record inside a payload; JSON in camelCase, unknown fields refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        # Built when first used: a process needs few of the many types, and its start is quicker for it.
+        defer_build=True,
+    )
 
 
 class Open(Value):

@@ -375,6 +375,7 @@ class Workspace(Shape):
     models: list[str]
     tools: list[str]
     skills: list[str]
+    cli: dict[str, Any]
     diagnostics: list[dict[str, Any]]
     rejected: list[dict[str, Any]] | None
     rejected_at: str | None

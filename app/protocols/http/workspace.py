@@ -69,6 +69,7 @@ def _status(server: Server, status: WorkspaceStatus) -> dict[str, Any]:
         "models": sorted(current.models),
         "tools": sorted(current.tools),
         "skills": sorted(current.skills),
+        "cli": {"events": {"include": list(current.runtime.cli.events.include)}},
         "diagnostics": status.diagnostics.as_json(),
         "rejected": None if status.rejected is None else status.rejected.as_json(),
         "rejectedAt": None if status.rejected_at_ms is None else iso(status.rejected_at_ms),

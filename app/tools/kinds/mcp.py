@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from app.core import json
+from app.core import json, tracing
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.tools.contract import BytesResult, JsonResult, Result, TextResult, ToolContext, ToolDefinition
@@ -110,7 +110,9 @@ class McpTool:
                 return changed
             left = max(0.05, ctx.deadline - asyncio.get_running_loop().time())
             # Not the tenant: its name is on no wire.
-            meta: JsonObject = {"runId": ctx.run_id, "callId": ctx.call_id, "secondsLeft": round(left, 3)}
+            meta: JsonObject = {
+                "runId": ctx.run_id, "callId": ctx.call_id, "secondsLeft": round(left, 3), **tracing.outgoing()
+            }  # fmt: skip
             if ctx.idempotency_key is not None:
                 meta["idempotencyKey"] = ctx.idempotency_key
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from app.core import json
+from app.core import json, tracing
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.outside import process
@@ -107,6 +107,7 @@ class SubprocessTool:
 def _told(ctx: ToolContext, left: float) -> dict[str, str]:
     """What a program may know of its call; these names win over those of the document."""
     told = {"RUN_ID": ctx.run_id, "CALL_ID": ctx.call_id, "TENANT": ctx.tenant, "SECONDS_LEFT": f"{left:.3f}"}
+    told |= {name.upper(): value for name, value in tracing.outgoing().items()}
     if ctx.idempotency_key is not None:
         told["IDEMPOTENCY_KEY"] = ctx.idempotency_key
     return {f"HOLDFAST_{name}": value for name, value in told.items()}

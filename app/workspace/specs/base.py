@@ -45,6 +45,7 @@ HookPoint = Literal[
 
 class Spec(BaseModel):
     model_config = ConfigDict(
+        defer_build=True,  # built when first used, for a quicker start
         frozen=True,
         extra="forbid",
         strict=True,

@@ -1,0 +1,117 @@
+"""Asks the person at the terminal: an approval, questions, what a client's tool gave, what to do after a crash.
+
+Gives the answer in the shape that the interrupt's kind wants. Leaves to others: sending it (`follow`).
+"""
+
+import asyncio
+import contextlib
+import sys
+import threading
+from typing import Any
+
+import typer
+
+from app.cli.screen import printable
+from app.core import json
+
+
+def can_ask() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+async def read_line(prompt: str) -> str | None:
+    """A line, edited as usual on a terminal; None at its end (Ctrl-D).
+
+    On a thread that nobody waits for: one that hangs in `input` must not keep the process when the loop has ended.
+    """
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[str | None] = loop.create_future()
+
+    def settle(text: str | None) -> None:
+        if not line.done():
+            line.set_result(text)
+
+    def read() -> None:
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401  # its import gives `input` editing and history
+        try:
+            text: str | None = input(prompt)
+        except (EOFError, ValueError):
+            text = None
+        loop.call_soon_threadsafe(settle, text)
+
+    threading.Thread(target=read, name="holdfast-terminal", daemon=True).start()
+    return await line
+
+
+async def ask(interrupt: dict[str, Any]) -> dict[str, Any] | None:
+    """The answer to an interrupt; None when the person gives none."""
+    match interrupt["kind"]:
+        case "approval":
+            return await _approval(interrupt)
+        case "question":
+            return await _questions(interrupt)
+        case "external":
+            return await _external(interrupt)
+        case "recovery":
+            return await _recovery()
+        case _:
+            line = await read_line("  resume? [Y/n] ")
+            return {"decision": "resume"} if line is not None and line.strip().lower() in ("", "y", "yes") else None
+
+
+async def _approval(interrupt: dict[str, Any]) -> dict[str, Any] | None:
+    _tell(f"  {interrupt.get('tool') or 'it'} wants to run with {_pretty(interrupt.get('arguments'))}")
+    line = await read_line("  approve? [y/N, or a reason to deny] ")
+    if line is None:
+        return None
+    word = line.strip()
+    if word.lower() in ("y", "yes"):
+        return {"decision": "approve"}
+    return {"decision": "deny"} | ({"reason": word} if word.lower() not in ("", "n", "no") else {})
+
+
+async def _questions(interrupt: dict[str, Any]) -> dict[str, Any] | None:
+    answers: dict[str, Any] = {}
+    for number, question in enumerate(interrupt.get("questions") or [], start=1):
+        _tell(f"  {question.get('question') or question.get('header') or interrupt['title']}")
+        options = question.get("options") or []
+        for index, option in enumerate(options, start=1):
+            label = option.get("label") if isinstance(option, dict) else option
+            _tell(f"    {index}. {label}")
+        line = await read_line("  > ")
+        if line is None:
+            return None
+        chosen = options[int(line) - 1] if line.isdigit() and 0 < int(line) <= len(options) else line
+        answers[str(question.get("id", number))] = chosen.get("label") if isinstance(chosen, dict) else chosen
+    return {"answers": answers}
+
+
+async def _external(interrupt: dict[str, Any]) -> dict[str, Any] | None:
+    _tell(f"  {interrupt.get('tool')} is yours to run, with {_pretty(interrupt.get('arguments'))}")
+    line = await read_line("  what did it give (JSON or text)? ")
+    return None if line is None else {"output": json_or_text(line)}
+
+
+async def _recovery() -> dict[str, Any] | None:
+    _tell("  The tool may have acted before a crash. Retry it, use an output that you give, or fail the call.")
+    word = (await read_line("  retry, use or fail? ") or "").strip().lower()
+    if word == "use":
+        line = await read_line("  output (JSON or text)? ")
+        return None if line is None else {"decision": "use", "output": json_or_text(line)}
+    return {"decision": word} if word in ("retry", "fail") else None
+
+
+def json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JsonError:
+        return text
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value).decode()
+
+
+def _tell(text: str) -> None:
+    typer.echo(printable(text), err=True)

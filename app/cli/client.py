@@ -1,0 +1,108 @@
+"""A server as the command line sees it: calls, pages, and a thread's events as they come, all over HTTP.
+
+Leaves to others: which server it is (`connect`), what a person sees of it (`screen`).
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import httpx2
+
+from app.core import json
+from app.core.error_codes import CODES
+from app.core.errors import HoldfastError
+
+TIMEOUT_SECONDS: Final = 30.0
+PAGE: Final = 500
+SYSTEM_PREFIX: Final = "sys_"
+_TRY_AGAIN_LATER: Final = 1013
+"""How the server closes a reader that fell behind; it comes back where it stopped."""
+
+
+class Client:
+    def __init__(self, http: httpx2.AsyncClient) -> None:
+        self.http = http
+
+    @property
+    def url(self) -> str:
+        return str(self.http.base_url).rstrip("/")
+
+    async def call(self, method: str, path: str, body: Any = None, **params: Any) -> Any:
+        """The answer as JSON; None for an empty one. What the server refuses is raised with its code."""
+        given = {name: value for name, value in params.items() if value is not None}
+        content = None if body is None else json.dumps(body)
+        headers = {} if body is None else {"content-type": "application/json"}
+        answer = await self.http.request(method, path, params=given, content=content, headers=headers)
+        expect_success(answer.status_code, answer.content)
+        return json.loads(answer.content) if answer.content else None
+
+    async def get(self, path: str, **params: Any) -> Any:
+        return await self.call("GET", path, **params)
+
+    async def post(self, path: str, body: Any = None, **params: Any) -> Any:
+        return await self.call("POST", path, {} if body is None else body, **params)
+
+    async def pages(self, path: str, limit: int | None = None, **params: Any) -> AsyncIterator[dict[str, Any]]:
+        """The items of a list, page after page, at most `limit` of them."""
+        cursor: str | None = None
+        left = limit
+        while left is None or left > 0:
+            page = await self.get(path, after=cursor, limit=PAGE if left is None else min(left, PAGE), **params)
+            for item in page["items"][:left]:
+                yield item
+            if left is not None:
+                left -= len(page["items"])
+            cursor = page["nextCursor"]
+            if cursor is None:
+                return
+
+    async def events(self, thread_id: str, after: int) -> AsyncGenerator[dict[str, Any]]:
+        """What was stored after `after`, then what comes, without end."""
+        from websockets.asyncio.client import connect
+        from websockets.exceptions import ConnectionClosed, InvalidHandshake
+
+        base = self.url.replace("http", "ws", 1)
+        # Of the client's headers only the key: the others are those of an ordinary request.
+        headers = {name: value for name, value in self.http.headers.items() if name == "authorization"}
+        # A ledger's own news goes out without a thread; other threads' followers hear it too, and leave it.
+        names = (thread_id, None) if thread_id.startswith(SYSTEM_PREFIX) else (thread_id,)
+        while True:
+            query = urlencode({"threadId": thread_id, "afterSeq": after})
+            try:
+                async with connect(f"{base}/api/stream?{query}", additional_headers=headers) as socket:
+                    while True:
+                        frame = json.loads(await socket.recv())
+                        # An event's first frame is the event itself; those that repeat it in other words have its seq.
+                        if frame.get("seq", 0) > after and frame["threadId"] in names:
+                            after = frame["seq"]
+                            yield frame
+            except (InvalidHandshake, OSError) as refused:
+                raise HoldfastError("NOT_READY", f"the server at {self.url} refused the stream") from refused
+            except ConnectionClosed as closed:
+                if closed.rcvd is None or closed.rcvd.code != _TRY_AGAIN_LATER:
+                    raise HoldfastError("NOT_READY", "the server closed the stream") from None
+
+
+def open_client(url: str, key: str | None) -> httpx2.AsyncClient:
+    headers = {} if key is None else {"authorization": f"Bearer {key}"}
+    return httpx2.AsyncClient(base_url=url, headers=headers, timeout=TIMEOUT_SECONDS)
+
+
+def path_of(kind: str, name: str) -> str:
+    """The address of one thing; ids may hold anything but a slash, so they are quoted."""
+    return f"/api/{kind}/{quote(name, safe='')}"
+
+
+def expect_success(status: int, body: bytes) -> None:
+    if status < 300:
+        return
+    try:
+        error: Mapping[str, Any] = json.loads(body)["error"]
+        code, message = error["code"], error["message"]
+    except (json.JsonError, KeyError, TypeError):
+        raise HoldfastError("INTERNAL", f"the server answered {status}, not as a Holdfast server does") from None
+    for issue in error.get("issues") or ():
+        message += f"; {issue['path']}: {issue['message']}"
+    # A newer server may know codes that we do not.
+    raise HoldfastError(code if code in CODES else "INTERNAL", message)

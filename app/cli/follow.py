@@ -1,0 +1,132 @@
+"""Follows a run to its rest: shows what happens, asks where a person is wanted, cancels on Ctrl-C.
+
+A run rests when it has ended, or when it waits for an answer that cannot be had here.
+"""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Iterator
+from typing import Any, Literal, TypeAlias
+
+import typer
+
+from app.cli.ask import ask, can_ask
+from app.cli.client import path_of
+from app.cli.screen import Screen
+from app.cli.session import WAITS, Session
+from app.core import json
+from app.events.catalog.request import TERMINAL
+
+Approve: TypeAlias = Literal["ask", "always", "never"]
+
+
+async def patterns(session: Session, given: list[str] | None) -> list[str]:
+    """The events to show: what the command was told, else what the workspace says (`runtime.cli.events.include`)."""
+    if given:
+        return given
+    told = await session.client.get("/api/workspace")
+    include: list[str] = ((told.get("cli") or {}).get("events") or {}).get("include") or []
+    return include
+
+
+async def first_seq(session: Session, run_id: str) -> int:
+    page = await session.client.get(f"{path_of('runs', run_id)}/events", limit=1)
+    return int(page["items"][0]["seq"])
+
+
+class Follower:
+    def __init__(self, session: Session, screen: Screen | None, approve: Approve = "ask") -> None:
+        """Without a screen, each event is a JSON line on standard output."""
+        self._session, self._screen, self._approve = session, screen, approve
+        self._depths: dict[str, int] = {}
+        self._message: str | None = None
+
+    async def follow(self, run_id: str, after: int) -> dict[str, Any]:
+        """The run as it stands when it has ended or waits for somebody who is not here."""
+        self._depths = {run_id: 0}
+        run = await self._session.client.get(path_of("runs", run_id))
+        events = self._session.client.events(run["threadId"], after)
+        async with contextlib.aclosing(events):
+            async for event in events:
+                if not self._concerns(event):
+                    continue
+                self._show(event)
+                if event["runId"] == run_id and event["type"] in TERMINAL:
+                    self._message = event["payload"].get("messageId")
+                    break
+                if event["type"] == "runtime.interrupt.raised" and not await self._answered(event["payload"]):
+                    break
+        run = await self._session.client.get(path_of("runs", run_id))
+        if self._screen is not None:
+            self._screen.ended(run, self._message)
+        return dict(run)
+
+    def _concerns(self, event: dict[str, Any]) -> bool:
+        """The run and the runs below it, which are on the same thread."""
+        run_id = event["runId"]
+        if event["type"] == "runtime.request.queued" and run_id not in self._depths:
+            parent = event["payload"].get("parentRunId")
+            if parent in self._depths:
+                self._depths[run_id] = self._depths[parent] + 1
+        return run_id in self._depths
+
+    def _show(self, event: dict[str, Any]) -> None:
+        if self._screen is None:
+            typer.echo(json.dumps(event))
+        else:
+            self._screen.show(event, depth=self._depths[event["runId"]])
+
+    async def _answered(self, raised: dict[str, Any]) -> bool:
+        """Whether the run goes on. An interrupt of the past may have been answered long ago."""
+        path = path_of("interrupts", raised["interruptId"])
+        if not await self._is_open(raised["interruptId"]):
+            return True
+        answer: dict[str, Any] | None = None
+        if raised["kind"] == "approval" and self._approve != "ask":
+            answer = {"decision": "approve" if self._approve == "always" else "deny"}
+        elif self._screen is not None and can_ask():
+            self._screen.close()
+            answer = await ask(raised)
+        if answer is None:
+            return False
+        await self._session.client.post(f"{path}/answer", answer)
+        return True
+
+    async def _is_open(self, interrupt_id: str) -> bool:
+        async for interrupt in self._session.client.pages("/api/interrupts", status="open"):
+            if interrupt["id"] == interrupt_id:
+                return True
+        return False
+
+
+@contextlib.contextmanager
+def cancelling(session: Session, run_id: str) -> Iterator[None]:
+    """Ctrl-C cancels the run; it is then followed to its end. A second one leaves at once."""
+    loop = asyncio.get_running_loop()
+    following = asyncio.current_task()
+    tasks: list[asyncio.Task[Any]] = []
+
+    def interrupted() -> None:
+        if tasks and following is not None:
+            following.cancel()
+        else:
+            session.notes.print("  cancelling; once more to leave it")
+            tasks.append(loop.create_task(session.client.post(f"{path_of('runs', run_id)}/cancel")))
+
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+def leave_with(session: Session, run: dict[str, Any]) -> None:
+    """The exit code says how the run rests; one that waits gets a word on how to answer it."""
+    if run["status"] == "completed":
+        return
+    if run["status"] in ("failed", "cancelled"):
+        raise typer.Exit(1)
+    for interrupt in run["waitingOn"]:
+        session.notes.print(f"  waiting: holdfast approvals decide {interrupt} approve")
+    raise typer.Exit(WAITS)

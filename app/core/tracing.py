@@ -1,0 +1,98 @@
+"""W3C trace context: read from a caller, known to the step that works, passed on to whom it calls.
+
+Ids of spans follow from the ids of runs and calls, so that what a step passes on is known before its span is told,
+and a run that is resumed elsewhere goes on in the same trace. Leaves to others: telling spans (`protocols.telemetry`).
+"""
+
+import re
+from collections.abc import Mapping
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from hashlib import sha256
+from types import TracebackType
+from typing import Final, Self
+
+PARENT: Final = "traceparent"
+STATE: Final = "tracestate"
+_SAMPLED: Final = "01"
+_MAX_STATE: Final = 512
+# Version 00 to the letter; a later version may append fields, of which we know nothing.
+_SHAPE: Final = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[^\s]*)?")
+_STATE_SHAPE: Final = re.compile(r"[\x20-\x7e]*")
+
+
+def accepted(headers: Mapping[str, str]) -> dict[str, str] | None:
+    """What a caller's headers say, to be stored with its run; None when they say nothing that can be used."""
+    parent, state = headers.get(PARENT, ""), headers.get(STATE, "")
+    found = _SHAPE.fullmatch(parent)
+    if found is None or set(found[1]) == {"0"} or set(found[2]) == {"0"}:
+        return None
+    told = {PARENT: f"00-{found[1]}-{found[2]}-{found[3]}"}
+    if state and len(state) <= _MAX_STATE and _STATE_SHAPE.fullmatch(state):
+        told[STATE] = state
+    return told
+
+
+def span_id(key: str) -> str:
+    return sha256(key.encode()).hexdigest()[:16]
+
+
+def call_key(run_id: str, call_id: str) -> str:
+    """Of a tool call: its id is only unique within a run."""
+    return f"{run_id}/{call_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Where a run stands in a trace: its `traceparent` without the last two fields, flags, and state."""
+
+    trace_id: str
+    span: str
+    flags: str = _SAMPLED
+    state: str | None = None
+    told: bool = False
+    """Spans are exported: then a step passes on its own span, else what the caller sent goes on unchanged."""
+
+    @classmethod
+    def of_run(cls, run_id: str, context: Mapping[str, str] | None, *, told: bool) -> Self | None:
+        """None when there is nothing to pass on. Without a caller's trace, a told run begins its own."""
+        found = _SHAPE.fullmatch((context or {}).get(PARENT, ""))
+        if found is None:
+            return cls(sha256(run_id.encode()).hexdigest()[-32:], span_id(run_id), told=True) if told else None
+        state = (context or {}).get(STATE)
+        return cls(found[1], span_id(run_id) if told else found[2], found[3], state, told)
+
+    def headers(self) -> dict[str, str]:
+        told = {PARENT: f"00-{self.trace_id}-{self.span}-{self.flags}"}
+        return told if self.state is None else told | {STATE: self.state}
+
+
+current: ContextVar[Trace | None] = ContextVar("holdfast_trace", default=None)
+
+
+def outgoing() -> dict[str, str]:
+    """Headers for whom we call now; empty outside of a trace."""
+    trace = current.get()
+    return {} if trace is None else trace.headers()
+
+
+class step:  # used as a word: `with step(key):`
+    """What is called inside hears of the step's own span. Costs a look when there is no trace."""
+
+    __slots__ = ("_key", "_token")
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._token: Token[Trace | None] | None = None
+
+    def __enter__(self) -> None:
+        trace = current.get()
+        if trace is not None and trace.told:
+            inside = Trace(trace.trace_id, span_id(self._key), trace.flags, trace.state, told=True)
+            self._token = current.set(inside)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            current.reset(self._token)

@@ -1,0 +1,50 @@
+"""Puts a run into its trace while it is worked on, so that whatever it calls hears of it."""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from app.core.tracing import Trace, current
+from app.events.catalog import Payload, request
+from app.events.envelope import Event
+from app.events.recorder import Scope
+from app.runtime.control import Control
+from app.views.ports import Reader
+from app.views.run import Run
+
+Conduct = Callable[[Run, Scope, Control, list[Event] | None], Awaitable[list[Payload]]]
+
+MAX_CONTEXTS: Final = 20_000
+"""Callers' contexts that are remembered; of a run that fell out, its first event is read again."""
+
+
+class InTrace:
+    """Around the conductor. `told`: spans are exported, so every run has a trace."""
+
+    def __init__(self, conduct: Conduct, reader: Reader, *, told: bool) -> None:
+        self._conduct, self._reader, self._told = conduct, reader, told
+        self._contexts: OrderedDict[tuple[str, str], Mapping[str, str] | None] = OrderedDict()
+
+    def committed(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type == request.RequestQueued.type and event.run_id is not None:
+                self._contexts[event.tenant, event.run_id] = event.payload.get("traceContext")
+                if len(self._contexts) > MAX_CONTEXTS:
+                    self._contexts.popitem(last=False)
+
+    async def run(self, run: Run, scope: Scope, control: Control, thread: list[Event] | None) -> list[Payload]:
+        key = (scope.tenant, run.id)
+        # Kept: a run that waits comes back.
+        context = self._contexts[key] if key in self._contexts else await self._stored(scope.tenant, run)
+        token = current.set(Trace.of_run(run.id, context, told=self._told))
+        try:
+            ending = await self._conduct(run, scope, control, thread)
+            self._contexts.pop(key, None)
+            return ending
+        finally:
+            current.reset(token)
+
+    async def _stored(self, tenant: str, run: Run) -> Mapping[str, str] | None:
+        first = await self._reader.events(tenant, run.thread_id, run.first_seq - 1, 1)
+        found: Mapping[str, str] | None = first[0].payload.get("traceContext") if first else None
+        return found

@@ -1,0 +1,223 @@
+"""Metrics as a fold of committed events: runs, steps, model and tool calls, guard, people; and of the commits.
+
+Nothing else in the program counts these: what is measured is what the log says happened, once each, however often a
+run was resumed. Most events are pieces of text and cost one look into a dictionary. Leaves to others: sizes of queues
+(their owners), rendering (`core.metrics`).
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from app.core.metrics import Metrics
+from app.events.catalog import execution, interrupt, model, policy, request, tool
+from app.events.envelope import Event
+
+MAX_OPEN_RUNS: Final = 20_000
+"""Runs whose start is remembered; of one that fell out only the durations are missing."""
+
+_COMMIT_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5)
+_BATCH: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
+_WAIT_SECONDS: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800)
+_RUN_SECONDS: Final = (0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+_STEP_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+log = structlog.get_logger("holdfast.metrics")
+
+
+@dataclass(slots=True)
+class _Open:
+    """What is remembered of a run until it ends."""
+
+    agent: str
+    queued_at: int
+    started_at: int | None = None
+
+
+class Metering:
+    def __init__(self, metrics: Metrics) -> None:
+        self._open: OrderedDict[tuple[str, str], _Open] = OrderedDict()
+        self._broken = False
+        self._commits(metrics)
+        self._runs(metrics)
+        self._models(metrics)
+        self._tools(metrics)
+        self._people(metrics)
+        self._folds: dict[str, Callable[[Event, dict[str, Any]], None]] = {
+            request.RequestQueued.type: self._queued,
+            request.RequestStarted.type: self._started,
+            request.RequestCompleted.type: self._ended_as("completed"),
+            request.RequestFailed.type: self._ended_as("failed"),
+            request.RequestCancelled.type: self._ended_as("cancelled"),
+            request.RequestResumed.type: self._resumed,
+            model.ModelCompleted.type: self._model_completed,
+            model.ModelFailed.type: self._model_failed,
+            model.ModelRetryScheduled.type: self._model_retried,
+            tool.ToolResulted.type: self._tool_resulted,
+            tool.ToolGuarded.type: self._guarded,
+            interrupt.InterruptRaised.type: self._raised,
+            interrupt.InterruptResolved.type: self._closed_as("resolved"),
+            interrupt.InterruptExpired.type: self._closed_as("expired"),
+            policy.HookFired.type: self._hook_fired,
+            policy.SchemaViolated.type: self._schema_violated,
+            execution.BudgetExceeded.type: self._budget_exceeded,
+        }
+
+    def committed(self, events: Sequence[Event], seconds: float) -> None:
+        """Called after each commit, on the log's own task: it never raises and never waits."""
+        self._appended.inc(len(events))
+        self._batch.observe(len(events))
+        self._commit.observe(seconds)
+        for event in events:
+            fold = self._folds.get(event.type)
+            if fold is not None:
+                try:
+                    fold(event, event.payload)
+                except Exception:
+                    # A metric is never worth the log. Said once: the next event would say the same.
+                    if not self._broken:
+                        self._broken = True
+                        log.exception("metrics.fold_failed", type=event.type)
+
+    @property
+    def open_runs(self) -> int:
+        return len(self._open)
+
+    # -- what there is -------------------------------------------------------------------------------
+
+    def _commits(self, metrics: Metrics) -> None:
+        self._appended = metrics.plain_counter("events_appended", "Events committed to the log.")
+        self._batch = metrics.plain_histogram("commit_batch_events", "Events per commit.", _BATCH)
+        self._commit = metrics.plain_histogram(
+            "commit_seconds", "Duration of a commit, sync included.", _COMMIT_SECONDS
+        )
+
+    def _runs(self, metrics: Metrics) -> None:
+        self._submitted = metrics.counter("runs_submitted", "Runs accepted.", "agent")
+        self._ended = metrics.counter("runs_ended", "Runs that ended, and how.", "agent", "status")
+        self._errors = metrics.counter("run_errors", "Runs that failed, by code.", "code")
+        self._resumptions = metrics.counter("runs_resumed", "Claims of a run that had begun before.", "reason")
+        self._wait = metrics.plain_histogram(
+            "run_queue_seconds", "From the acceptance of a run to its first claim.", _WAIT_SECONDS
+        )
+        self._run = metrics.histogram(
+            "run_seconds", "From a run's first claim to its end, waiting included.", _RUN_SECONDS, "agent", "status"
+        )
+        self._step = metrics.histogram("step_seconds", "Duration of a step of a run.", _STEP_SECONDS, "step")
+
+    def _models(self, metrics: Metrics) -> None:
+        self._calls = metrics.counter("model_calls", "Attempts at a model, and how they ended.", "model", "outcome")
+        self._tokens = metrics.counter("model_tokens", "Tokens as the provider counted them.", "model", "kind")
+        self._cost = metrics.counter("model_cost_usd", "Cost by the workspace's prices, in US dollars.", "model")
+        self._retries = metrics.counter("model_retries", "Attempts scheduled after a failed one.", "model")
+        self._first_token = metrics.histogram(
+            "model_first_token_seconds", "From the request to the first token.", _STEP_SECONDS, "model"
+        )
+
+    def _tools(self, metrics: Metrics) -> None:
+        self._tool_calls = metrics.counter("tool_calls", "Tool calls that were dispatched.", "tool", "outcome")
+        self._tool = metrics.histogram("tool_seconds", "Duration of a tool call.", _STEP_SECONDS, "tool")
+        self._guard = metrics.counter("guard_calls", "Tool calls in which the guard found something.", "outcome")
+        self._findings = metrics.counter("guard_findings", "What the guard found in tool calls.", "kind")
+        self._repairs = metrics.counter("tool_repairs", "Repairs made to tool calls.", "round")
+
+    def _people(self, metrics: Metrics) -> None:
+        self._interrupts = metrics.counter("interrupts", "Pauses for a person or a client.", "kind")
+        self._answers = metrics.counter("interrupts_closed", "Pauses that were resolved or expired.", "outcome")
+        self._hooks = metrics.counter("hooks_fired", "Decisions of hooks.", "hook", "decision")
+        self._violations = metrics.counter("schema_violations", "Payloads refused at a boundary.", "schema")
+        self._budgets = metrics.counter("budgets_exceeded", "Budgets that ended a run.", "budget", "scope")
+
+    # -- folds ---------------------------------------------------------------------------------------
+
+    def _queued(self, event: Event, told: dict[str, Any]) -> None:
+        agent = told.get("agent") or told.get("workflow") or "(tool)"
+        self._submitted.of(agent).inc()
+        self._remember(event, _Open(agent, event.at))
+
+    def _started(self, event: Event, told: dict[str, Any]) -> None:
+        run = self._open.get((event.tenant, event.run_id or ""))
+        if run is not None and run.started_at is None:
+            run.started_at = event.at
+            self._wait.observe(max(0, event.at - run.queued_at) / 1000)
+
+    def _resumed(self, event: Event, told: dict[str, Any]) -> None:
+        self._resumptions.of(told["reason"]).inc()
+
+    def _ended_as(self, status: str) -> Callable[[Event, dict[str, Any]], None]:
+        def ended(event: Event, told: dict[str, Any]) -> None:
+            run = self._open.pop((event.tenant, event.run_id or ""), None)
+            agent = run.agent if run is not None else "(unknown)"
+            self._ended.of(agent, status).inc()
+            if status == "failed":
+                self._errors.of(told["error"]["code"]).inc()
+            if run is not None and run.started_at is not None:
+                self._run.of(agent, status).observe(max(0, event.at - run.started_at) / 1000)
+
+        return ended
+
+    def _remember(self, event: Event, run: _Open) -> None:
+        self._open[event.tenant, event.run_id or ""] = run
+        if len(self._open) > MAX_OPEN_RUNS:
+            self._open.popitem(last=False)
+
+    def _model_completed(self, event: Event, told: dict[str, Any]) -> None:
+        name, usage = told["model"], told["usage"]
+        self._calls.of(name, "completed").inc()
+        self._tokens.of(name, "input").inc(usage.get("inputTokens") or 0)
+        self._tokens.of(name, "output").inc(usage.get("outputTokens") or 0)
+        if cached := usage.get("cachedTokens"):
+            self._tokens.of(name, "cached").inc(cached)
+        if cost := usage.get("costUsd"):
+            self._cost.of(name).inc(cost)
+        if (first := told.get("firstTokenMs")) is not None:
+            self._first_token.of(name).observe(first / 1000)
+        self._took("model", told)
+
+    def _model_failed(self, event: Event, told: dict[str, Any]) -> None:
+        self._calls.of(told["model"], "abandoned" if told.get("abandoned") else "failed").inc()
+        self._took("model", told)
+
+    def _model_retried(self, event: Event, told: dict[str, Any]) -> None:
+        self._retries.of(told["model"]).inc()
+
+    def _tool_resulted(self, event: Event, told: dict[str, Any]) -> None:
+        # Only a call that passed the gate has a result, so the name is one of the workspace's tools.
+        self._tool_calls.of(told["tool"], "ok" if told["ok"] else "failed").inc()
+        if (took := told.get("durationMs")) is not None:
+            self._tool.of(told["tool"]).observe(took / 1000)
+        self._took("tool", told)
+
+    def _guarded(self, event: Event, told: dict[str, Any]) -> None:
+        # Never by name: a model may have made it up.
+        self._guard.of(told["outcome"]).inc()
+        for finding in told["findings"]:
+            self._findings.of(finding["kind"]).inc()
+        if told["outcome"] == "repaired":
+            self._repairs.of(told.get("round") or "deterministic").inc(len(told.get("repairs") or (1,)))
+
+    def _raised(self, event: Event, told: dict[str, Any]) -> None:
+        self._interrupts.of(told["kind"]).inc()
+
+    def _closed_as(self, outcome: str) -> Callable[[Event, dict[str, Any]], None]:
+        def closed(event: Event, told: dict[str, Any]) -> None:
+            self._answers.of(outcome).inc()
+
+        return closed
+
+    def _hook_fired(self, event: Event, told: dict[str, Any]) -> None:
+        self._hooks.of(told["hook"], told["decision"]).inc()
+        self._took("hook", told)
+
+    def _schema_violated(self, event: Event, told: dict[str, Any]) -> None:
+        self._violations.of(told["schemaName"]).inc()
+
+    def _budget_exceeded(self, event: Event, told: dict[str, Any]) -> None:
+        self._budgets.of(told["budget"], told["scope"]).inc()
+
+    def _took(self, step: str, told: dict[str, Any]) -> None:
+        if (took := told.get("durationMs")) is not None:
+            self._step.of(step).observe(took / 1000)

@@ -1,0 +1,227 @@
+"""Traces as a fold of committed events: one span for a run, each model call, each tool call and each wait for a person.
+
+Names and attributes follow the GenAI conventions; contents (inputs, answers, arguments) are never told. Ids follow
+from those of runs and calls (`core.tracing`), so that a span can name its parent before that one has ended, and a
+resumed run stays one trace. Leaves to others: sampling and sending (the OpenTelemetry SDK, `otlp`).
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import structlog
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    Tracer,
+    TraceState,
+    set_span_in_context,
+)
+
+from app.core.tracing import PARENT, Trace, call_key, span_id
+from app.events.catalog import execution, interrupt, model, request, tool
+from app.events.envelope import Event
+
+MAX_OPEN_RUNS: Final = 20_000
+MAX_OPEN_STEPS: Final = 1000
+"""Per run. What is over is told without its beginning."""
+
+log = structlog.get_logger("holdfast.spans")
+
+
+class NextIds(Protocol):
+    """The SDK's source of ids, which takes them from us."""
+
+    def take_next(self, trace_id: str, span: str) -> None: ...
+
+
+@dataclass(slots=True)
+class _Run:
+    trace: Trace
+    parent: str | None
+    """Span id above the run's own."""
+    began: int
+    agent: str
+    thread: str
+    last: int
+    steps: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
+
+
+class Spans:
+    def __init__(self, tracer: Tracer, ids: NextIds) -> None:
+        self._tracer, self._ids = tracer, ids
+        self._runs: OrderedDict[tuple[str, str], _Run] = OrderedDict()
+        self._broken = False
+        self._folds: dict[str, Callable[[_Run, Event, dict[str, Any]], None]] = {
+            model.ModelRequested.type: self._model_requested,
+            model.ModelCompleted.type: self._model_ended,
+            model.ModelFailed.type: self._model_ended,
+            tool.ToolInvoked.type: self._tool_invoked,
+            tool.ToolResulted.type: self._tool_resulted,
+            interrupt.InterruptRaised.type: self._raised,
+            interrupt.InterruptResolved.type: self._closed,
+            interrupt.InterruptExpired.type: self._closed,
+            execution.StepCompleted.type: self._step_completed,
+            request.RequestCompleted.type: self._ended,
+            request.RequestFailed.type: self._ended,
+            request.RequestCancelled.type: self._ended,
+        }
+
+    def committed(self, events: Sequence[Event]) -> None:
+        """Called after each commit, on the log's own task: it never raises and never waits."""
+        for event in events:
+            if (event.type not in self._folds and event.type != request.RequestQueued.type) or event.run_id is None:
+                continue
+            try:
+                self._fold(event)
+            except Exception:
+                # A span is never worth the log. Said once: the next event would say the same.
+                if not self._broken:
+                    self._broken = True
+                    log.exception("spans.fold_failed", type=event.type)
+
+    @property
+    def open_runs(self) -> int:
+        return len(self._runs)
+
+    def _fold(self, event: Event) -> None:
+        assert event.run_id is not None
+        key, told = (event.tenant, event.run_id), event.payload
+        run = self._runs.get(key)
+        if run is None:
+            # A run of an earlier life of the process has no beginning here; what follows is told all the same.
+            run = self._runs[key] = self._begun(event, told)
+            if len(self._runs) > MAX_OPEN_RUNS:
+                self._runs.popitem(last=False)
+        fold = self._folds.get(event.type)
+        if fold is not None:
+            fold(run, event, told)
+        run.last = event.at
+
+    def _begun(self, event: Event, told: dict[str, Any]) -> _Run:
+        assert event.run_id is not None
+        if event.type != request.RequestQueued.type:
+            told = {}
+        name = told.get("agent") or told.get("tool") or told.get("workflow") or "run"
+        above = self._runs.get((event.tenant, told.get("parentRunId") or ""))
+        if above is not None:
+            call = told.get("callId")
+            parent = span_id(call_key(told["parentRunId"], call)) if call else above.trace.span
+            own = Trace(above.trace.trace_id, span_id(event.run_id), above.trace.flags, above.trace.state, told=True)
+            return _Run(own, parent, event.at, name, event.thread_id, event.at)
+        context: Mapping[str, str] | None = told.get("traceContext")
+        trace = Trace.of_run(event.run_id, context, told=True)
+        assert trace is not None, "a told run always has a trace"
+        incoming = context[PARENT].split("-")[2] if context and trace.trace_id in context.get(PARENT, "") else None
+        return _Run(trace, incoming, event.at, name, event.thread_id, event.at)
+
+    # -- folds ---------------------------------------------------------------------------------------
+
+    def _model_requested(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+        self._open(run, told["messageId"], event, {"gen_ai.request.model": told["providerModel"]})
+
+    def _model_ended(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+        began, known = self._opened(run, told["messageId"], event, told)
+        usage = told.get("usage") or {}
+        attributes = known | {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": told["provider"],
+            "holdfast.model": told["model"],
+            "holdfast.attempt": told.get("attempt"),
+            "gen_ai.usage.input_tokens": usage.get("inputTokens"),
+            "gen_ai.usage.output_tokens": usage.get("outputTokens"),
+            "gen_ai.response.id": told.get("providerRequestId"),
+            "gen_ai.response.finish_reasons": [told["finishReason"]] if "finishReason" in told else None,
+            "gen_ai.response.time_to_first_chunk": _seconds(told.get("firstTokenMs")),
+        }
+        name = f"chat {known.get('gen_ai.request.model', told['model'])}"
+        # A retried attempt has a message id of its own, so each attempt is a span.
+        self._tell(run, name, told["messageId"], SpanKind.CLIENT, began, event, attributes, told.get("error"))
+
+    def _tool_invoked(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+        self._open(run, told["callId"], event, {"holdfast.tool.effect": told.get("effect")})
+
+    def _tool_resulted(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+        assert event.run_id is not None
+        began, known = self._opened(run, told["callId"], event, told)
+        attributes = known | {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": told["tool"],
+            "gen_ai.tool.call.id": told["callId"],
+        }
+        key = call_key(event.run_id, told["callId"])
+        self._tell(run, f"execute_tool {told['tool']}", key, SpanKind.INTERNAL, began, event, attributes,
+                   told.get("error"))  # fmt: skip
+
+    def _raised(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+        self._open(run, told["interruptId"], event, {"holdfast.interrupt.kind": told["kind"]})
+
+    def _closed(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+        began, known = self._opened(run, told["interruptId"], event, told)
+        name = f"wait {known.get('holdfast.interrupt.kind', 'interrupt')}"
+        self._tell(run, name, told["interruptId"], SpanKind.INTERNAL, began, event, known)
+
+    def _step_completed(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+        # It began when the run's last event was written: steps of a run follow each other.
+        self._tell(run, f"step {told['step']}", event.id, SpanKind.INTERNAL, run.last, event, {})
+
+    def _ended(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+        assert event.run_id is not None
+        del self._runs[event.tenant, event.run_id]
+        attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": run.agent,
+            "gen_ai.conversation.id": run.thread,
+            "holdfast.run.id": event.run_id,
+            "holdfast.run.status": event.type.rsplit(".", 1)[1],
+        }
+        self._tell(run, f"invoke_agent {run.agent}", event.run_id, SpanKind.SERVER, run.began, event, attributes,
+                   told.get("error"), parent=run.parent)  # fmt: skip
+
+    # -- telling -------------------------------------------------------------------------------------
+
+    def _open(self, run: _Run, key: str, event: Event, attributes: dict[str, Any]) -> None:
+        if len(run.steps) < MAX_OPEN_STEPS:
+            run.steps[key] = (event.at, attributes)
+
+    def _opened(self, run: _Run, key: str, event: Event, told: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        return run.steps.pop(key, (event.at - (told.get("durationMs") or 0), {}))
+
+    def _tell(
+        self, run: _Run, name: str, key: str, kind: SpanKind, began: int, event: Event, attributes: dict[str, Any],
+        error: Mapping[str, Any] | None = None, *, parent: str | None = "",
+    ) -> None:  # fmt: skip
+        """A span is started and ended at once, with the times that the log has."""
+        above = run.trace.span if parent == "" else parent
+        self._ids.take_next(run.trace.trace_id, span_id(key))
+        if error is not None:
+            attributes = attributes | {"error.type": error["code"]}
+        span = self._tracer.start_span(
+            name,
+            context=_context(run.trace, above),
+            kind=kind,
+            attributes={name: value for name, value in attributes.items() if value is not None},
+            start_time=began * 1_000_000,
+        )
+        if error is not None:
+            span.set_status(Status(StatusCode.ERROR, error["code"]))
+        span.end(event.at * 1_000_000)
+
+
+def _context(trace: Trace, above: str | None) -> Any:
+    if above is None:
+        return set_span_in_context(NonRecordingSpan(SpanContext(0, 0, is_remote=False)))
+    state = TraceState.from_header([trace.state]) if trace.state else None
+    flags = TraceFlags(int(trace.flags, 16))
+    return set_span_in_context(
+        NonRecordingSpan(SpanContext(int(trace.trace_id, 16), int(above, 16), True, flags, state))
+    )
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000

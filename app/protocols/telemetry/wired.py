@@ -1,0 +1,74 @@
+"""Metrics and traces of a whole server, put together: the folds of the log, and every queue and cache with its size."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from app.core.metrics import Metrics
+from app.core.settings import Settings
+from app.events.envelope import Event
+from app.events.hub import Hub
+from app.protocols.telemetry.disk import watch_disk
+from app.protocols.telemetry.following import InTrace
+from app.protocols.telemetry.looplag import LoopLag
+from app.protocols.telemetry.metering import Metering
+from app.runtime.executor import Executor
+
+
+class WatchedLog(Protocol):
+    on_commit: Callable[[Sequence[Event], float], None]
+
+    @property
+    def pending(self) -> int: ...
+
+    @property
+    def hot_threads(self) -> int: ...
+
+
+@contextlib.contextmanager
+def telemetry(
+    settings: Settings,
+    log: WatchedLog,
+    hub: Hub,
+    database: Callable[[], Mapping[str, float]],
+    executor: Executor,
+    breakers: Callable[[], Mapping[str, float]],
+    traced: InTrace,
+) -> Iterator[Metrics]:
+    """Each queue and cache is bounded where it stands; here it only gets a number."""
+    metrics = Metrics()
+    metering, lag = Metering(metrics), LoopLag(metrics)
+    watch_disk(metrics, settings)
+    metrics.watch_each("database", "How busy the database is.", "what", database)
+    metrics.watch_each("breaker", "Circuit breakers: 0 closed, 1 half open, 2 open.", "model", breakers)
+    metrics.watch("events_waiting", "Appends that wait for the next commit.", lambda: log.pending)
+    metrics.watch("hot_threads", "Threads whose records the writer keeps in memory.", lambda: log.hot_threads)
+    metrics.watch("subscribers", "Listeners of the hub.", lambda: len(hub))
+    metrics.watch_total("readers_dropped", "Listeners closed because they fell behind.", lambda: hub.dropped)
+    metrics.watch_total("backfills", "Times a reader went to the store for history.", lambda: hub.backfills)
+    metrics.watch("runs_running", "Runs that this process works on.", lambda: executor.running)
+    metrics.watch("runs_wanted", "Runs that wait for a worker of this process.", lambda: executor.waiting)
+    metrics.watch("runs_measured", "Open runs that the metrics remember.", lambda: metering.open_runs)
+    with contextlib.ExitStack() as stack:
+        tell = _spans(stack) if settings.traces == "otlp" else None
+
+        def committed(events: Sequence[Event], seconds: float) -> None:
+            metering.committed(events, seconds)
+            traced.committed(events)
+            if tell is not None:
+                tell(events)
+
+        log.on_commit = committed
+        lag.start()
+        stack.callback(lag.stop)
+        yield metrics
+
+
+def _spans(stack: contextlib.ExitStack) -> Callable[[Sequence[Event]], None]:
+    # Imported only where traces are on.
+    from app.protocols.telemetry.otlp import open_tracer
+    from app.protocols.telemetry.spans import Spans
+
+    tracer, ids, provider = open_tracer()
+    stack.callback(provider.shutdown)
+    return Spans(tracer, ids).committed

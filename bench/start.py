@@ -1,0 +1,138 @@
+"""What a start costs: `python -m bench.start [--quick]` prints one JSON object.
+
+From the start of the process to the first `ready`, with the demo workspace: with an empty data folder (it is migrated)
+and with one that is there already; the memory of a server that has nothing to do; what `holdfast --help` takes; and the
+time of imports by package. Each is the median of several starts, in wall time and in CPU time of the process, because
+on a machine that others use only the latter can be repeated.
+"""
+
+import argparse
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from app.core import json
+
+ROOT = Path(__file__).parents[1]
+LIMIT_SECONDS = 60.0
+IDLE_SECONDS = 2.0
+_BY_PACKAGE = """
+import importlib._bootstrap_external as loading, json, sys, time
+spent, open_ = {}, []
+execute = loading._LoaderBasics.exec_module
+def timed(self, module):
+    began = time.process_time(); open_.append(0.0)
+    try:
+        return execute(self, module)
+    finally:
+        took = time.process_time() - began
+        spent[module.__name__] = took - open_.pop()
+        if open_: open_[-1] += took
+loading._LoaderBasics.exec_module = timed
+import app.cli.serve
+print(json.dumps(spent))
+"""
+
+
+def environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    return kept | {"PYTHONPATH": str(ROOT)}
+
+
+def start(data_dir: Path) -> dict[str, float]:
+    """One start, measured to the first `ready`, then left alone for a moment, then stopped."""
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "app.main", "serve", "--port", "0", "--data-dir", str(data_dir)],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(), cwd=ROOT,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().removeprefix("listening on ").strip()
+        while not _is_ready(url):
+            assert time.perf_counter() - began < LIMIT_SECONDS, "the server is not ready"
+            time.sleep(0.002)
+        ready, cpu = time.perf_counter() - began, _cpu_seconds(process.pid)
+        time.sleep(IDLE_SECONDS)
+        memory = _memory_mb(process.pid)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=LIMIT_SECONDS)
+    return {"readySeconds": ready, "readyCpuSeconds": cpu, "idleMb": memory}
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _memory_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return float("nan")
+
+
+def help_seconds() -> dict[str, float]:
+    began, before = time.perf_counter(), os.times().children_user + os.times().children_system
+    subprocess.run([sys.executable, "-m", "app.main", "--help"], check=True, capture_output=True, env=environment(),
+                   cwd=ROOT)  # fmt: skip
+    spent = os.times().children_user + os.times().children_system - before
+    return {"seconds": time.perf_counter() - began, "cpuSeconds": spent}
+
+
+def imports() -> dict[str, float]:
+    """CPU milliseconds by package (by room for ours), the dearest first."""
+    told = subprocess.run(
+        [sys.executable, "-c", _BY_PACKAGE], check=True, capture_output=True, env=environment(), cwd=ROOT
+    )
+    spent: Counter[str] = Counter()
+    for name, seconds in json.loads(told.stdout).items():
+        parts = name.split(".")
+        spent[".".join(parts[: 2 if parts[0] == "app" else 1])] += seconds
+    return {name: round(seconds * 1000, 1) for name, seconds in spent.most_common(25)}
+
+
+def median(samples: list[dict[str, float]]) -> dict[str, float]:
+    return {name: round(statistics.median(sample[name] for sample in samples), 3) for name in samples[0]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.start")
+    parser.add_argument("--quick", action="store_true", help="two starts instead of five")
+    rounds = 2 if parser.parse_args().quick else 5
+    with tempfile.TemporaryDirectory() as folder:
+        first = [start(Path(folder) / str(number)) for number in range(rounds)]
+        again = [start(Path(folder) / "0") for _ in range(rounds)]
+    result: dict[str, Any] = {
+        "bench": "start",
+        "first": median(first),
+        "again": median(again),
+        "help": median([help_seconds() for _ in range(rounds)]),
+        "importCpuMs": imports(),
+    }
+    result["goals"] = {
+        "again.readySeconds < 2": result["again"]["readySeconds"] < 2,
+        "again.idleMb < 120": result["again"]["idleMb"] < 120,
+    }
+    print(json.dumps(result).decode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+"""`holdfast run`, `chat`, `runs`, `approvals`: with the server that runs, and with one for the command alone."""
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from typer.testing import CliRunner
+
+from app.cli.application import app
+from app.core import json
+from tests.cli.conftest import Holdfast
+from tests.server import ROOT, ServerProcess, clean_environment
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    server = ServerProcess.start(tmp_path_factory.mktemp("talking") / "data")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def here(server: ServerProcess) -> list[str]:
+    return ["--data-dir", str(server.data_dir)]
+
+
+@pytest.mark.smoke
+@pytest.mark.requirement("SH-23")
+def test_run_prints_the_answer_alone_on_standard_output(holdfast: Holdfast, here: list[str]) -> None:
+    result = holdfast("run", "assistant", "please calculate this", *here)
+    assert (result.exit_code, result.stdout) == (0, 'That makes {"value":42}.\n')
+
+
+@pytest.mark.requirement("SH-23")
+def test_run_shows_tool_calls_and_their_results_on_standard_error(holdfast: Holdfast, here: list[str]) -> None:
+    told = holdfast("run", "assistant", "please calculate this", *here).stderr.splitlines()
+    assert [line for line in told if not line.startswith("  · ")] == [
+        '  ⚒ calculator {"expression":"6 * 7"}',
+        '  ✓ calculator {"value":42}',
+    ]
+
+
+@pytest.mark.requirement("SH-16")
+def test_run_shows_narration_unless_other_events_are_asked_for(holdfast: Holdfast, here: list[str]) -> None:
+    told = holdfast("run", "assistant", "please calculate this", *here).stderr.splitlines()
+    other = holdfast("run", "assistant", "please calculate this", "--events", "none", *here).stderr.splitlines()
+    assert ("  · Using calculator." in told, "  · Using calculator." in other) == (True, False)
+
+
+def test_run_says_nothing_but_the_answer_when_quiet(holdfast: Holdfast, here: list[str]) -> None:
+    result = holdfast("run", "assistant", "please calculate this", "--quiet", *here)
+    assert result.output == 'That makes {"value":42}.\n'
+
+
+def test_run_as_json_is_the_run_that_the_server_has(holdfast: Holdfast, here: list[str]) -> None:
+    told = json.loads(holdfast("run", "echo", "one two", "--json", *here).stdout)
+    shown = json.loads(holdfast("runs", "show", told["id"], "--json", *here).stdout)
+    assert (told["status"], told["output"]) == ("completed", "one two")
+    assert shown == told
+
+
+def test_run_takes_its_text_from_standard_input_and_goes_on_with_a_thread(here: list[str]) -> None:
+    runner = CliRunner()
+    first = json.loads(runner.invoke(app, ["run", "echo", "-", "--json", *here], input="from a pipe").stdout)
+    again = json.loads(runner.invoke(app, ["run", "echo", "x", "--thread", first["threadId"], "--json", *here]).stdout)
+    assert (first["output"], again["threadId"]) == ("from a pipe", first["threadId"])
+
+
+def test_a_run_that_fails_says_why_and_ends_with_one(holdfast: Holdfast, here: list[str]) -> None:
+    result = holdfast("run", "assistant", "fail please", *here)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "✗ " in result.stderr.splitlines()[-1]
+
+
+def test_what_the_server_refuses_is_a_line_with_its_remedy(holdfast: Holdfast, here: list[str]) -> None:
+    result = holdfast("run", "nobody", "hello", *here)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("AGENT_NOT_FOUND: ") and len(result.stderr.splitlines()) == 2
+
+
+@pytest.mark.requirement("SH-16")
+def test_the_events_that_patterns_name_are_shown_as_well(holdfast: Holdfast, here: list[str]) -> None:
+    plain = holdfast("run", "echo", "hello", *here)
+    more = holdfast("run", "echo", "hello", "--events", "runtime.request.*", "--events", "agent.handoff", *here)
+    assert plain.stderr == ""
+    kinds = [line.split()[1] for line in more.stderr.splitlines()]
+    assert kinds == [
+        "runtime.request.queued",
+        "runtime.request.started",
+        "runtime.adapter.event",
+        "runtime.request.completed",
+    ]
+
+
+@pytest.mark.requirement("SH-16")
+def test_the_workspace_says_which_events_are_shown(tmp_path: Path, holdfast: Holdfast) -> None:
+    assert holdfast("new", tmp_path / "space").exit_code == 0
+    runtime = tmp_path / "space" / "runtime.yaml"
+    runtime.write_text(runtime.read_text() + "  cli: {events: {include: [runtime.request.completed]}}\n")
+    told = holdfast("run", "echo", "hi", "--data-dir", tmp_path / "data", "--workspace", tmp_path / "space")
+    assert (told.stdout, [line.split()[1] for line in told.stderr.splitlines()]) == (
+        "hi\n",
+        ["runtime.request.completed"],
+    )
+
+
+@pytest.mark.requirement("SH-23")
+def test_a_run_that_needs_approval_waits_when_nobody_can_be_asked(holdfast: Holdfast, here: list[str]) -> None:
+    waiting = holdfast("run", "assistant", "publish it", *here)
+    assert waiting.exit_code == 3
+    listed = json.loads(holdfast("approvals", "list", "--json", *here).stdout)
+    assert [one["id"] for one in listed if one["id"] in waiting.stderr] != []
+    decided = holdfast("approvals", "decide", listed[0]["id"], "approve", *here)
+    assert decided.stdout == f"{listed[0]['id']} is answered; {listed[0]['runId']} goes on\n"
+    watched = holdfast("runs", "watch", listed[0]["runId"], *here)
+    assert (watched.exit_code, watched.stdout) == (0, "It has been published.\n")
+    again = holdfast("approvals", "decide", listed[0]["id"], "deny", *here)
+    assert (again.exit_code, again.stderr.startswith("INTERRUPT_NOT_OPEN: ")) == (1, True)
+
+
+@pytest.mark.parametrize(("approve", "answer"), [("always", "It has been published.\n"), ("never", None)])
+def test_approvals_can_be_decided_beforehand(
+    holdfast: Holdfast, here: list[str], approve: str, answer: str | None
+) -> None:
+    result = holdfast("run", "assistant", "publish it", "--approve", approve, *here)
+    assert result.exit_code == 0
+    assert answer is None or result.stdout == answer
+    assert f'answered by user:local: {{"decision":"{"approve" if approve == "always" else "deny"}"}}' in result.stderr
+
+
+def test_watch_as_json_is_every_event_of_the_run_a_line(holdfast: Holdfast, here: list[str]) -> None:
+    run = json.loads(holdfast("run", "echo", "a b c", "--json", *here).stdout)
+    events = [json.loads(line) for line in holdfast("runs", "watch", run["id"], "--json", *here).stdout.splitlines()]
+    assert events[0]["type"] == "runtime.request.queued" and events[-1]["type"] == "runtime.request.completed"
+    assert {event["runId"] for event in events} == {run["id"]}
+
+
+def test_a_run_that_has_ended_cannot_be_cancelled(holdfast: Holdfast, here: list[str]) -> None:
+    run = json.loads(holdfast("run", "echo", "done", "--json", *here).stdout)
+    told = holdfast("runs", "cancel", run["id"], "--json", *here)
+    assert (told.exit_code, json.loads(told.stdout)["status"]) == (0, "completed") or told.exit_code == 1
+
+
+def test_chat_keeps_one_thread(here: list[str]) -> None:
+    told = CliRunner().invoke(app, ["chat", "echo", *here], input="one\n\ntwo\n")
+    assert (told.exit_code, told.stdout) == (0, "one\ntwo\n")
+    thread = told.stderr.rsplit("--thread ", 1)[1].strip()
+    threads = CliRunner().invoke(app, ["threads", "list", "--quiet", *here]).stdout.split()
+    assert thread in threads
+
+
+def test_a_server_is_found_by_its_address(holdfast: Holdfast, server: ServerProcess, tmp_path: Path) -> None:
+    told = holdfast("run", "echo", "hi", "--url", server.url, "--json")
+    with httpx2.Client(base_url=server.url) as client:
+        assert client.get(f"/api/runs/{json.loads(told.stdout)['id']}").status_code == 200
+    nobody = holdfast("run", "echo", "hi", "--url", "http://127.0.0.1:9")
+    assert (nobody.exit_code, nobody.stderr.startswith("NOT_READY: the server at http://127.0.0.1:9 does not")) == (
+        1,
+        True,
+    )
+
+
+@pytest.mark.requirement("SH-23")
+def test_without_a_server_a_command_starts_one_and_what_it_did_is_stored(tmp_path: Path, holdfast: Holdfast) -> None:
+    place = ["--data-dir", tmp_path / "data"]
+    waiting = json.loads(holdfast("run", "assistant", "publish it", "--json", *place).stdout)
+    decided = holdfast("approvals", "decide", waiting["waitingOn"][0], "approve", *place)
+    assert (decided.exit_code, decided.stdout.splitlines()[-1]) == (0, "It has been published.")
+    assert json.loads(holdfast("runs", "show", waiting["id"], "--json", *place).stdout)["status"] == "completed"
+    assert holdfast("log", "verify", *place).exit_code == 0
+
+
+# -- at a terminal ---------------------------------------------------------------------------------------
+
+
+class Terminal:
+    """The command with a terminal of its own: what it prints can be waited for, and answered."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._master, slave = pty.openpty()
+        self._told = ""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "app.main", *arguments], stdin=slave, stdout=slave, stderr=slave,
+            env=clean_environment() | {"TERM": "xterm"}, cwd=ROOT, start_new_session=True,
+        )  # fmt: skip
+        os.close(slave)
+
+    def until(self, text: str, seconds: float = 20) -> str:
+        ends = time.monotonic() + seconds
+        while text not in self._told:
+            assert time.monotonic() < ends, f"no {text!r} in:\n{self._told}"
+            if select.select([self._master], [], [], 0.2)[0]:
+                try:
+                    self._told += os.read(self._master, 65536).decode()
+                except OSError:  # the other side is closed
+                    assert text in self._told, self._told
+        return self._told
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def end(self) -> int:
+        code = self.process.wait(20)
+        os.close(self._master)
+        return code
+
+
+@pytest.mark.requirement("SH-23")
+def test_an_approval_is_asked_for_on_the_terminal(here: list[str]) -> None:
+    terminal = Terminal("run", "assistant", "publish it", *here)
+    assert '"title":"News"' in terminal.until("approve? ")
+    terminal.type("y\n")
+    terminal.until("It has been published.")
+    assert terminal.end() == 0
+
+
+def test_a_reason_typed_instead_of_yes_denies_and_reaches_the_agent(holdfast: Holdfast, here: list[str]) -> None:
+    terminal = Terminal("run", "assistant", "publish it", *here)
+    terminal.until("approve? ")
+    terminal.type("not on a Friday\n")
+    terminal.until('"reason":"not on a Friday"')
+    assert terminal.end() == 0
+
+
+@pytest.mark.requirement("G8")
+def test_ctrl_c_cancels_the_run(holdfast: Holdfast, here: list[str]) -> None:
+    terminal = Terminal("run", "assistant", "slowly please", *here)
+    terminal.until("One, ")
+    terminal.process.send_signal(signal.SIGINT)
+    terminal.until("cancelled")
+    assert terminal.end() == 1

@@ -34,7 +34,7 @@ _INTERRUPTS: Final = Sql("SELECT id, state FROM interrupts WHERE thread_key = $1
 _ENTRIES: Final = Sql("SELECT message_id, state FROM transcript_entries WHERE thread_key = $1 AND message_id {in:$2}")
 _ARTIFACTS: Final = Sql("SELECT id, state FROM artifacts WHERE thread_key = $1 AND id {in:$2}")
 _KEYS: Final = Sql(
-    "SELECT route, key, body_hash, run_id, expires_at FROM idempotency_keys WHERE tenant = $1 AND key {in:$2}"
+    "SELECT key, body_hash, run_id, expires_at FROM idempotency_keys WHERE tenant = $1 AND route = $2 AND key {in:$3}"
 )
 _EXPIRED_KEY: Final = Sql("DELETE FROM idempotency_keys WHERE tenant = $1 AND route = $2 AND key = $3")
 
@@ -108,7 +108,8 @@ class Needs:
     """What the commands of a batch will look at, by tenant or thread."""
 
     threads: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    keys: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    keys: defaultdict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+    """By tenant and route."""
 
     @classmethod
     def of(cls, commands: Iterable[Command]) -> "Needs":
@@ -117,7 +118,7 @@ class Needs:
             needs.threads[command.tenant].add(command.thread_id)
             for condition in command.conditions:
                 if isinstance(condition, ports.KeyUnused):
-                    needs.keys[command.tenant].add(condition.key)
+                    needs.keys[command.tenant, condition.route].add(condition.key)
         return needs
 
 
@@ -157,8 +158,8 @@ async def load_keys(tx: Tx, needs: Needs, now: int) -> dict[tuple[str, str, str]
     """The keys that are in use; one that has expired makes room for its next use."""
     keys: dict[tuple[str, str, str], Key] = {}
     expired: list[Row] = []
-    for tenant, wanted in needs.keys.items():
-        for route, key, body_hash, run_id, expires_at in await tx.rows(_KEYS, tenant, sorted(wanted)):
+    for (tenant, route), wanted in needs.keys.items():
+        for key, body_hash, run_id, expires_at in await tx.rows(_KEYS, tenant, route, sorted(wanted)):
             if expires_at > now:
                 keys[tenant, route, key] = Key(body_hash, run_id)
             else:

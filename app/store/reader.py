@@ -47,7 +47,9 @@ _MAX_SCANNED: Final = 5000
 _ACTIVE: Final = Sql(
     "SELECT r.tenant, r.id, r.thread_id, r.status FROM runs r LEFT JOIN leases l "
     "ON l.tenant = r.tenant AND l.run_id = r.id JOIN threads t ON t.key = r.thread_key AND t.deleted_at IS NULL "
-    "WHERE r.status IN ('queued', 'running') AND (l.until IS NULL OR l.until <= {now}) "
+    # Said as the partial index says it, or SQLite would not see that the index serves, and read every run there is.
+    "WHERE r.status IN ('queued', 'running', 'waiting') AND r.status IN ('queued', 'running') "
+    "AND (l.until IS NULL OR l.until <= {now}) "
     "AND r.parent_run_id IS NULL AND NOT EXISTS (SELECT 1 FROM runs p WHERE p.thread_key = r.thread_key "
     "AND p.first_seq < r.first_seq AND p.parent_run_id IS NULL AND p.status IN ('queued', 'running', 'waiting')) "
     # In turn by tenant: who has many runs must not keep the others out of what is found at once.

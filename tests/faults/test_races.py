@@ -27,6 +27,7 @@ from tests.postgres import PostgresServer
 from tests.store_equals_replay import assert_tables_equal_replay
 
 FULL: Final = 500
+"""Of so many races each has to end in every possible way; of a few, on a busy machine, all may go one way."""
 AT_ONCE: Final = 50
 DUPLICATES: Final = 20
 ANN, BOB = Principal("ann"), Principal("bob")

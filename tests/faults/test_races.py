@@ -89,8 +89,7 @@ async def test_cancel_against_complete_ends_each_run_once(settings: Settings, wi
         async def race(number: int) -> str:
             run_id = await submitted(holdfast, "echo", "a few words")
             # From at once to about when it is done.
-            for _ in range(number % AT_ONCE):
-                await asyncio.sleep(0.001)
+            await asyncio.sleep(number % AT_ONCE * 0.004)
             assert not isinstance(await holdfast.service.cancel(LOCAL, run_id), Rejected)
             return run_id
 
@@ -101,7 +100,9 @@ async def test_cancel_against_complete_ends_each_run_once(settings: Settings, wi
             listener.assert_one_end_each(runs)
             ends.update(listener.types(run_id)[-1] for run_id in runs)
         assert ends.total() == races
-        assert ends.keys() == {request.RequestCompleted.type, request.RequestCancelled.type}, f"not a race: {ends}"
+        both = {request.RequestCompleted.type, request.RequestCancelled.type}
+        # Of few races one side may win all.
+        assert ends.keys() == both or (races < FULL and ends.keys() < both), f"not a race: {ends}"
 
 
 async def _waiting(holdfast: Holdfast, listener: Listener) -> list[str]:

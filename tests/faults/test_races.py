@@ -125,9 +125,8 @@ async def test_approve_against_deny_against_expiry_has_one_winner_and_acts_only_
             holdfast.executor._sweep_now.set()
 
         async def race(number: int, run_id: str) -> list[object]:
-            # The sweep takes them one after the other; so do these, and overtake it or not.
-            for _ in range(4 * number):
-                await asyncio.sleep(0.001)
+            # The sweep takes the oldest first, these the newest: they meet somewhere on the way.
+            await asyncio.sleep((AT_ONCE - number) * 0.004)
             asked = listener.interrupt(run_id)
             return await everybody(
                 holdfast.interrupts.answer(ANN, asked, {"decision": "approve"}),

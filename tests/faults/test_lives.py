@@ -42,8 +42,8 @@ def _maker(kind: str, folder: Path, request: pytest.FixtureRequest) -> Callable[
 @pytest.mark.parametrize(
     ("kind", "examples"),
     [
-        ("sqlite", 6),
-        ("postgres", 2),
+        ("sqlite", 4),
+        ("postgres", 1),
         pytest.param("sqlite", 100, marks=[pytest.mark.faults, pytest.mark.timeout(3000)]),
         pytest.param("postgres", 30, marks=[pytest.mark.faults, pytest.mark.timeout(3000)]),
     ],

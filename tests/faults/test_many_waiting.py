@@ -20,7 +20,7 @@ MAX_GROWTH_MB: Final = 50.0
 
 @pytest.mark.requirement("G9", "G13", "HK-25")
 @pytest.mark.parametrize(
-    "count", [100, pytest.param(2000, marks=[pytest.mark.faults, pytest.mark.timeout(600)])], ids="{}-runs".format
+    "count", [60, pytest.param(2000, marks=[pytest.mark.faults, pytest.mark.timeout(600)])], ids="{}-runs".format
 )
 async def test_runs_that_wait_for_approval_take_no_worker_and_little_memory(
     settings: Settings, tmp_path: Path, count: int, report: Report

@@ -26,7 +26,7 @@ $(VENV)/.dev: $(VENV)/.base requirements/dev.txt
 	@touch $@
 
 test: install-dev
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2
 
 check: format lint types imports generated test
 

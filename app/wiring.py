@@ -25,7 +25,7 @@ from app.core.schemas import SchemaRegistry
 from app.core.settings import PREFIX, Settings, SettingsError
 from app.events.catalog.ledger import WorkspaceLoaded, WorkspaceRejected
 from app.events.hub import Hub
-from app.events.ports import StorageBroken
+from app.events.ports import StorageBroken, StoreError
 from app.events.recorder import Narrator, Recorder, Redactor
 from app.models.contract import ProviderDeps
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
@@ -86,6 +86,7 @@ from app.workspace.secrets import resolve_env
 from app.workspace.specs.runtime import Narration
 
 DRAIN_SECONDS = 30.0
+PURGE_SECONDS = 3600.0
 
 log = structlog.get_logger("holdfast.wiring")
 
@@ -209,8 +210,8 @@ async def open_holdfast(
         services = Services(recorder, reader, clock, router, Blobs(store.database),
                             Budgets(clock, reader.spent_since))  # fmt: skip
         conductor = Conductor(services, kinds, history, kits)
-        traced = InTrace(conductor.run, reader, told=settings.traces != "off")
         queue = _queue(settings, workspace)
+        traced = InTrace(conductor.run, reader, told=settings.traces != "off")
         executor = Executor(recorder, reader, reader, store.leases, traced.run, queue, clock)
         service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop,
                           queue.refusal)  # fmt: skip
@@ -219,8 +220,9 @@ async def open_holdfast(
         commands = Commands(recorder, reader, history, executor.deliver, executor.wake)
         reruns = Reruns(service, threads, reader, history)
         executor.start()
-        stop_watching = asyncio.Event()
-        watching = asyncio.create_task(workspace.watch(stop_watching))
+        stopping = asyncio.Event()
+        beside = [asyncio.create_task(workspace.watch(stopping)),
+                  asyncio.create_task(_purge_by_and_by(store.retention, stopping))]  # fmt: skip
         try:
             watched = store.log, store.hub, store.database.load, executor, router.health.breakers
             with telemetry(settings, *watched, traced) as metrics:
@@ -242,11 +244,21 @@ async def open_holdfast(
                     files=FileStore(store.database, clock),
                 )
         finally:
-            stop_watching.set()
-            await watching
+            stopping.set()
+            await asyncio.gather(*beside)
             await executor.drain(DRAIN_SECONDS)
             await tools.close()
             store.hub.close_all()
+
+
+async def _purge_by_and_by(retention: Retention, stopping: asyncio.Event) -> None:
+    """What was deleted long enough ago goes for good: when the server starts, and every hour."""
+    while not stopping.is_set():
+        with contextlib.suppress(StoreError):
+            await retention.purge()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PURGE_SECONDS):
+                await stopping.wait()
 
 
 def open_keys(store: Store, clock: Clock) -> Keys:

@@ -1,6 +1,8 @@
 """What many tests need: both databases, real ones, each test with a fresh one of its own."""
 
+import asyncio
 import itertools
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -31,13 +33,21 @@ def postgres_server() -> Iterator[PostgresServer]:
             server.stop("QUIT")
 
 
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty SQLite database, migrated once per session; a copy of it is a fresh one."""
+    made = Settings(data_dir=tmp_path_factory.mktemp("migrated"))
+    asyncio.run(migrate(made))
+    return made.sqlite_path
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
-async def settings(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Settings]:
+async def settings(request: pytest.FixtureRequest, tmp_path: Path, migrated_file: Path) -> AsyncIterator[Settings]:
     """A migrated, empty database; every test that takes this runs on both kinds."""
     if request.param == "sqlite":
         made = Settings(data_dir=tmp_path / "data")
         made.data_dir.mkdir()
-        await migrate(made)
+        shutil.copy(migrated_file, made.sqlite_path)
         yield made
         return
     server: PostgresServer = request.getfixturevalue("postgres_server")

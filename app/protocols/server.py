@@ -25,6 +25,9 @@ from app.protocols.http import (
     metrics,
     run_views,
     runs,
+    sessions,
+    sessions_requests,
+    sessions_turns,
     thread_views,
     threads,
     tools,
@@ -84,5 +87,5 @@ def _operation_id(route: APIRoute) -> str:
 # Looked through from the first on, so the ones that are asked most stand there.
 _ROUTES = (
     openai, runs, health, metrics, run_views, threads, thread_views, interrupts, tools, artifacts, files, workspace,
-    keys, stream,
+    keys, sessions, sessions_turns, sessions_requests, stream,
 )  # fmt: skip

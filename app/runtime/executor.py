@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import structlog
@@ -179,7 +179,7 @@ class Executor:
             else:
                 self._queue.offer(first)
         if held.woken:
-            self._queue.offer(wanted)
+            self._queue.offer(replace(wanted, fresh=None))  # what its maker knew is no longer so
         self._begin()
 
     async def _sweep_forever(self) -> None:

@@ -4,8 +4,9 @@ Each is one command to the log, so that concurrent callers never lose each other
 service), reading (the store's reader), status codes and other spellings (the protocols).
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -34,6 +35,8 @@ MAX_ACTIVE_RUNS: Final = 1000
 _TRIES: Final = 20
 """Deletions that meet a run which just ended or began look again; each time somebody else got something done."""
 _PAGE: Final = 1000
+_UPSERTS: Final = 64
+"""Rows are upserted one after the other by their hash; so many of them at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class ThreadChange:
 class Threads:
     def __init__(self, recorder: Recorder, reader: Reader, stop: Callable[[str, str], None]) -> None:
         self._recorder, self._reader, self._stop = recorder, reader, stop
+        self._upserting = [asyncio.Lock() for _ in range(_UPSERTS)]
 
     async def create(self, who: Principal, wanted: NewThread) -> Thread | Rejected:
         if wanted.id is not None and wanted.id.startswith(SYSTEM_THREADS):
@@ -141,14 +145,18 @@ class Threads:
         return await self._append(who, new_id("thread"), forked, conditions=[ports.ThreadIsNew()])
 
     async def upsert(self, who: Principal, thread_id: str, row: facts.TranscriptUpserted) -> Entry | Rejected:
-        """Adds or changes a row of the transcript; answers the row as it stands then."""
-        answer = await self._recorder.record(Scope(who.tenant, thread_id, actor=who.actor), row)
+        """Adds or changes a row of the transcript; answers the row as it stands then.
+
+        The event tells the merged row, so that whoever hears it needs nothing else. Folding it again changes nothing.
+        """
+        async with self._upserting[hash((who.tenant, thread_id, row.message_id)) % len(self._upserting)]:
+            known = await self._reader.entry(who.tenant, thread_id, row.message_id)
+            merged = row if known is None else _merge(known, row)
+            answer = await self._recorder.record(Scope(who.tenant, thread_id, actor=who.actor), merged)
         if isinstance(answer, Refused):
             return Rejected(answer.failure, answer.winner)
-        for entry in await self._reader.transcript(who.tenant, thread_id):
-            if entry.message_id == row.message_id:
-                return entry
-        return Rejected(Failure("THREAD_DELETED", "the thread was deleted"))
+        entry = await self._reader.entry(who.tenant, thread_id, row.message_id)
+        return entry or Rejected(Failure("THREAD_DELETED", "the thread was deleted"))
 
     # -- the log -------------------------------------------------------------------------------------
 
@@ -203,6 +211,23 @@ def _end(run: Run, by: str) -> list[Recorded]:
     ends += [InterruptExpired(interrupt_id=asked) for asked in run.waiting_on]
     ends.append(request.RequestCancelled(reason="the thread was deleted", by=by))
     return [Recorded(end, run_id=run.id) for end in ends]
+
+
+def _merge(known: Entry, row: facts.TranscriptUpserted) -> facts.TranscriptUpserted:
+    """What the fold will make of it, told in the event itself."""
+    merged = replace(known)
+    event = Event("", "", "", None, known.position + 1, None, row.type, "", 0, b"", None, "", "", row.to_json())
+    merged.apply(event)
+    content = merged.content if isinstance(merged.content, str) else row.content
+    return row.model_copy(
+        update={
+            "content": content,
+            "status": merged.status,
+            "details": merged.details,
+            "started_at": merged.started_at,
+            "completed_at": merged.completed_at,
+        }
+    )
 
 
 def _reserved() -> Rejected:

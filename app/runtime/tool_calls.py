@@ -112,8 +112,11 @@ class ToolCalls:
             approve=self._approve, ask_model=ask_model, cancelled=self._log.control.cancelled,
         )  # fmt: skip
 
-    async def _record(self, payload: Payload) -> None:
-        await self._log.record(payload)
+    async def _record(self, payload: Payload) -> JsonObject | None:
+        """As it was stored, unless the recorder moved values of its own accord out of it."""
+        event = (await self._log.record(payload)).events[0]
+        bounded = isinstance(payload, ToolResulted) and payload.truncated
+        return event.payload if bounded or b'"$blob"' not in event.payload_bytes else None
 
     async def _act(self, calls: list[ToolCall], scope: Scope, ports: Ports) -> list[ToolOutcome]:
         await self._log.begin_step()
@@ -253,7 +256,8 @@ def _tool_call(call: CallRequest) -> ToolCall:
 def _result(outcome: ToolOutcome) -> CallResult:
     if outcome.error is not None:
         return CallResult(outcome.call_id, outcome.tool, False, f"{outcome.error.code}: {outcome.error.message}")
-    content = outcome.output if isinstance(outcome.output, str) else json.dumps(outcome.output).decode()
+    # Canonical, as the log keeps it: a result that is told again must be the same text.
+    content = outcome.output if isinstance(outcome.output, str) else json.canonical(outcome.output).decode()
     return CallResult(outcome.call_id, outcome.tool, True, content)
 
 

@@ -27,6 +27,9 @@ class StopsWhenBroken:
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._inner.read(work)
 
+    async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        return await self._inner.look(work)
+
     async def ping(self) -> None:
         await self._inner.ping()
 

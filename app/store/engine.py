@@ -47,6 +47,10 @@ class Tx(Protocol):
 
     async def many(self, sql: Sql, rows: Sequence[Row]) -> None: ...
 
+    async def returning(self, sql: Sql, rows: Sequence[Row]) -> list[Row]:
+        """As `many`, with what the statement gives back for each row, in no certain order."""
+        ...
+
     async def append(self, events: Sequence[Row], threads: Sequence[Row] = (), runs: Sequence[Row] = ()) -> None:
         """The hot statement: events, and the threads and runs of which only the counters moved.
 
@@ -64,6 +68,10 @@ class Database(Protocol):
 
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         """A consistent read beside the writer."""
+        ...
+
+    async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        """As `read`, each statement for itself: cheaper where there is only one, or where they need not agree."""
         ...
 
     async def ping(self) -> None: ...

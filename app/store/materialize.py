@@ -34,13 +34,16 @@ _INTERRUPTS: Final = Sql("SELECT id, state FROM interrupts WHERE thread_key = $1
 _ENTRIES: Final = Sql("SELECT message_id, state FROM transcript_entries WHERE thread_key = $1 AND message_id {in:$2}")
 _ARTIFACTS: Final = Sql("SELECT id, state FROM artifacts WHERE thread_key = $1 AND id {in:$2}")
 _KEYS: Final = Sql(
-    "SELECT route, key, body_hash, run_id, expires_at FROM idempotency_keys WHERE tenant = $1 AND key {in:$2}"
+    "SELECT key, body_hash, run_id, expires_at FROM idempotency_keys WHERE tenant = $1 AND route = $2 AND key {in:$3}"
 )
 _EXPIRED_KEY: Final = Sql("DELETE FROM idempotency_keys WHERE tenant = $1 AND route = $2 AND key = $3")
 
 _NEW_THREAD: Final = Sql(
     "INSERT INTO threads (tenant, id, last_seq, head_hash, updated_at, created_at, deleted_at, state) "
-    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING key"
+    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING tenant, id, key",
+    bulk="INSERT INTO threads (tenant, id, last_seq, head_hash, updated_at, created_at, deleted_at, state) "
+    "SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[], $5::bigint[], $6::bigint[], "
+    "$7::bigint[], $8::bytea[]) RETURNING tenant, id, key",
 )
 _CHANGE_THREAD: Final = Sql(
     "UPDATE threads SET last_seq = $2, head_hash = $3, updated_at = $4, deleted_at = $5, state = $6 WHERE key = $1",
@@ -105,7 +108,8 @@ class Needs:
     """What the commands of a batch will look at, by tenant or thread."""
 
     threads: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    keys: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    keys: defaultdict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+    """By tenant and route."""
 
     @classmethod
     def of(cls, commands: Iterable[Command]) -> "Needs":
@@ -114,7 +118,7 @@ class Needs:
             needs.threads[command.tenant].add(command.thread_id)
             for condition in command.conditions:
                 if isinstance(condition, ports.KeyUnused):
-                    needs.keys[command.tenant].add(condition.key)
+                    needs.keys[command.tenant, condition.route].add(condition.key)
         return needs
 
 
@@ -154,8 +158,8 @@ async def load_keys(tx: Tx, needs: Needs, now: int) -> dict[tuple[str, str, str]
     """The keys that are in use; one that has expired makes room for its next use."""
     keys: dict[tuple[str, str, str], Key] = {}
     expired: list[Row] = []
-    for tenant, wanted in needs.keys.items():
-        for route, key, body_hash, run_id, expires_at in await tx.rows(_KEYS, tenant, sorted(wanted)):
+    for (tenant, route), wanted in needs.keys.items():
+        for key, body_hash, run_id, expires_at in await tx.rows(_KEYS, tenant, route, sorted(wanted)):
             if expires_at > now:
                 keys[tenant, route, key] = Key(body_hash, run_id)
             else:
@@ -264,16 +268,21 @@ async def _write_threads(tx: Tx, heads: Sequence[Head]) -> list[Row]:
     """Writes new and changed threads; returns those of which only the counters moved."""
     moved: list[Row] = []
     changed: list[Row] = []
+    born: list[Row] = []
+    unkeyed: dict[tuple[str, str], Head] = {}
     for head in heads:
         it = head.records.thread
         counters = (it.last_seq, bytes.fromhex(it.head_hash), it.updated_at)
         if head.key is None:
-            row = (head.tenant, it.id, *counters, it.created_at, it.deleted_at, encode(it))
-            head.key = (await tx.rows(_NEW_THREAD, *row))[0][0]
+            born.append((head.tenant, it.id, *counters, it.created_at, it.deleted_at, encode(it)))
+            unkeyed[head.tenant, it.id] = head
         elif head.state_dirty:
             changed.append((head.key, *counters, it.deleted_at, encode(it)))
         else:
             moved.append((head.key, *counters))
+    if born:
+        for tenant, thread_id, key in await tx.returning(_NEW_THREAD, born):
+            unkeyed[tenant, thread_id].key = key
     if changed:
         await tx.many(_CHANGE_THREAD, changed)
     return moved

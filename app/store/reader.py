@@ -47,7 +47,9 @@ _MAX_SCANNED: Final = 5000
 _ACTIVE: Final = Sql(
     "SELECT r.tenant, r.id, r.thread_id, r.status FROM runs r LEFT JOIN leases l "
     "ON l.tenant = r.tenant AND l.run_id = r.id JOIN threads t ON t.key = r.thread_key AND t.deleted_at IS NULL "
-    "WHERE r.status IN ('queued', 'running') AND (l.until IS NULL OR l.until <= {now}) "
+    # Said as the partial index says it, or SQLite would not see that the index serves, and read every run there is.
+    "WHERE r.status IN ('queued', 'running', 'waiting') AND r.status IN ('queued', 'running') "
+    "AND (l.until IS NULL OR l.until <= {now}) "
     "AND r.parent_run_id IS NULL AND NOT EXISTS (SELECT 1 FROM runs p WHERE p.thread_key = r.thread_key "
     "AND p.first_seq < r.first_seq AND p.parent_run_id IS NULL AND p.status IN ('queued', 'running', 'waiting')) "
     # In turn by tenant: who has many runs must not keep the others out of what is found at once.
@@ -66,6 +68,11 @@ _THREADS_OF: Final = Sql(
     "SELECT id, last_seq, head_hash, updated_at, state FROM threads "
     "WHERE tenant = $1 AND id > $2 AND deleted_at IS NULL AND substr(id, 1, 4) <> 'sys_' ORDER BY id LIMIT $3"
 )
+_NEWEST_THREADS: Final = Sql(
+    "SELECT key, id, last_seq, head_hash, updated_at, state FROM threads WHERE tenant = $1 "
+    "AND (CAST($2 AS BIGINT) IS NULL OR key < $2) AND deleted_at IS NULL "
+    "AND (CAST($3 AS INTEGER) = 1 OR substr(id, 1, 4) <> 'sys_') ORDER BY key DESC LIMIT $4"
+)
 _INTERRUPTS: Final = Sql(
     "SELECT i.state FROM interrupts i JOIN threads t ON t.key = i.thread_key WHERE i.tenant = $1 "
     "AND (CAST($2 AS TEXT) IS NULL OR t.id = $2) AND (CAST($3 AS TEXT) IS NULL OR i.status = $3) "
@@ -79,6 +86,7 @@ _OVERDUE: Final = Sql(
     "WHERE i.status = 'open' AND r.status = 'waiting' AND i.expires_at <= $1 ORDER BY i.expires_at LIMIT $2"
 )
 _ENTRIES: Final = Sql("SELECT state FROM transcript_entries WHERE thread_key = $1 ORDER BY position, message_id")
+_ENTRY: Final = Sql("SELECT state FROM transcript_entries WHERE thread_key = $1 AND message_id = $2")
 _ARTIFACTS: Final = Sql("SELECT state FROM artifacts WHERE thread_key = $1 ORDER BY seq")
 _ARTIFACT: Final = Sql(
     "SELECT a.state FROM artifacts a JOIN threads t ON t.key = a.thread_key "
@@ -101,7 +109,8 @@ class StoreReader:
             key = await self._key(tx, tenant, thread_id)
             return [] if key is None else await tx.rows(_EVENTS, key, after, limit)
 
-        return [_event(tenant, thread_id, row) for row in await self._database.read(work)]
+        # A thread's key never changes, so the two statements need no common view of the database.
+        return [_event(tenant, thread_id, row) for row in await self._database.look(work)]
 
     async def events_of(
         self, tenant: str, thread_id: str, types: Sequence[str], after: int, up_to: int, limit: int
@@ -125,7 +134,7 @@ class StoreReader:
         return [_event(tenant, thread_id, row) for row in rows]
 
     async def run(self, tenant: str, run_id: str) -> Run | None:
-        rows = await self._database.read(lambda tx: tx.rows(_ONE_RUN, tenant, run_id))
+        rows = await self._database.look(lambda tx: tx.rows(_ONE_RUN, tenant, run_id))
         return _run(rows[0]) if rows and rows[0][6] is None else None
 
     async def spent_since(self, tenant: str, since: int) -> tuple[int, float]:
@@ -141,19 +150,19 @@ class StoreReader:
         return tokens, cost
 
     async def is_run_of_deleted_thread(self, tenant: str, run_id: str) -> bool:
-        rows = await self._database.read(lambda tx: tx.rows(_ONE_RUN, tenant, run_id))
+        rows = await self._database.look(lambda tx: tx.rows(_ONE_RUN, tenant, run_id))
         return bool(rows) and rows[0][6] is not None
 
     async def runs(
         self, tenant: str, *, thread_id: str | None = None, status: str | None = None, before: str | None = None,
         limit: int = 100,
     ) -> list[Run]:  # fmt: skip
-        rows = await self._database.read(lambda tx: tx.rows(_RUNS, tenant, thread_id, status, before, limit))
+        rows = await self._database.look(lambda tx: tx.rows(_RUNS, tenant, thread_id, status, before, limit))
         return [_run(row) for row in rows]
 
     async def open_children(self, tenant: str, thread_id: str) -> list[str]:
         """Runs of subagents on the thread that have not ended."""
-        rows = await self._database.read(lambda tx: tx.rows(_OPEN_CHILDREN, tenant, thread_id))
+        rows = await self._database.look(lambda tx: tx.rows(_OPEN_CHILDREN, tenant, thread_id))
         return [row[0] for row in rows]
 
     async def list_runs(
@@ -180,7 +189,7 @@ class StoreReader:
 
     async def runs_without_an_owner(self, limit: int) -> list[tuple[str, str, str, str]]:
         """(tenant, run, thread, status) of runs that should be worked on and that nobody holds."""
-        rows = await self._database.read(lambda tx: tx.rows(_ACTIVE, limit))
+        rows = await self._database.look(lambda tx: tx.rows(_ACTIVE, limit))
         return [(row[0], row[1], row[2], row[3]) for row in rows]
 
     async def thread(self, tenant: str, thread_id: str) -> Thread | Tombstone | None:
@@ -196,49 +205,64 @@ class StoreReader:
 
     async def threads(self, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[tuple[str, str, int]]:
         """Every thread of every tenant, for operators: (tenant, id, last seq)."""
-        rows = await self._database.read(lambda tx: tx.rows(_THREADS, *after, limit))
+        rows = await self._database.look(lambda tx: tx.rows(_THREADS, *after, limit))
         return [(row[0], row[1], row[2]) for row in rows]
 
     async def threads_of(self, tenant: str, after: str, limit: int) -> list[Thread]:
-        rows = await self._database.read(lambda tx: tx.rows(_THREADS_OF, tenant, after, limit))
+        rows = await self._database.look(lambda tx: tx.rows(_THREADS_OF, tenant, after, limit))
         return [_thread(*row) for row in rows]
+
+    async def newest_threads(
+        self, tenant: str, *, before: int | None, system: bool, limit: int
+    ) -> list[tuple[int, Thread]]:
+        # A thread's key is given when it is created, so it orders by age; the times of threads may be equal.
+        rows = await self._database.read(lambda tx: tx.rows(_NEWEST_THREADS, tenant, before, int(system), limit))
+        return [(row[0], _thread(*row[1:])) for row in rows]
 
     async def interrupts(
         self, tenant: str, *, thread_id: str | None = None, status: str | None = None, after: str = "",
         limit: int = 1000,
     ) -> list[Interrupt]:  # fmt: skip
-        rows = await self._database.read(lambda tx: tx.rows(_INTERRUPTS, tenant, thread_id, status, after, limit))
+        rows = await self._database.look(lambda tx: tx.rows(_INTERRUPTS, tenant, thread_id, status, after, limit))
         return [decode(Interrupt, row[0]) for row in rows]
 
     async def interrupt(self, tenant: str, interrupt_id: str) -> Interrupt | None:
-        rows = await self._database.read(lambda tx: tx.rows(_INTERRUPT, tenant, interrupt_id))
+        rows = await self._database.look(lambda tx: tx.rows(_INTERRUPT, tenant, interrupt_id))
         return decode(Interrupt, rows[0][0]) if rows else None
 
     async def interrupts_of_calls(self, tenant: str, call_ids: Sequence[str]) -> list[Interrupt]:
-        rows = await self._database.read(lambda tx: tx.rows(_INTERRUPTS_OF_CALLS, tenant, list(call_ids)))
+        rows = await self._database.look(lambda tx: tx.rows(_INTERRUPTS_OF_CALLS, tenant, list(call_ids)))
         found = (decode(Interrupt, row[0]) for row in rows)
         return [interrupt for interrupt in found if interrupt.kind == "external"]
 
     async def overdue_interrupts(self, now: str, limit: int) -> list[tuple[str, str, str | None, str]]:
         """(tenant, thread, run, interrupt) that are open beyond their time."""
-        rows = await self._database.read(lambda tx: tx.rows(_OVERDUE, now, limit))
+        rows = await self._database.look(lambda tx: tx.rows(_OVERDUE, now, limit))
         return [(row[0], row[1], row[2], row[3]) for row in rows]
 
     async def transcript(self, tenant: str, thread_id: str) -> list[Entry]:
         rows = await self._database.read(lambda tx: self._of_thread(tx, _ENTRIES, tenant, thread_id))
         return [decode(Entry, row[0]) for row in rows]
 
+    async def entry(self, tenant: str, thread_id: str, message_id: str) -> Entry | None:
+        async def work(tx: Tx) -> Sequence[Row]:
+            key = await self._key(tx, tenant, thread_id)
+            return [] if key is None else await tx.rows(_ENTRY, key, message_id)
+
+        rows = await self._database.read(work)
+        return decode(Entry, rows[0][0]) if rows else None
+
     async def artifacts(self, tenant: str, thread_id: str) -> list[Artifact]:
         rows = await self._database.read(lambda tx: self._of_thread(tx, _ARTIFACTS, tenant, thread_id))
         return [decode(Artifact, row[0]) for row in rows]
 
     async def artifact(self, tenant: str, artifact_id: str) -> Artifact | None:
-        rows = await self._database.read(lambda tx: tx.rows(_ARTIFACT, tenant, artifact_id))
+        rows = await self._database.look(lambda tx: tx.rows(_ARTIFACT, tenant, artifact_id))
         return decode(Artifact, rows[0][0]) if rows else None
 
     async def blob(self, tenant: str, thread_id: str, sha256: str) -> tuple[str, bytes] | None:
         """(mime, data) if one of the thread's events refers to it."""
-        rows = await self._database.read(lambda tx: tx.rows(_BLOB, tenant, thread_id, sha256))
+        rows = await self._database.look(lambda tx: tx.rows(_BLOB, tenant, thread_id, sha256))
         return (rows[0][0], bytes(rows[0][1])) if rows else None
 
     async def _of_thread(self, tx: Tx, sql: Sql, tenant: str, thread_id: str) -> Sequence[Row]:

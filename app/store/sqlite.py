@@ -64,6 +64,9 @@ class _SqliteTx:
     async def many(self, sql: Sql, rows: Sequence[Row]) -> None:
         self._connection.executemany(sql.sqlite, rows)
 
+    async def returning(self, sql: Sql, rows: Sequence[Row]) -> list[Row]:
+        return [found for row in rows for found in self._connection.execute(sql.sqlite, row).fetchall()]
+
     async def append(self, events: Sequence[Row], threads: Sequence[Row] = (), runs: Sequence[Row] = ()) -> None:
         self._connection.executemany(_INSERT_EVENTS, events)
         if threads:
@@ -134,6 +137,9 @@ class SqliteDatabase:
         return await self._submit(self._writes, work)
 
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        return await self._submit(self._reads, work)
+
+    async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._submit(self._reads, work)
 
     async def ping(self) -> None:

@@ -176,7 +176,9 @@ class Cancellation(Protocol):
     async def wait(self) -> Any: ...
 
 
-Record = Callable[[Payload], Awaitable[None]]
+Record = Callable[[Payload], Awaitable[JsonObject | None]]
+"""Answers the payload as it was stored, where whoever records can tell: a run goes on with that, and not with what it
+was before redaction, so that it sees the same when it is resumed."""
 Hook = Callable[[str, JsonObject], Awaitable[Decision]]
 Approve = Callable[[ToolCall, ToolDefinition, str], Awaitable[Approval]]
 """Asked with the call, its tool and the hash of its arguments; may raise `Suspended`."""

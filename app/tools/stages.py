@@ -32,7 +32,8 @@ async def account(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
     outcome = returned.outcome
     if not outcome.executed:
         await attempt.turn.come()
-        await record(ToolResulted(call_id=call.id, tool=outcome.tool, ok=False, error=_error(outcome.error)))
+        stored = await record(ToolResulted(call_id=call.id, tool=outcome.tool, ok=False, error=_error(outcome.error)))
+        returned = replace(returned, outcome=replace(outcome, error=_as_stored(outcome.error, stored)))
     if attempt.scope.direct and outcome.ok:
         await record(ToolDirectCompleted(tool_id=outcome.tool, output=outcome.output, call_id=call.id))
     return returned
@@ -149,18 +150,20 @@ async def _record_result(attempt: Attempt, invoked: Invoked, took: int) -> Retur
     failed = output if isinstance(output, Failure) else None
     shown = None if isinstance(output, Failure) else output.shown
     truncated = not isinstance(output, Failure) and output.truncated
-    await attempt.ports.record(
+    stored = await attempt.ports.record(
         ToolResulted(
             call_id=call.id, tool=call.name, ok=failed is None, output=shown, error=_error(failed),
             duration_ms=took, truncated=truncated or None, applied=None if invoked.applied else False,
         )
     )  # fmt: skip
+    failed, shown = _as_stored(failed, stored), shown if stored is None else stored.get("output")
     if failed is None and not invoked.applied:
         failed = Failure("TOOL_CANCELLED", "the run was cancelled while the tool was running")
     outcome = attempt.ended(
         failed, output=shown, executed=True, duration_ms=took, truncated=truncated, applied=invoked.applied
     )
-    return Returned(outcome, None if isinstance(output, Failure) else output.whole)
+    whole = output.whole if isinstance(output, Output) and output.truncated else shown
+    return Returned(outcome, whole)
 
 
 # -- after the tool --------------------------------------------------------------------------------
@@ -256,6 +259,11 @@ async def _violated(attempt: Attempt, boundary: str, code: str, issues: list[tup
             issues=[IssueValue(path=path, message=message) for path, message in issues],
         )
     )  # fmt: skip
+
+
+def _as_stored(failure: Failure | None, stored: JsonObject | None) -> Failure | None:
+    error = (stored or {}).get("error")
+    return replace(failure, message=error["message"]) if failure is not None and error else failure
 
 
 def _error(failure: Failure | None) -> ErrorValue | None:

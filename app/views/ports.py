@@ -94,12 +94,20 @@ class Reader(Protocol):
 
     async def transcript(self, tenant: str, thread_id: str) -> list[Entry]: ...
 
+    async def entry(self, tenant: str, thread_id: str, message_id: str) -> Entry | None: ...
+
     async def artifacts(self, tenant: str, thread_id: str) -> list[Artifact]: ...
 
     async def artifact(self, tenant: str, artifact_id: str) -> Artifact | None: ...
 
     async def threads_of(self, tenant: str, after: str, limit: int) -> list[Thread]:
         """By id, without deleted and system-owned ones."""
+        ...
+
+    async def newest_threads(
+        self, tenant: str, *, before: int | None, system: bool, limit: int
+    ) -> list[tuple[int, Thread]]:
+        """Newest first with the number to go on before; without deleted ones, system-owned ones when asked for."""
         ...
 
     async def blob(self, tenant: str, thread_id: str, sha256: str) -> tuple[str, bytes] | None:

@@ -19,6 +19,8 @@ class Thread:
     forked_from: dict[str, Any] | None = None
     active: dict[str, str] = field(default_factory=dict)
     """Root runs that have not ended, by id, in order of submission, with their status."""
+    used: bool = False
+    """Something was asked here, or where it was forked from."""
     closed: bool = False
     archived: bool = False
     """Put away by a person: left out of lists unless asked for; nothing else changes."""
@@ -45,6 +47,7 @@ class Thread:
                 self.title, self.metadata, self.labels = told.get("title"), told["metadata"], told["labels"]
                 self.owner = told.get("owner", "user")
                 if event.type == facts.ThreadForked.type:
+                    self.used = bool(told["history"])
                     self.forked_from = {key: told[key] for key in ("threadId", "seq", "hash")}
             case facts.ThreadUpdated.type:
                 told = event.payload
@@ -63,6 +66,7 @@ class Thread:
         """A root run changed: the thread's own status follows in the same fold."""
         if run.parent_run_id is not None:
             return
+        self.used = True
         if run.terminal:
             self.active.pop(run.id, None)
         else:

@@ -26,6 +26,8 @@ class Entry:
     details: str | None = None
     started_at: int | None = None
     completed_at: int | None = None
+    supplemental: bool = False
+    """A client's own row, not a message or a call of a run."""
 
     def apply(self, event: Event) -> None:
         self.position = self.position or event.seq
@@ -88,6 +90,7 @@ def _result(entry: Entry, event: Event) -> None:
 def _upsert(entry: Entry, event: Event) -> None:
     """A client's row. A finished entry never goes back to streaming; times only widen."""
     told = event.payload
+    entry.supplemental = entry.supplemental or entry.position == event.seq
     entry.turn_id, entry.role, entry.kind = told["turnId"], told["role"], told["type"]
     if not (told["status"] == "streaming" and entry.status in _TERMINAL and entry.position != event.seq):
         entry.status, entry.content = told["status"], told["content"]

@@ -188,5 +188,8 @@ async def test_a_cancelled_tool_ends_within_the_grace(house: House, how: str) ->
             assert code(await work) == "TOOL_CANCELLED"
         assert loop.time() - before < GRACE + 2.0
         await presence.ended.wait()
+    if how == "task":  # the executor goes, the run stays: whoever takes it over decides by the tool's effect
+        assert log.types() == ["tool.invoked"]
+        return
     assert log.types() == ["tool.invoked", "tool.resulted"]
     assert log.payloads("tool.resulted")[0]["applied"] is False

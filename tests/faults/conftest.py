@@ -13,6 +13,16 @@ class Count(Protocol):
     def __call__(self, figures: Figures, note: str = "") -> None: ...
 
 
+class Report(Protocol):
+    def __call__(self, line: str) -> None: ...
+
+
+@pytest.fixture
+def report(request: pytest.FixtureRequest) -> Report:
+    """Keeps a line for the closing report."""
+    return lambda line: request.config.stash.setdefault(_COUNTED, []).append(f"{request.node.name}: {line}")
+
+
 @pytest.fixture
 def count(request: pytest.FixtureRequest) -> Count:
     """Keeps a test's figures for the closing report, then insists that they are sound."""

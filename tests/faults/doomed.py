@@ -57,6 +57,9 @@ class _Watched:
     async def many(self, sql: Sql, rows: Sequence[Row]) -> None:
         await self._inner.many(sql, rows)
 
+    async def returning(self, sql: Sql, rows: Sequence[Row]) -> list[Row]:
+        return await self._inner.returning(sql, rows)
+
     async def append(self, events: Sequence[Row], threads: Sequence[Row] = (), runs: Sequence[Row] = ()) -> None:
         self._look(events)
         await self._inner.append(events, threads, runs)
@@ -88,13 +91,14 @@ class _DoomedDatabase(Passing):
             self._reached = self._reached or (row[_TYPE] == self._point.type and row[_RUN] in self._doomed)
 
 
-def _serve(arguments: list[str], output: str, point: Point | None) -> None:
+def _serve(arguments: list[str], output: str, point: Point | None, environment: dict[str, str]) -> None:
     """In the child: the command as users give it, its output in a file, its database perhaps doomed."""
     file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(file, 1)
     os.dup2(file, 2)
     for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
         del os.environ[name]
+    os.environ.update(environment)
     from app import wiring
     from app.cli.application import app
 
@@ -143,13 +147,15 @@ class Server:
 
 
 @contextlib.asynccontextmanager
-async def server(settings: Settings, workspace: Path, point: Point | None = None, *more: str) -> AsyncIterator[Server]:
+async def server(
+    settings: Settings, workspace: Path, point: Point | None = None, environment: dict[str, str] | None = None
+) -> AsyncIterator[Server]:
     """Whatever is left of it at the end is stopped, and must stop cleanly."""
-    arguments = ["--data-dir", str(settings.data_dir), "--workspace", str(workspace), *more]
+    arguments = ["--data-dir", str(settings.data_dir), "--workspace", str(workspace)]
     if settings.database_url is not None:
         arguments += ["--database-url", settings.database_url]
     output = settings.data_dir / f"server-{len(list(settings.data_dir.glob('server-*')))}.log"
-    process = _processes.Process(target=_serve, args=(arguments, str(output), point), daemon=True)
+    process = _processes.Process(target=_serve, args=(arguments, str(output), point, environment or {}), daemon=True)
     await asyncio.to_thread(process.start)
     started = Server(process, output)
     try:

@@ -19,6 +19,7 @@ _ENDED = frozenset({"completed", "failed", "cancelled"})
 @dataclass(slots=True)
 class Wanted:
     text: str
+    agent: str = "worker"
     thread_id: str = field(default_factory=lambda: new_id("thread"))
     key: str = field(default_factory=lambda: new_id("key"))
     run_id: str = ""
@@ -34,8 +35,8 @@ class PersistentClient:
         self.accepted = asyncio.Event()
         """Set by each answer to a submission; `work_until_it_dies` begins without it."""
 
-    def want(self, text: str) -> Wanted:
-        wanted = Wanted(text)
+    def want(self, text: str, agent: str = "worker") -> Wanted:
+        wanted = Wanted(text, agent)
         self.wanted.append(wanted)
         return wanted
 
@@ -73,7 +74,7 @@ class PersistentClient:
             await asyncio.sleep(0.005)
 
     async def _submit(self, http: httpx2.AsyncClient, wanted: Wanted) -> None:
-        body = {"agent": "worker", "input": wanted.text, "threadId": wanted.thread_id, "createThread": True}
+        body = {"agent": wanted.agent, "input": wanted.text, "threadId": wanted.thread_id, "createThread": True}
         headers = {"content-type": "application/json", "idempotency-key": wanted.key}
         answer = await http.post("/api/runs", content=json.dumps(body), headers=headers)
         assert answer.status_code in (200, 202), answer.text

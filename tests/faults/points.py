@@ -56,6 +56,9 @@ class Passing:
     def load(self) -> dict[str, float]:
         return self._inner.load()
 
+    async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        return await self._inner.look(work)
+
     async def ping(self) -> None:
         await self._inner.ping()
 
@@ -126,6 +129,9 @@ class ForgetfulDatabase(Passing):
         if self.reads_fail:
             raise StorageDown
         return await super().read(work)
+
+    async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        return await self.read(work)
 
 
 @contextlib.asynccontextmanager

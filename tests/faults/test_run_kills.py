@@ -14,7 +14,7 @@ import pytest
 from app.core import json
 from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
-from app.events.catalog import interrupt, model, request, tool
+from app.events.catalog import execution, interrupt, model, request, tool
 from app.wiring import Store, open_store
 from tests.faults.audit import audit
 from tests.faults.conftest import Count
@@ -38,14 +38,15 @@ class Death:
     executions: int = 0
     answers: int = 0
     """How often a person has to answer: asked again only if the first answer was not stored."""
+    agent: str = "worker"
 
     def __str__(self) -> str:
         return f"{self.text!r} {self.point or 'inside the tool'}"
 
 
-def _around(text: str, type: str, before: int, after: int, answers: int = 0) -> list[Death]:
+def _around(text: str, type: str, before: int, after: int, agent: str = "worker") -> list[Death]:
     sides: tuple[tuple[Literal["before", "after"], int], ...] = (("before", before), ("after", after))
-    return [Death(text, Point(side, type), executions, answers) for side, executions in sides]
+    return [Death(text, Point(side, type), executions, agent=agent) for side, executions in sides]
 
 
 NAMED: Final = [
@@ -58,6 +59,7 @@ NAMED: Final = [
     Death("ask", Point("after", interrupt.InterruptRaised.type), 1, answers=1),
     # Stored, though nobody was told: the answer counts.
     Death("ask", Point("after", interrupt.InterruptResolved.type), 1, answers=0),
+    *_around("sum up", execution.ContextCompacted.type, 4, 4, agent="summing"),
     *_around("keep", request.RequestCompleted.type, 1, 1),
 ]
 REST: Final = [
@@ -99,7 +101,7 @@ async def test_a_server_killed_at_any_named_point_of_a_run_goes_on_where_it_was(
         point = replace(death.point, word=word) if death.point is not None else None
         async with server(settings, witness.workspace, point) as doomed:
             await _see_through(doomed, client)
-            run = client.want(f"{word} {death.text}")
+            run = client.want(f"{word} {death.text}", death.agent)
             with contextlib.suppress(httpx2.HTTPError):
                 await client.see_through(doomed.url, run)
             await doomed.died()

@@ -30,7 +30,8 @@ def act(text: str, ctx) -> dict:
         os.kill(os.getpid(), signal.SIGKILL)
     if "slowly" in text:
         time.sleep(0.02)
-    return {{"done": True}}
+    calls = {{told.split()[1] for told in (known + line).decode().splitlines() if told.startswith(ctx.run_id)}}
+    return {{"done": True, "calls": len(calls)}}
 '''
 
 _TOOL: Final = """
@@ -73,6 +74,30 @@ metadata: {name: worker}
 spec: {model: script, tools: [keyed, readonly, unsafe, asked]}
 """
 
+_SUMMING: Final = """
+apiVersion: holdfast/v1
+kind: Model
+metadata: {name: summing-script}
+spec:
+  provider: scripted
+  model: script
+  capabilities: {streaming: true, tools: true}
+  script:
+    rules:
+      - {match: {system: Summarise the conversation}, reply: {text: "what was said"}}
+      - {match: {afterTool: keyed, toolResult: '"calls":4'}, reply: {text: "kept four"}}
+    default: {toolCalls: [{name: keyed, args: {text: "again"}}]}
+---
+apiVersion: holdfast/v1
+kind: Agent
+metadata: {name: summing}
+spec:
+  model: summing-script
+  tools: [keyed]
+  contextPolicy: {strategy: summarise, compactAtTokens: 10, keepLast: 2}
+"""
+"""An agent that calls its tool four times and sums up what it said after the third."""
+
 _TOOLS: Final = (("keyed", "keyed", "never"), ("readonly", "readonly", "never"), ("unsafe", "unsafe", "never"),
                  ("asked", "keyed", "always"))  # fmt: skip
 
@@ -96,6 +121,7 @@ class Witness:
         tools = "".join(_TOOL.format(name=name, effect=effect, approval=approval) for name, effect, approval in _TOOLS)
         (self.workspace / "tools" / "witness.yaml").write_text(tools)
         (self.workspace / "models" / "script.yaml").write_text(_AGENT)
+        (self.workspace / "models" / "summing.yaml").write_text(_SUMMING)
 
     def executions(self) -> list[Executed]:
         lines = self._lines.read_text().splitlines() if self._lines.exists() else []

@@ -1,6 +1,7 @@
 """`/api/stream` over the real server: commands, filters and cursors, to the letter of the published contract."""
 
 import asyncio
+import random
 from typing import Any
 
 import httpx2
@@ -354,3 +355,43 @@ async def test_messages_over_the_limit_end_the_socket_and_nothing_else(
         await asyncio.wait_for(socket.wait_closed(), 10)
         assert socket.close_code == 1009
     assert (await client.get("/healthz")).status_code == 200
+
+
+# -- at random ----------------------------------------------------------------------------------------
+
+
+def _malformed(dice: random.Random) -> str | bytes:
+    good = ['{"type":"ping"}', '{"type":"subscribe","threadId":"a"}', '{"type":"unsubscribe"}']
+    match dice.randrange(6):
+        case 0:  # a command that lost or gained a byte in a place where it matters
+            text = dice.choice(good)
+            at = dice.randrange(2, text.index(":") - 1)
+            return text[:at] + dice.choice(["", "x", '"']) + text[at + 1 :]
+        case 1:
+            return bytes(dice.randrange(128, 256) for _ in range(dice.randrange(1, 50)))
+        case 2:
+            return json.dumps(dice.choice([None, 1, 1.5, True, "ping", [], [{"type": "ping"}], {}])).decode()
+        case 3:
+            return json.dumps({"type": dice.choice(["PING", "", None, 5, ["ping"], {"ping": 1}, "publish"])}).decode()
+        case 4:
+            cursor = dice.choice([-1, "1", 1.5, True, [], 2**63, {"afterSeq": "x"}, {"afterPart": 1}])
+            return json.dumps({"type": "subscribe", "threads": {"a": cursor}}).decode()
+    thread: object = dice.choice(["", None, 5, [], {}, True, "a\x00"])
+    return json.dumps({"type": "subscribe", "threadId": thread}).decode()
+
+
+@pytest.mark.requirement("CM-1")
+async def test_a_thousand_malformed_frames_get_their_answer_and_nothing_breaks(
+    server: ServerProcess, client: httpx2.AsyncClient
+) -> None:
+    dice = random.Random(7)
+    async with connect(server.stream_url) as socket:
+        await _ready(socket)
+        for _ in range(1000):
+            sent = _malformed(dice)
+            await socket.send(sent)
+            assert await asyncio.wait_for(socket.recv(), 10) == ERROR, sent
+        await socket.send('{"type":"ping"}')
+        assert await _receive(socket) == {"type": "pong"}
+    assert (await client.get("/healthz")).status_code == 200
+    assert "Traceback" not in server.errors()

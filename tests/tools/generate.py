@@ -124,6 +124,12 @@ def run_picture(root: Path) -> Files:
     return {"docs/pictures/run.svg": picture()}
 
 
+def asyncapi(root: Path) -> Files:
+    from app.protocols.stream.asyncapi import document
+
+    return {"openapi/asyncapi.json": json.pretty(document())}
+
+
 GENERATORS: Final = (
     Generator("error pages", error_pages),
     Generator("configuration page", configuration_page),
@@ -134,6 +140,7 @@ GENERATORS: Final = (
     Generator("event schemas", event_schemas, owns=("schemas/events/*.json",)),
     Generator("workspace schemas", workspace_schemas, owns=("schemas/workspace/*.json",)),
     Generator("OpenAPI document", openapi),
+    Generator("AsyncAPI document", asyncapi),
     Generator("frozen schemas", frozen.record),  # after those that make schemas
 )
 

@@ -17,7 +17,10 @@ class Value(BaseModel):
     """A frozen record inside a payload; JSON in camelCase, unknown fields refused."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True,
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
         # Built when first used: a process needs few of the many types, and its start is quicker for it.
         defer_build=True,
     )

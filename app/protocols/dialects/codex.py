@@ -150,3 +150,23 @@ NEEDS_INTERRUPT: Final = frozenset({interrupt.InterruptResolved.type, interrupt.
 NEEDS_STORY: Final = items.OF_STORY
 FOLDED: Final = (tool.ToolInvoked.type, tool.ToolResulted.type, items.MODEL_COMPLETED)
 """What a thread's plan and its tokens are folded from."""
+
+ALIASES: Final[dict[str, tuple[bool, str]]] = {
+    "app_server.*": (False, "A notification or a request (`app_server.request.*`) of the runtime, by its method."),
+    "notification": (False, "The raw notification: its method and its parameters."),
+    "server_request": (False, "A request that has no frame of its own."),
+    "approval": (False, "A person is asked for a yes."),
+    "approval_resolved": (False, "It was decided, or expired."),
+    "tool_user_input_requested": (False, "A person is asked questions."),
+    "tool_user_input_resolved": (False, "They were answered, or expired."),
+    "tool_call_requested": (False, "The client is to run one of its own tools."),
+    "tool_call_resolved": (False, "It did, or did not in time."),
+    "turn_plan_updated": (False, "The list of things to do changed."),
+    "turn_diff_updated": (False, "A diff was made."),
+    "thread_token_usage_updated": (False, "A model call used tokens."),
+    "transcript_updated": (False, "A client's row of the transcript, as it stands after the merge."),
+    "session_deleted": (True, "A session was deleted."),
+    "app_list_updated": (True, "The workspace was loaded: ask for the agents again."),
+    "account_rate_limits_updated": (True, "The tenant's budget of the day is used up."),
+}
+"""Every type of frame beside the events' own: whether it goes to everybody, and what it tells."""

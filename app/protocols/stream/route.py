@@ -1,13 +1,16 @@
 """The route of `/api/stream`: who may open a socket, and what all sockets share."""
 
+from functools import cache
 from typing import Final
 
-from fastapi import APIRouter, WebSocket
+from fastapi import APIRouter, Response, WebSocket
 
+from app.core import json
 from app.core.clock import SystemClock
 from app.protocols.auth.shown import SUBPROTOCOL
 from app.protocols.context import Server
 from app.protocols.http.caller import Caller
+from app.protocols.stream import asyncapi
 from app.protocols.stream.knowledge import Knowledge
 from app.protocols.stream.press import Press
 from app.protocols.stream.socket import NO_LONGER_WELCOME, Socket
@@ -18,6 +21,12 @@ _QUERY: Final = ("threadId", "afterSeq", "afterPart", "types")
 def routes(server: Server) -> APIRouter:
     router = APIRouter()
     press = Press(Knowledge(server.reader, SystemClock()))
+
+    described = cache(lambda: json.dumps(asyncapi.document()))
+
+    @router.get("/asyncapi.json", include_in_schema=False)
+    async def describe(_caller: Caller) -> Response:
+        return Response(described(), media_type="application/json")
 
     @router.websocket("/api/stream")
     async def stream(websocket: WebSocket, caller: Caller) -> None:

@@ -166,10 +166,10 @@ class Socket:
         if data is None:
             return False
         if data:
-            try:  # noqa: SIM105  # a context manager would cost more than the rest of this
+            try:
                 self._wire.write(data)
-            except OSError:
-                pass  # the peer is gone, which its own message tells
+            except OSError:  # the peer is gone, which its own message tells
+                return True
         return True
 
     def _news(self) -> None:
@@ -184,8 +184,8 @@ class Socket:
         if subscription.overflowed or subscription.closed:
             self.end(TRY_AGAIN_LATER if subscription.overflowed else RESTARTING)
             return
-        if self._working is not None or self._listening is None:
-            return
+        if self._working is not None or self._listening is None or not self._wire.has_room:
+            return  # whoever works, or the room when there is some, comes back here
         waits = bool(self._behind)
         chunks: list[bytes] = []
         size = 0

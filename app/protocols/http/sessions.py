@@ -1,0 +1,197 @@
+"""/api/sessions: threads as the published contract spells them. Turns are in `sessions_turns`, requests to people and
+clients in `sessions_requests`.
+
+Only what is a thread of ours is here; projects, jobs and extensions are not.
+"""
+
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
+
+from app.core.errors import Failure
+from app.core.principal import Principal
+from app.protocols.context import Server
+from app.protocols.dialects import codex_sessions as dialect
+from app.protocols.http.answers import json_answer
+from app.protocols.http.caller import Caller
+from app.protocols.http.documents import takes
+from app.protocols.http.errors import Problem
+from app.protocols.http.sessions_route import (
+    FAILURES,
+    Refused,
+    SessionBody,
+    SessionRoute,
+    expect_thread,
+    read,
+    session,
+)
+from app.runtime.threads import NewThread, ThreadChange
+from app.views.thread import Thread
+
+_MAX_RUNS: Final = 500
+"""Of a long session the newest turns are told."""
+_MAX_PAGES: Final = 20
+"""How far a list looks for sessions that are archived, or are not; then it answers with what it has and a cursor."""
+
+Flag = Literal["true", "false"]
+
+
+class DynamicTool(SessionBody):
+    name: str = Field(min_length=1, max_length=64)
+    description: str = Field("", max_length=4000)
+    input_schema: dict[str, Any] = Field(default_factory=lambda: {"type": "object"})
+
+
+class Controls(SessionBody):
+    """What a session is asked to use. Kept and told; the workspace decides what holds."""
+
+    cwd: str | None = Field(None, max_length=4096)
+    model: str | None = Field(None, min_length=1, max_length=200)
+    approval_policy: Literal["untrusted", "on-failure", "on-request", "never"] | None = None
+    network_access: Literal["restricted", "enabled"] | None = None
+    filesystem_sandbox: Literal["read-only", "workspace-write", "danger-full-access"] | None = None
+    dynamic_tools: list[DynamicTool] | None = Field(None, max_length=128)
+
+    def kept(self) -> dict[str, Any]:
+        told = self.model_dump(by_alias=True, exclude_none=True)
+        return {name: told[name] for name in _KEPT if name in told}
+
+
+_KEPT: Final = ("cwd", "model", "approvalPolicy", "networkAccess", "filesystemSandbox", "dynamicTools")
+
+
+class ResumeSession(SessionBody):
+    dynamic_tools: list[DynamicTool] | None = Field(None, max_length=128)
+
+
+class RenameSession(SessionBody):
+    title: str = Field(min_length=1, max_length=200)
+
+
+def routes(server: Server) -> APIRouter:
+    router = APIRouter(prefix="/api/sessions", tags=["sessions"], route_class=SessionRoute, responses=FAILURES)
+    _add_all(router, server)
+    _add_one(router, server)
+    _add_changes(router, server)
+    return router
+
+
+def _add_all(router: APIRouter, server: Server) -> None:
+    @router.get("", summary="The sessions, newest first")
+    async def list_sessions(
+        caller: Caller,
+        archived: Annotated[Flag, Query()] = "false",
+        include_system_owned: Annotated[Flag, Query(alias="includeSystemOwned")] = "false",
+        cursor: Annotated[str | None, Query(max_length=20, pattern="^[0-9]{1,18}$")] = None,
+        limit: Annotated[int, Query(ge=1, le=200)] = 100,
+    ) -> Response:
+        system = include_system_owned == "true" and caller.may("audit:read")
+        put_away = archived == "true"
+        found: list[dict[str, Any]] = []
+        before = None if cursor is None else int(cursor)
+        for _ in range(_MAX_PAGES):
+            page = await server.reader.newest_threads(caller.tenant, before=before, system=system, limit=limit)
+            for number, thread in page:
+                if thread.archived == put_away and len(found) < limit:
+                    found.append(dialect.summary(thread))
+                    before = number
+            if len(page) < limit or len(found) == limit:
+                break
+            before = page[-1][0]
+        more = len(found) == limit or len(page) == limit
+        return json_answer({"data": found, "nextCursor": str(before) if more else None, "archived": put_away})
+
+    @router.post("", summary="Start a session", openapi_extra=takes(Controls, required=False))
+    async def create(request: Request, caller: Caller) -> Response:
+        body = await read(request, Controls)
+        made = await server.threads.create(caller, NewThread(metadata={dialect.CONTROLS: body.kept()}))
+        return json_answer(_both(expect_thread(made, "")))
+
+
+def _both(thread: Thread) -> dict[str, Any]:
+    return {"session": dialect.summary(thread), "thread": dialect.thread_of(thread)}
+
+
+async def _whole(server: Server, caller: Principal, thread: Thread) -> dict[str, Any]:
+    runs = await server.reader.runs(caller.tenant, thread_id=thread.id, status=None, before=None, limit=_MAX_RUNS)
+    roots = [run for run in runs if run.parent_run_id is None]
+    entries = await server.reader.transcript(caller.tenant, thread.id)
+    return {
+        "session": dialect.summary(thread),
+        "thread": dialect.thread_of(thread, roots, entries),
+        "transcript": dialect.transcript(entries, runs),
+    }
+
+
+def _add_one(router: APIRouter, server: Server) -> None:
+    @router.get("/{session_id}", summary="The session with its turns and its transcript")
+    async def show(session_id: str, caller: Caller) -> Response:
+        thread = await session(server, caller, session_id, system=True)
+        return json_answer(await _whole(server, caller, thread))
+
+    @router.delete("/{session_id}", summary="Delete the session; its active turn ends")
+    async def delete(session_id: str, caller: Caller) -> Response:
+        await session(server, caller, session_id)
+        gone = expect_thread(await server.threads.delete(caller, session_id), session_id)
+        title = dialect.summary(gone)["title"]
+        return json_answer({"status": "ok", "sessionId": session_id, "title": title, "deletedFileCount": 0})
+
+    @router.post("/{session_id}/fork", summary="A new session that knows what was said in this one")
+    async def fork(session_id: str, caller: Caller) -> Response:
+        await session(server, caller, session_id)
+        made = expect_thread(await server.threads.fork(caller, session_id), session_id)
+        return json_answer({"status": "ok", "sourceSessionId": session_id, **_both(made)})
+
+    @router.post(
+        "/{session_id}/resume", summary="Take the session up again", openapi_extra=takes(ResumeSession, required=False)
+    )
+    async def resume(session_id: str, request: Request, caller: Caller) -> Response:
+        thread = await session(server, caller, session_id)
+        body = await read(request, ResumeSession)
+        if body.dynamic_tools is not None:
+            told = {"dynamicTools": [tool.model_dump(by_alias=True) for tool in body.dynamic_tools]}
+            thread = await keep(server, caller, thread, told)
+        whole = await _whole(server, caller, thread)
+        return json_answer({"session": whole["session"], "thread": whole["thread"]})
+
+
+def _add_changes(router: APIRouter, server: Server) -> None:
+    @router.post("/{session_id}/rename", summary="Give the session a title", openapi_extra=takes(RenameSession))
+    async def rename(session_id: str, request: Request, caller: Caller) -> Response:
+        await session(server, caller, session_id)
+        body = await read(request, RenameSession)
+        changed = await server.threads.update(caller, session_id, ThreadChange(title=body.title))
+        return json_answer({"status": "ok", "session": dialect.summary(expect_thread(changed, session_id))})
+
+    @router.post("/{session_id}/archive", summary="Put the session away")
+    async def archive(session_id: str, caller: Caller) -> Response:
+        await _put_away(server, caller, session_id, archived=True)
+        return json_answer({"status": "ok", "sessionId": session_id})
+
+    @router.post("/{session_id}/unarchive", summary="Take the session out again")
+    async def unarchive(session_id: str, caller: Caller) -> Response:
+        thread = await _put_away(server, caller, session_id, archived=False)
+        return json_answer({"status": "ok", **_both(thread)})
+
+
+async def _put_away(server: Server, caller: Principal, session_id: str, *, archived: bool) -> Thread:
+    thread = await session(server, caller, session_id)
+    if not thread.used:
+        message = "nothing was asked in this session yet"
+        raise Refused(409, {"status": "error", "code": "not_materialized", "sessionId": session_id, "message": message})
+    if thread.archived == archived:
+        return thread
+    changed = await server.threads.update(caller, session_id, ThreadChange(archived=archived))
+    return expect_thread(changed, session_id)
+
+
+async def keep(server: Server, caller: Principal, thread: Thread, told: dict[str, Any]) -> Thread:
+    """What a request named becomes the session's own from then on."""
+    if not told or dialect.controls(thread) | told == dialect.controls(thread):
+        return thread
+    change = ThreadChange(metadata={dialect.CONTROLS: dialect.kept(told, thread)})
+    changed = await server.threads.update(caller, thread.id, change)
+    if not isinstance(changed, Thread) and changed.failure.code == "INVALID_REQUEST":
+        raise Problem(Failure("INVALID_REQUEST", "the controls are too large"))
+    return expect_thread(changed, thread.id)

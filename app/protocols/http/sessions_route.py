@@ -1,0 +1,144 @@
+"""What all session routes share: the contract's error bodies, its gates in their order, and reading a body.
+
+A session is a thread. Leaves to others: what a route does, and who may call it.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, NoReturn, TypeVar
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from app.core import json
+from app.core.clock import iso
+from app.core.errors import Failure, HoldfastError
+from app.core.principal import Principal
+from app.core.schemas import Issue
+from app.protocols.context import Server
+from app.protocols.dialects.codex import UNTITLED
+from app.protocols.http.body import read_body
+from app.protocols.http.errors import Problem
+from app.runtime.service import SYSTEM_THREADS, Rejected
+from app.views.ports import Tombstone
+from app.views.thread import Thread
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class SessionBody(BaseModel):
+    """Unknown fields are ignored, as the contract does."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class SessionProblem(BaseModel):
+    """Every failure of a session route: `status` says what kind of answer it is, `code` which."""
+
+    model_config = ConfigDict(extra="allow")
+
+    status: str
+    code: str | None = None
+    message: str | None = None
+
+
+FAILURES: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"model": SessionProblem, "description": what}
+    for status, what in {
+        400: "the request is wrong",
+        401: "credentials are needed",
+        403: "the session belongs to the system, or the caller may not do this",
+        404: "there is no such session, turn or request",
+        409: "the session's state does not allow it",
+        410: "the session was deleted",
+        413: "the body is too large",
+        429: "too many requests",
+        500: "something failed that should not",
+        503: "not now",
+    }.items()
+}
+
+
+class Refused(HoldfastError):
+    """Answered with this status and body."""
+
+    def __init__(self, status: int, body: dict[str, Any]) -> None:
+        super().__init__("INVALID_REQUEST", str(body.get("message", "refused")))
+        self.status, self.body = status, body
+
+
+class SessionRoute(APIRoute):
+    """Answers refusals as the contract has them; other failures find their dialect by the path, as everywhere."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def in_dialect(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except Refused as refused:
+                return Response(json.dumps(refused.body), refused.status, None, "application/json")
+
+        return in_dialect
+
+
+# -- gates --------------------------------------------------------------------------------------------
+
+
+async def session(server: Server, caller: Principal, session_id: str, *, system: bool = False) -> Thread:
+    """Deleted, system-owned, missing: in this order. With `system` the system's own are let through."""
+    found = await server.reader.thread(caller.tenant, session_id)
+    if isinstance(found, Tombstone) or (found is not None and found.deleted_at is not None):
+        _deleted(session_id, found)
+    if session_id.startswith(SYSTEM_THREADS) and not system:
+        _system(session_id)
+    if found is None:
+        raise Refused(404, {"status": "not_found", "sessionId": session_id})
+    return found
+
+
+def _deleted(session_id: str, found: Thread | Tombstone) -> NoReturn:
+    told: dict[str, Any] = {"status": "deleted", "sessionId": session_id, "message": "the session was deleted"}
+    if isinstance(found, Thread) and found.deleted_at is not None:
+        told |= {"title": found.title or UNTITLED, "deletedAt": iso(found.deleted_at)}
+    raise Refused(410, told)
+
+
+def _system(session_id: str) -> NoReturn:
+    message = "the session belongs to the system"
+    raise Refused(403, {"status": "error", "code": "system_session", "sessionId": session_id, "message": message})
+
+
+def expect_thread(answer: Thread | Rejected, session_id: str) -> Thread:
+    """For what the gates let through and the log refused: something happened in between."""
+    if not isinstance(answer, Thread):
+        refuse(answer, session_id)
+    return answer
+
+
+def refuse(answer: Rejected, session_id: str) -> NoReturn:
+    match answer.failure.code:
+        case "THREAD_DELETED":
+            _deleted(session_id, Tombstone(session_id, 0, ""))
+        case "THREAD_RESERVED":
+            _system(session_id)
+        case "THREAD_NOT_FOUND":
+            raise Refused(404, {"status": "not_found", "sessionId": session_id})
+        case "THREAD_CLOSED" | "THREAD_BUSY" | "RUN_TERMINAL" | "BACKEND_NOT_AVAILABLE":
+            raise Refused(409, {"status": "error", "code": "invalid_state", "message": answer.failure.message})
+        case "AGENT_NOT_FOUND" | "AGENT_REQUIRED" | "MODEL_NOT_FOUND" | "CLIENT_TOOLS_REFUSED":
+            raise Refused(400, {"status": "error", "code": "invalid_params", "message": answer.failure.message})
+    raise Problem(answer.failure)
+
+
+async def read(request: Request, model: type[M]) -> M:
+    """A POST without a body and without a type is one with an empty object; else something must be there."""
+    raw = await read_body(request)
+    if not raw and "content-type" not in request.headers:
+        raw = b"{}"
+    try:
+        return model.model_validate(json.loads_strict(raw))
+    except ValidationError as error:
+        issues = [Issue("/" + "/".join(map(str, e["loc"])), e["msg"]) for e in error.errors(include_input=False)]
+        raise Problem(Failure("INVALID_REQUEST", "a field is missing or wrong"), issues) from None

@@ -1,0 +1,142 @@
+"""/api/sessions/{id}: messages, interrupt, steer, and rows that a client adds to the transcript."""
+
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Request, Response
+from pydantic import Field
+
+from app.core.principal import Principal
+from app.events.catalog.thread import TranscriptUpserted
+from app.protocols.context import Server
+from app.protocols.dialects import codex_sessions as dialect
+from app.protocols.http.answers import json_answer
+from app.protocols.http.caller import Caller
+from app.protocols.http.documents import takes
+from app.protocols.http.sessions import Controls, keep
+from app.protocols.http.sessions_route import FAILURES, Refused, SessionBody, SessionRoute, read, refuse, session
+from app.runtime.service import Rejected, Submission
+from app.views.run import Run
+from app.views.thread import Thread
+from app.views.transcript import Entry, entry_json
+
+Milliseconds = Annotated[int, Field(ge=0, le=2**53)]
+
+
+class SendMessage(Controls):
+    text: str = Field(min_length=1, max_length=1_000_000)
+    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+
+
+class InterruptTurn(SessionBody):
+    turn_id: str | None = Field(None, max_length=200)
+
+
+class SteerTurn(SessionBody):
+    input: str = Field(min_length=1, max_length=100_000)
+
+
+class UpsertRow(SessionBody):
+    message_id: str = Field(min_length=1, max_length=200)
+    turn_id: str = Field(max_length=200)
+    role: Literal["user", "assistant", "system"]
+    type: str = Field(min_length=1, max_length=200)
+    content: str = Field(max_length=1_000_000)
+    status: Literal["streaming", "complete", "canceled", "error"]
+    details: str | None = Field(None, max_length=100_000)
+    started_at: Milliseconds | None = None
+    completed_at: Milliseconds | None = None
+
+
+def routes(server: Server) -> APIRouter:
+    router = APIRouter(
+        prefix="/api/sessions/{session_id}", tags=["sessions"], route_class=SessionRoute, responses=FAILURES
+    )
+    _add_messages(router, server)
+    _add_control(router, server)
+    return router
+
+
+def _add_messages(router: APIRouter, server: Server) -> None:
+    @router.post("/messages", status_code=202, summary="Say something: a turn begins", openapi_extra=takes(SendMessage))
+    async def send(session_id: str, request: Request, caller: Caller) -> Response:
+        thread = await session(server, caller, session_id)
+        body = await read(request, SendMessage)
+        # First the turn: what it names becomes the session's own only if it was accepted.
+        wanted = _submission(server, thread, body.text, dialect.kept(body.kept(), thread))
+        run = await server.service.submit(caller, wanted)
+        if isinstance(run, Rejected):
+            refuse(run, session_id)
+        await keep(server, caller, thread, body.kept())
+        return json_answer({"status": "accepted", "sessionId": session_id, "turnId": run.id}, 202)
+
+    @router.post("/transcript/upsert", summary="Add or change a row of the transcript", openapi_extra=takes(UpsertRow))
+    async def upsert(session_id: str, request: Request, caller: Caller) -> Response:
+        await session(server, caller, session_id, system=True)
+        body = await read(request, UpsertRow)
+        row = TranscriptUpserted.model_validate(body.model_dump(by_alias=True, exclude_none=True))
+        entry = await server.threads.upsert(caller, session_id, row)
+        if isinstance(entry, Rejected):
+            refuse(entry, session_id)
+        return json_answer({"status": "ok", "sessionId": session_id, "entry": _row(entry)})
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    return {name: value for name, value in entry_json(entry).items() if value is not None}
+
+
+def _submission(server: Server, thread: Thread, text: str, controls: dict[str, Any]) -> Submission:
+    """A session's model is an agent of the workspace, or one of its models for the default agent to use."""
+    model = controls.get("model")
+    is_agent = model in server.workspace.current.agents
+    tools = [
+        {"name": tool["name"], "description": tool["description"], "input": tool["inputSchema"]}
+        for tool in controls.get("dynamicTools") or ()
+    ]
+    return Submission(
+        agent=model if is_agent else None,
+        input=text,
+        thread_id=thread.id,
+        model_plan=None if is_agent else model,
+        client_tools=tools,
+    )
+
+
+def _add_control(router: APIRouter, server: Server) -> None:
+    @router.post("/interrupt", summary="End the active turn", openapi_extra=takes(InterruptTurn, required=False))
+    async def interrupt(session_id: str, request: Request, caller: Caller) -> Response:
+        thread = await session(server, caller, session_id)
+        body = await read(request, InterruptTurn)
+        turn_id = body.turn_id or next(iter(thread.active), None)
+        if turn_id is None or turn_id not in thread.active:
+            message = "the session has no such active turn"
+            raise Refused(409, {"status": "error", "code": "no_active_turn", "sessionId": session_id,
+                                "message": message})  # fmt: skip
+        run = await server.service.cancel(caller, turn_id)
+        if isinstance(run, Rejected):
+            refuse(run, session_id)
+        return json_answer({"status": "ok", "sessionId": session_id, "turnId": turn_id})
+
+    @router.post("/turns/{turn_id}/steer", summary="Tell the running turn something", openapi_extra=takes(SteerTurn))
+    async def steer(session_id: str, turn_id: str, request: Request, caller: Caller) -> Response:
+        await session(server, caller, session_id)
+        body = await read(request, SteerTurn)
+        outcome = await _steer(server, caller, session_id, turn_id, body.input)
+        done = outcome["status"] == "performed"
+        told = {"sessionId": session_id, "turnId": turn_id, "result": {"actionType": "turn.steer.create", **outcome}}
+        return json_answer({"status": "ok" if done else "error", **told}, 200 if done else 409)
+
+
+_STEERED: Final = {"RUN_TERMINAL": "already_resolved", "RUN_NOT_FOUND": "not_eligible", "RUN_IS_A_SUBAGENT": "conflict"}
+
+
+async def _steer(server: Server, caller: Principal, session_id: str, turn_id: str, text: str) -> dict[str, Any]:
+    run = await server.reader.run(caller.tenant, turn_id)
+    if run is None or run.thread_id != session_id:
+        return {"status": "not_eligible", "details": {"code": "unknown_turn"}}
+    steered: Run | Rejected = await server.commands.inject(caller, turn_id, "steer", {"message": text})
+    if isinstance(steered, Run):
+        return {"status": "performed", "details": {}}
+    code = steered.failure.code
+    if code not in _STEERED:
+        refuse(steered, session_id)
+    return {"status": _STEERED[code], "details": {"code": code.lower()}}

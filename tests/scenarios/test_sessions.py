@@ -1,0 +1,428 @@
+"""/api/sessions over the real server: the published contract's calls, gates and bodies, row by row."""
+
+import asyncio
+from typing import Any
+
+import httpx2
+import pytest
+
+from app.core.ids import new_id
+from tests.server import ServerProcess
+
+pytestmark = pytest.mark.requirement("PX-3")
+
+ROW = {"messageId": "m1", "turnId": "t1", "role": "system", "type": "note", "content": "x", "status": "streaming"}
+
+
+async def _session(client: httpx2.AsyncClient, **body: Any) -> str:
+    answer = await client.post("/api/sessions", json=body)
+    assert answer.status_code == 200, answer.text
+    session_id: str = answer.json()["session"]["sessionId"]
+    return session_id
+
+
+async def _say(client: httpx2.AsyncClient, session_id: str, text: str, **more: Any) -> str:
+    answer = await client.post(f"/api/sessions/{session_id}/messages", json={"text": text, **more})
+    assert answer.status_code == 202, answer.text
+    told = answer.json()
+    assert (told["status"], told["sessionId"]) == ("accepted", session_id)
+    turn_id: str = told["turnId"]
+    return turn_id
+
+
+async def _ended(client: httpx2.AsyncClient, turn_id: str, *states: str) -> dict[str, Any]:
+    async with asyncio.timeout(15):
+        while True:
+            run: dict[str, Any] = (await client.get(f"/api/runs/{turn_id}")).json()
+            if run["status"] in (states or ("completed", "failed", "cancelled")):
+                return run
+            await asyncio.sleep(0.02)
+
+
+async def _waiting(client: httpx2.AsyncClient, session_id: str, what: str) -> dict[str, Any]:
+    async with asyncio.timeout(15):
+        while True:
+            data: list[dict[str, Any]] = (await client.get(f"/api/sessions/{session_id}/{what}")).json()["data"]
+            if data:
+                return data[0]
+            await asyncio.sleep(0.02)
+
+
+# -- sessions -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.smoke
+async def test_a_session_is_started_without_a_body_or_with_its_controls(client: httpx2.AsyncClient) -> None:
+    plain = (await client.post("/api/sessions")).json()
+    assert plain["session"]["title"] == "New chat"
+    assert plain["session"]["materialized"] is False
+    assert plain["thread"]["turns"] == []
+    controls = {"cwd": "/src", "model": "echo", "approvalPolicy": "never", "networkAccess": "enabled",
+                "filesystemSandbox": "workspace-write", "unknown": 1}  # fmt: skip
+    session = (await client.post("/api/sessions", json=controls)).json()["session"]
+    assert (session["cwd"], session["approvalPolicy"], session["projectId"]) == ("/src", "never", None)
+    assert session["sessionControls"] == {"model": "echo", "approvalPolicy": "never", "networkAccess": "enabled",
+                                          "filesystemSandbox": "workspace-write", "settings": {}}  # fmt: skip
+    assert isinstance(session["createdAt"], int) and session["createdAt"] < 10**10
+
+
+async def test_a_session_is_a_thread_of_ours(client: httpx2.AsyncClient) -> None:
+    session_id = await _session(client)
+    turn = await _say(client, session_id, "one two")
+    assert (await _ended(client, turn))["threadId"] == session_id
+    told = (await client.get(f"/api/sessions/{session_id}")).json()
+    assert told["session"]["materialized"] is True
+    [shown] = told["thread"]["turns"]
+    assert (shown["id"], shown["status"]) == (turn, "completed")
+    assert [item["type"] for item in shown["items"]] == ["userMessage", "agentMessage"]
+    assert told["thread"]["preview"] == "one two"
+    assert [(row["role"], row["content"], row["status"]) for row in told["transcript"]] == [
+        ("user", "one two", "complete"), ("assistant", "one two", "complete"),
+    ]  # fmt: skip
+    assert (await client.get(f"/api/threads/{session_id}")).json()["id"] == session_id
+
+
+async def test_the_list_is_newest_first_and_goes_on_at_its_cursor(client: httpx2.AsyncClient) -> None:
+    made = [await _session(client) for _ in range(5)]
+    seen: list[str] = []
+    cursor: str | None = None
+    while len(seen) < 5:
+        params: dict[str, Any] = {"limit": 2} | ({"cursor": cursor} if cursor else {})
+        page = (await client.get("/api/sessions", params=params)).json()
+        assert page["archived"] is False
+        seen += [session["sessionId"] for session in page["data"]]
+        cursor = page["nextCursor"]
+    assert seen[:5] == made[::-1]
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=201", "limit=x", "archived=yes", "cursor=x", "includeSystemOwned=1"]
+)
+async def test_a_wrong_parameter_of_the_list_is_refused(client: httpx2.AsyncClient, query: str) -> None:
+    answer = await client.get(f"/api/sessions?{query}")
+    assert answer.status_code == 400
+    told = answer.json()
+    assert (told["status"], told["code"]) == ("error", "invalid_request")
+    assert told["issues"][0]["path"]
+
+
+async def test_system_sessions_are_listed_only_when_asked_for(client: httpx2.AsyncClient) -> None:
+    def ids(page: dict[str, Any]) -> set[str]:
+        return {session["sessionId"] for session in page["data"]}
+
+    assert "sys_ledger" not in ids((await client.get("/api/sessions", params={"limit": 200})).json())
+    seen: set[str] = set()
+    cursor: str | None = None
+    while True:
+        params: dict[str, Any] = {"limit": 200, "includeSystemOwned": "true"} | ({"cursor": cursor} if cursor else {})
+        page = (await client.get("/api/sessions", params=params)).json()
+        seen |= ids(page)
+        cursor = page["nextCursor"]
+        if cursor is None:
+            break
+    assert "sys_ledger" in seen
+
+
+async def test_a_session_is_renamed(client: httpx2.AsyncClient) -> None:
+    session_id = await _session(client)
+    answer = await client.post(f"/api/sessions/{session_id}/rename", json={"title": "Plans"})
+    assert (answer.json()["status"], answer.json()["session"]["title"]) == ("ok", "Plans")
+    for title in ("", "x" * 201, None):
+        refused = await client.post(f"/api/sessions/{session_id}/rename", json={"title": title})
+        assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
+
+
+async def test_a_session_is_put_away_once_something_was_asked(client: httpx2.AsyncClient) -> None:
+    session_id = await _session(client)
+    early = await client.post(f"/api/sessions/{session_id}/archive")
+    assert (early.status_code, early.json()["code"]) == (409, "not_materialized")
+    await _ended(client, await _say(client, session_id, "x"))
+    assert (await client.post(f"/api/sessions/{session_id}/archive")).json() == {
+        "status": "ok", "sessionId": session_id,
+    }  # fmt: skip
+    away = (await client.get("/api/sessions", params={"archived": "true"})).json()
+    assert (away["archived"], [one["sessionId"] for one in away["data"]][:1]) == (True, [session_id])
+    here = (await client.get("/api/sessions", params={"limit": 200})).json()["data"]
+    assert session_id not in {one["sessionId"] for one in here}
+    back = (await client.post(f"/api/sessions/{session_id}/unarchive")).json()
+    assert (back["status"], back["thread"]["id"]) == ("ok", session_id)
+
+
+async def test_a_fork_tells_where_it_comes_from(client: httpx2.AsyncClient) -> None:
+    session_id = await _session(client)
+    await _ended(client, await _say(client, session_id, "x"))
+    told = (await client.post(f"/api/sessions/{session_id}/fork")).json()
+    assert (told["status"], told["sourceSessionId"]) == ("ok", session_id)
+    assert told["session"]["materialized"] is True
+    assert told["thread"]["id"] == told["session"]["sessionId"] != session_id
+
+
+async def test_resuming_keeps_the_tools_that_it_names(client: httpx2.AsyncClient) -> None:
+    session_id = await _session(client)
+    tools = [{"name": "lookup", "description": "d", "inputSchema": {"type": "object"}}]
+    told = (await client.post(f"/api/sessions/{session_id}/resume", json={"dynamicTools": tools})).json()
+    assert set(told) == {"session", "thread"}
+    refused = await client.post(f"/api/sessions/{session_id}/messages", json={"text": "x"})
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_params")  # this agent takes none
+    many = await client.post(f"/api/sessions/{session_id}/resume", json={"dynamicTools": tools * 129})
+    assert many.status_code == 400
+
+
+async def test_a_deleted_session_answers_410_for_good(client: httpx2.AsyncClient) -> None:
+    session_id = await _session(client)
+    await client.post(f"/api/sessions/{session_id}/rename", json={"title": "Plans"})
+    told = (await client.delete(f"/api/sessions/{session_id}")).json()
+    assert told == {"status": "ok", "sessionId": session_id, "title": "Plans", "deletedFileCount": 0}
+    again = await client.delete(f"/api/sessions/{session_id}")
+    gone = again.json()
+    assert (again.status_code, gone["status"], gone["sessionId"], gone["title"]) == (
+        410,
+        "deleted",
+        session_id,
+        "Plans",
+    )
+    assert gone["deletedAt"].endswith("Z") and gone["message"]
+
+
+# -- gates --------------------------------------------------------------------------------------------
+
+CALLS = [
+    ("GET", ""), ("DELETE", ""), ("POST", "/rename"), ("POST", "/archive"), ("POST", "/unarchive"), ("POST", "/fork"),
+    ("POST", "/resume"), ("POST", "/messages"), ("POST", "/interrupt"), ("POST", "/turns/t/steer"),
+    ("GET", "/approvals"), ("GET", "/tool-input"), ("GET", "/tool-calls"), ("POST", "/transcript/upsert"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "path"), CALLS)
+async def test_the_gates_come_in_their_order_and_before_the_body(
+    client: httpx2.AsyncClient, method: str, path: str
+) -> None:
+    wrong: dict[str, Any] = {"json": {"title": 5, "text": 5, "input": 5}} if method == "POST" else {}
+    missing = await client.request(method, f"/api/sessions/{new_id('thread')}{path}", **wrong)
+    assert (missing.status_code, missing.json()["status"]) == (404, "not_found")
+    gone = await _session(client)
+    await client.delete(f"/api/sessions/{gone}")
+    deleted = await client.request(method, f"/api/sessions/{gone}{path}", **wrong)
+    assert (deleted.status_code, deleted.json()["status"]) == (410, "deleted")
+    if path in ("", "/transcript/upsert") and method != "DELETE":
+        return  # the system's own may be read, and take rows
+    system = await client.request(method, f"/api/sessions/sys_ledger{path}", **wrong)
+    assert system.status_code == 403
+    assert system.json() | {"message": ""} == {
+        "status": "error", "code": "system_session", "sessionId": "sys_ledger", "message": "",
+    }  # fmt: skip
+
+
+async def test_a_system_session_can_be_read(client: httpx2.AsyncClient) -> None:
+    assert (await client.get("/api/sessions/sys_ledger")).json()["session"]["title"] == "Ledger"
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "code"),
+    [
+        (b"{", {"content-type": "application/json"}, "request_failed"),
+        (b"", {"content-type": "application/json"}, "request_failed"),
+        (b"null", {"content-type": "application/json"}, "invalid_request"),
+        (b"[]", {"content-type": "application/json"}, "invalid_request"),
+        (b'{"text":"a","text":"b"}', {"content-type": "application/json"}, "request_failed"),
+        (b'{"text":""}', {"content-type": "application/json"}, "invalid_request"),
+        (b'{"text":"x","effort":"huge"}', {"content-type": "application/json"}, "invalid_request"),
+        (b"", {}, "invalid_request"),
+    ],
+)
+async def test_a_wrong_body_is_named_as_the_contract_does(
+    client: httpx2.AsyncClient, content: bytes, headers: dict[str, str], code: str
+) -> None:
+    session_id = await _session(client)
+    answer = await client.post(f"/api/sessions/{session_id}/messages", content=content, headers=headers)
+    assert (answer.status_code, answer.json()["status"], answer.json()["code"]) == (400, "error", code)
+
+
+# -- turns --------------------------------------------------------------------------------------------
+
+
+async def test_a_message_may_name_its_agent_and_the_session_keeps_it(client: httpx2.AsyncClient) -> None:
+    session_id = await _session(client)
+    run = await _ended(client, await _say(client, session_id, "what is this", model="assistant"))
+    assert run["agent"] == "assistant"
+    run = await _ended(client, await _say(client, session_id, "and this"))
+    assert run["agent"] == "assistant"
+    refused = await client.post(f"/api/sessions/{session_id}/messages", json={"text": "x", "model": "nobody"})
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_params")
+    controls = (await client.get(f"/api/sessions/{session_id}")).json()["session"]["sessionControls"]
+    assert controls["model"] == "assistant"
+
+
+async def test_the_active_turn_is_interrupted(client: httpx2.AsyncClient) -> None:
+    session_id = await _session(client, model="assistant")
+    none = await client.post(f"/api/sessions/{session_id}/interrupt")
+    assert (none.status_code, none.json()["code"]) == (409, "no_active_turn")
+    turn = await _say(client, session_id, "publish this")
+    await _waiting(client, session_id, "approvals")
+    other = await client.post(f"/api/sessions/{session_id}/interrupt", json={"turnId": "run_other"})
+    assert other.status_code == 409
+    told = (await client.post(f"/api/sessions/{session_id}/interrupt")).json()
+    assert told == {"status": "ok", "sessionId": session_id, "turnId": turn}
+    assert (await _ended(client, turn))["status"] == "cancelled"
+    [shown] = (await client.get(f"/api/sessions/{session_id}")).json()["thread"]["turns"]
+    assert shown["status"] == "interrupted"
+
+
+async def test_a_turn_is_steered_while_it_runs(client: httpx2.AsyncClient) -> None:
+    session_id = await _session(client, model="assistant")
+    turn = await _say(client, session_id, "publish this")
+    await _waiting(client, session_id, "approvals")
+    steer = f"/api/sessions/{session_id}/turns/{turn}/steer"
+    told = await client.post(steer, json={"input": "shorter"})
+    assert (told.status_code, told.json()["result"]["status"]) == (200, "performed")
+    assert told.json()["result"]["actionType"] == "turn.steer.create"
+    await client.post(f"/api/sessions/{session_id}/interrupt")
+    await _ended(client, turn)
+    late = await client.post(steer, json={"input": "shorter"})
+    assert (late.status_code, late.json()["result"]["status"]) == (409, "already_resolved")
+    unknown = await client.post(f"/api/sessions/{session_id}/turns/run_x/steer", json={"input": "x"})
+    assert (unknown.status_code, unknown.json()["result"]["status"]) == (409, "not_eligible")
+
+
+# -- approvals ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("CM-4")
+async def test_an_approval_is_listed_and_decided_once(client: httpx2.AsyncClient) -> None:
+    session_id = await _session(client, model="assistant")
+    turn = await _say(client, session_id, "publish this")
+    asked = await _waiting(client, session_id, "approvals")
+    assert (asked["threadId"], asked["turnId"], asked["status"]) == (session_id, turn, "pending")
+    assert asked["details"]["tool"] == "publish" and asked["createdAt"].endswith("Z")
+    decide = f"/api/approvals/{asked['approvalId']}/decision"
+    wrong = await client.post(decide, json={"decision": "perhaps"})
+    assert (wrong.status_code, wrong.json()["code"]) == (400, "invalid_request")
+    told = await client.post(decide, json={"decision": "accept"})
+    assert told.json() == {"status": "ok", "approvalId": asked["approvalId"], "threadId": session_id}
+    assert (await client.post(decide, json={"decision": "accept"})).status_code == 404
+    assert (await _ended(client, turn))["status"] == "completed"
+    assert (await client.get(f"/api/sessions/{session_id}/approvals")).json() == {"data": []}
+
+
+@pytest.mark.requirement("CM-4")
+@pytest.mark.parametrize(("decision", "status"), [("decline", "completed"), ("cancel", "cancelled")])
+async def test_a_decline_lets_the_turn_go_on_and_a_cancel_ends_it(
+    client: httpx2.AsyncClient, decision: str, status: str
+) -> None:
+    session_id = await _session(client, model="assistant")
+    turn = await _say(client, session_id, "publish this")
+    asked = await _waiting(client, session_id, "approvals")
+    answer = await client.post(f"/api/approvals/{asked['approvalId']}/decision", json={"decision": decision})
+    assert answer.status_code == 200
+    assert (await _ended(client, turn))["status"] == status
+
+
+@pytest.mark.requirement("CM-4")
+async def test_a_request_that_ended_with_its_turn_is_reconciled(client: httpx2.AsyncClient) -> None:
+    session_id = await _session(client, model="assistant")
+    turn = await _say(client, session_id, "publish this")
+    asked = await _waiting(client, session_id, "approvals")
+    await client.post(f"/api/sessions/{session_id}/interrupt")
+    await _ended(client, turn)
+    late = await client.post(f"/api/approvals/{asked['approvalId']}/decision", json={"decision": "accept"})
+    assert late.status_code == 409
+    assert late.json() == {"status": "reconciled", "approvalId": asked["approvalId"], "threadId": session_id,
+                           "code": "expired"}  # fmt: skip
+
+
+@pytest.mark.requirement("CM-4")
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/approvals/{}/decision", {"decision": "accept"}),
+        ("/api/tool-input/{}/decision", {"decision": "accept"}),
+        ("/api/tool-calls/{}/response", {"text": "x"}),
+    ],
+)
+async def test_an_unknown_request_is_404_after_its_body_was_read(
+    client: httpx2.AsyncClient, path: str, body: dict[str, str]
+) -> None:
+    unknown = path.format("int_unknown")
+    assert (await client.post(unknown, json={"decision": 1, "success": "x"})).status_code == 400
+    answer = await client.post(unknown, json=body)
+    assert (answer.status_code, answer.json()["status"]) == (404, "not_found")
+
+
+@pytest.mark.requirement("CM-4")
+async def test_an_approval_cannot_be_answered_as_something_else(client: httpx2.AsyncClient) -> None:
+    session_id = await _session(client, model="assistant")
+    await _say(client, session_id, "publish this")
+    asked = await _waiting(client, session_id, "approvals")
+    answer = await client.post(f"/api/tool-calls/{asked['approvalId']}/response", json={"text": "x"})
+    assert answer.status_code == 404
+    await client.delete(f"/api/sessions/{session_id}")
+    gone = await client.post(f"/api/approvals/{asked['approvalId']}/decision", json={"decision": "accept"})
+    assert (gone.status_code, gone.json()["sessionId"]) == (410, session_id)
+
+
+# -- transcript rows ----------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("CM-7")
+async def test_a_row_is_merged_and_the_answer_is_the_merged_row(client: httpx2.AsyncClient) -> None:
+    session_id = await _session(client)
+    upsert = f"/api/sessions/{session_id}/transcript/upsert"
+    first = (await client.post(upsert, json=ROW | {"details": "d", "startedAt": 50, "completedAt": 10})).json()
+    assert (first["status"], first["sessionId"]) == ("ok", session_id)
+    assert (first["entry"]["startedAt"], first["entry"]["completedAt"]) == (50, 50)
+    await client.post(upsert, json=ROW | {"status": "complete", "content": "done", "details": None, "startedAt": 60})
+    late = (await client.post(upsert, json=ROW | {"content": "late", "role": "user", "type": "other"})).json()["entry"]
+    assert late == {"messageId": "m1", "turnId": "t1", "role": "user", "type": "other", "content": "done",
+                    "status": "complete", "details": "d", "startedAt": 50, "completedAt": 50}  # fmt: skip
+    again = (await client.post(upsert, json=ROW | {"status": "error", "content": "no"})).json()["entry"]
+    assert (again["status"], again["content"], again["details"]) == ("error", "no", "d")
+    [row] = (await client.get(f"/api/sessions/{session_id}")).json()["transcript"]
+    assert row == again
+
+
+@pytest.mark.requirement("CM-7")
+@pytest.mark.parametrize(
+    "wrong",
+    [{"messageId": ""}, {"role": "tool"}, {"status": "done"}, {"content": 5}, {"startedAt": -1}, {"details": {}}],
+)
+async def test_a_wrong_row_is_refused(client: httpx2.AsyncClient, wrong: dict[str, Any]) -> None:
+    session_id = await _session(client)
+    answer = await client.post(f"/api/sessions/{session_id}/transcript/upsert", json=ROW | wrong)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+
+
+@pytest.mark.requirement("CM-7")
+async def test_rows_take_their_places_among_the_messages(client: httpx2.AsyncClient) -> None:
+    session_id = await _session(client)
+    turn = await _say(client, session_id, "one")
+    await _ended(client, turn)
+
+    async def add(message_id: str, **more: Any) -> None:
+        row = ROW | {"messageId": message_id, "turnId": turn} | more
+        assert (await client.post(f"/api/sessions/{session_id}/transcript/upsert", json=row)).status_code == 200
+
+    await add("elsewhere", turnId="unknown")
+    await add("before the answer")
+    await add("after the question", details=f'{{"anchorItemId":"{turn}:input"}}')
+    rows = (await client.get(f"/api/sessions/{session_id}")).json()["transcript"]
+    assert [row["messageId"] if row["type"] == "note" else row["role"] for row in rows] == [
+        "user", "after the question", "before the answer", "assistant", "elsewhere",
+    ]  # fmt: skip
+    assert {row["status"] for row in rows if row["turnId"] == turn} == {"complete"}  # nothing streams in an ended turn
+
+
+@pytest.mark.requirement("CM-4")
+async def test_what_is_pending_survives_a_restart(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("restart")
+    async with ServerProcess.running(folder) as server, httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
+        session_id = await _session(client, model="assistant")
+        turn = await _say(client, session_id, "publish this")
+        asked = await _waiting(client, session_id, "approvals")
+        gone = await _session(client)
+        await client.delete(f"/api/sessions/{gone}")
+        await asyncio.to_thread(server.kill)
+    async with ServerProcess.running(folder) as server, httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
+        assert (await client.get(f"/api/sessions/{gone}")).status_code == 410
+        assert await _waiting(client, session_id, "approvals") == asked
+        await client.post(f"/api/approvals/{asked['approvalId']}/decision", json={"decision": "accept"})
+        assert (await _ended(client, turn))["status"] == "completed"

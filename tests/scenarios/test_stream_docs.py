@@ -1,0 +1,74 @@
+"""The examples of docs/stream.md, said to a real server and compared with what it answers."""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import httpx2
+import pytest
+from websockets.asyncio.client import connect
+
+from app.core import json
+from tests.server import ServerProcess
+
+PAGE = (Path(__file__).parents[2] / "docs/stream.md").read_text()
+LISTENING, COMMANDS, FRAMES, BACK = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+
+
+def _lines(block: str, mark: str) -> list[str]:
+    return [line.removeprefix(mark) for line in block.splitlines() if line.startswith(mark)]
+
+
+def _like(example: str) -> "re.Pattern[str]":
+    """An example as a pattern: `...` stands for what differs from run to run."""
+    return re.compile(re.escape(example).replace(re.escape("..."), ".+?"))
+
+
+async def _next(socket: Any) -> str:
+    return str(await asyncio.wait_for(socket.recv(), 10))
+
+
+@pytest.mark.requirement("CM-1")
+async def test_the_first_example_is_how_a_socket_begins(server: ServerProcess) -> None:
+    query = _lines(LISTENING, "-> GET /api/stream")[0]
+    async with connect(server.stream_url + query) as socket:
+        assert await _next(socket) == _lines(LISTENING, "<- ")[0]
+
+
+@pytest.mark.requirement("CM-1")
+async def test_every_command_of_the_page_is_one(server: ServerProcess) -> None:
+    async with connect(server.stream_url) as socket:
+        await _next(socket)
+        for command in _lines(COMMANDS, "-> "):
+            await socket.send(command)
+        assert await _next(socket) == _lines(COMMANDS, "<- ")[0]
+
+
+@pytest.mark.requirement("CM-1", "PX-1")
+async def test_the_frames_of_the_page_are_those_of_an_echo(server: ServerProcess, client: httpx2.AsyncClient) -> None:
+    body = {"agent": "echo", "input": "hello world", "threadId": "thr_plans", "createThread": True}
+    run = (await client.post("/api/runs", params={"wait": 15}, json=body)).json()
+    assert run["status"] == "completed"
+    async with connect(f"{server.stream_url}?threadId=thr_plans&afterSeq=0") as socket:
+        await _next(socket)
+        told = [await _next(socket)]
+        while '"text":"hello "' not in told[-1]:
+            told.append(await _next(socket))
+        seq = json.loads(told[-1])["seq"]
+        frames = [told[-1], await _next(socket), await _next(socket)]
+    for example, frame in zip(_lines(FRAMES, "<- "), frames, strict=True):
+        assert _like(example.replace('"seq":4', f'"seq":{seq}')).fullmatch(frame), frame
+    asked = parse_qs(_lines(BACK, "-> GET /api/stream?")[0])
+    query = f"?threadId={asked['threadId'][0]}&afterSeq={seq}&afterPart={asked['afterPart'][0]}"
+    async with connect(server.stream_url + query) as socket:
+        for example in _lines(BACK, "<- "):
+            assert _like(example.replace('"seq":4', f'"seq":{seq}')).fullmatch(await _next(socket))
+
+
+async def test_the_description_of_the_stream_is_served(client: httpx2.AsyncClient) -> None:
+    told = (await client.get("/asyncapi.json")).json()
+    assert told["channels"]["stream"]["address"] == "/api/stream"
+    checked_in = json.loads((Path(__file__).parents[2] / "openapi/asyncapi.json").read_bytes())
+    assert told == checked_in

@@ -1,0 +1,46 @@
+"""How SQLite goes about the store's queries: by an index, whatever the table has grown to."""
+
+import re
+import sqlite3
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from app.core.settings import Settings
+from app.store import materialize, reader
+from app.store.engine import Sql
+from app.store.migrate import migrate
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> sqlite3.Connection:
+    settings = Settings(data_dir=tmp_path)
+    await migrate(settings)
+    return sqlite3.connect(settings.sqlite_path)
+
+
+def _plan(database: sqlite3.Connection, sql: Sql) -> list[str]:
+    parameters = max((int(number) for number in re.findall(r"\?(\d+)", sql.sqlite)), default=0)
+    return [row[3] for row in database.execute("EXPLAIN QUERY PLAN " + sql.sqlite, [None] * parameters)]
+
+
+@pytest.mark.parametrize("module", [reader, materialize], ids=["reader", "materialize"])
+def test_no_query_reads_a_whole_table(database: sqlite3.Connection, module: ModuleType) -> None:
+    queries = {name: sql for name, sql in vars(module).items() if isinstance(sql, Sql)}
+    assert len(queries) > 10
+    scans = {
+        name: step
+        for name, sql in queries.items()
+        for step in _plan(database, sql)
+        if step.startswith("SCAN") and "json_each" not in step and "subquery" not in step
+    }
+    database.close()
+    assert scans == {}
+
+
+@pytest.mark.requirement("G6")
+def test_an_idempotency_key_is_found_without_reading_its_tenant_s_others(database: sqlite3.Connection) -> None:
+    plan = _plan(database, materialize._KEYS)
+    database.close()
+    assert "(tenant=? AND route=? AND key=?)" in plan[0]

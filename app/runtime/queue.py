@@ -49,6 +49,8 @@ class FairQueue:
         self._aside: dict[str, deque[Wanted]] = {}
         self._known: set[Wanted] = set()
         """What stands in a line or aside; nothing waits twice."""
+        self._called: dict[Wanted, str] = {}
+        """Called back from aside because their agent has room again."""
         self._of_tenant: dict[str, int] = {}
         self._running: dict[Wanted, str | None] = {}
         self._busy: dict[str, int] = {}
@@ -95,6 +97,9 @@ class FairQueue:
 
     def enter(self, wanted: Wanted, agent: str) -> bool:
         """Whether the agent has room. If not, the run has lost its place and waits for one of the agent's to leave."""
+        called = self._called.pop(wanted, agent)
+        if called != agent:
+            self._call_next(called)
         limit = self._of_agent(agent)
         busy = self._busy.get(agent, 0)
         if limit is not None and busy >= limit:
@@ -109,14 +114,22 @@ class FairQueue:
     def leave(self, wanted: Wanted) -> None:
         """Give back what it has. The first that stepped aside for its agent is the next of its tenant's line."""
         agent = self._running.pop(wanted, None)
-        if agent is None:
-            return
-        self._busy[agent] -= 1
-        if not self._busy[agent]:
-            del self._busy[agent]
+        called = self._called.pop(wanted, None)
+        if agent is not None:
+            self._busy[agent] -= 1
+            if not self._busy[agent]:
+                del self._busy[agent]
+            self._call_next(agent)
+        elif called is not None:
+            # It was called and did not come (somebody cancelled it), so its agent still has room for the next.
+            self._call_next(called)
+
+    def _call_next(self, agent: str) -> None:
         aside = self._aside.get(agent)
         if aside:
-            self._line_up(aside.popleft(), first=True)
+            first = aside.popleft()
+            self._called[first] = agent
+            self._line_up(first, first=True)
             if not aside:
                 del self._aside[agent]
 

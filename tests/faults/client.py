@@ -59,7 +59,8 @@ async def _ends_of_some(url: str, threads: list[str]) -> dict[str, list[dict[str
         async for message in socket:
             frame = json.loads(message)
             # Until the server has read the subscription, the socket hears every thread.
-            if frame.get("threadId") in frames:
+            # An event's other spellings follow its own frame, with the same seq.
+            if frame.get("threadId") in frames and frame.get("part", 0) == 0:
                 frames[frame["threadId"]].append(frame)
                 if frame["type"] in TERMINAL:
                     open_threads.discard(frame["threadId"])

@@ -27,6 +27,7 @@ from tests.postgres import PostgresServer
 from tests.store_equals_replay import assert_tables_equal_replay
 
 FULL: Final = 500
+"""Of so many races each has to end in every possible way; of a few, on a busy machine, all may go one way."""
 AT_ONCE: Final = 50
 DUPLICATES: Final = 20
 ANN, BOB = Principal("ann"), Principal("bob")
@@ -101,7 +102,8 @@ async def test_cancel_against_complete_ends_each_run_once(settings: Settings, wi
             listener.assert_one_end_each(runs)
             ends.update(listener.types(run_id)[-1] for run_id in runs)
         assert ends.total() == races
-        assert ends.keys() == {request.RequestCompleted.type, request.RequestCancelled.type}, f"not a race: {ends}"
+        both = {request.RequestCompleted.type, request.RequestCancelled.type}
+        assert ends.keys() <= both and (races < FULL or ends.keys() == both), f"not a race: {ends}"
 
 
 async def _waiting(holdfast: Holdfast, listener: Listener) -> list[str]:
@@ -143,7 +145,7 @@ async def test_approve_against_deny_against_expiry_has_one_winner_and_acts_only_
             for run_id, given in zip(runs, answers, strict=True):
                 won[_winner(listener, run_id, given)] += 1
             listener.assert_one_end_each(runs)
-        assert won.total() == races and len(won) == 3, f"not a race: {won}"
+        assert won.total() == races and (races < FULL or len(won) == 3), f"not a race: {won}"
         _assert_acted_as_recorded(listener, witness)
 
 
@@ -187,7 +189,7 @@ async def test_of_two_decisions_at_once_one_counts_and_the_tool_acts_once(
             for run_id, given in zip(runs, answers, strict=True):
                 won[_winner(listener, run_id, given)] += 1
             listener.assert_one_end_each(runs)
-        assert won.total() == races and len(won) == 2, f"not a race: {won}"
+        assert won.total() == races and (races < FULL or len(won) == 2), f"not a race: {won}"
         _assert_acted_as_recorded(listener, witness)
 
 

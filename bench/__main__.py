@@ -30,8 +30,17 @@ QUICK: dict[str, list[str]] = {
 }
 """The benchmarks in the order of the table, with what makes each of them short."""
 GOALS: dict[str, tuple[str, float]] = {
+    "log sqlite.one_producer.ratio": (">=", 0.5),
+    "log sqlite.hundred_producers.ratio": (">=", 0.25),
+    "log postgres.one_producer.ratio": (">=", 0.5),
+    "log postgres.hundred_producers.ratio": (">=", 0.25),
     "workspace coldSeconds": ("<", 3.0),
-    "workspace changeSeconds": ("<", 0.3),
+    "workspace changeSeconds": ("<", 0.15),
+    "workspace memoryMb": ("<", 300.0),
+    "models spaced.ratio": ("<=", 2.0),
+    "models heldMegabytes": ("<", 150.0),
+    "runs sqlite.model.cpu_ms": ("<=", 3.0),
+    "runs postgres.model.cpu_ms": ("<=", 3.0),
     "start again.readySeconds": ("<", 2.0),
     "start again.idleMb": ("<", 120.0),
     "edge burst.ratio": (">=", 0.3),

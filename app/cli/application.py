@@ -63,7 +63,11 @@ def serve(
     ] = None,
 ) -> None:
     """Start the server."""
+    import gc
     import os
+
+    # Whatever is loaded from here on stays: looking for garbage in it only delays the start. `serve` ends this.
+    gc.disable()
 
     from app.cli.loop import run_loop
     from app.cli.serve import serve as serve_forever

@@ -15,6 +15,8 @@ import typer
 from app.cli.loop import run_loop
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from app.cli.access import LogAccess
     from app.events.chain import Broken, Head
     from app.protocols.dialects.native import Export
@@ -32,16 +34,28 @@ def _read_file(path: Path) -> "Export | None":
     return read_export(path.read_bytes().splitlines()) if path.is_file() else None
 
 
-async def _load(access: "LogAccess", thread: str) -> "Export":
+def _open(
+    thread: str | None, data_dir: Path | None, database_url: str | None
+) -> "AbstractAsyncContextManager[LogAccess | None]":
+    """The log, unless the thread is an exported file: that needs neither a server nor a database."""
+    from app.cli.access import open_log
+
+    if thread is not None and Path(thread).is_file():
+        return contextlib.nullcontext()
+    return open_log(data_dir, database_url)
+
+
+async def _load(access: "LogAccess | None", thread: str) -> "Export":
     from app.protocols.dialects.native import read_export
 
     file = _read_file(Path(thread))
     if file is not None:
         return file
+    assert access is not None, "only a file needs none"
     return read_export([line async for line in access.export(thread, "native")])
 
 
-async def _verify(access: "LogAccess", thread: str, expected: "Head | None") -> "Head | Broken":
+async def _verify(access: "LogAccess | None", thread: str, expected: "Head | None") -> "Head | Broken":
     from app.events.chain import Broken, verify
     from app.protocols.dialects.native import ExportInvalid
 
@@ -122,7 +136,6 @@ def verify_command(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Check the hash chain; names the first bad seq and why. Exit code 1 when something is wrong."""
-    from app.cli.access import open_log
     from app.events.chain import Broken, Head
 
     expected: Head | None = None
@@ -135,8 +148,12 @@ def verify_command(
 
     async def work() -> None:
         nonlocal bad
-        async with open_log(data_dir, database_url) as access:
-            names = [thread] if thread is not None else [name async for name in access.threads()]
+        async with _open(thread, data_dir, database_url) as access:
+            if thread is not None:
+                names = [thread]
+            else:
+                assert access is not None, "only a file needs none"
+                names = [name async for name in access.threads()]
             for name in names:
                 found = await _verify(access, name, expected)
                 if isinstance(found, Broken):
@@ -153,12 +170,11 @@ def verify_command(
 @app.command("replay")
 def replay_command(thread: Thread, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
     """Fold the log and print what it says: thread, runs, interrupts, transcript, artifacts. Calls nobody."""
-    from app.cli.access import open_log
     from app.core import json
     from app.views.records import records_json, replay
 
     async def work() -> None:
-        async with open_log(data_dir, database_url) as access:
+        async with _open(thread, data_dir, database_url) as access:
             events = (await _load(access, thread)).events
             name = events[0].thread_id if events else thread
             sys.stdout.buffer.write(json.pretty(records_json(replay(name, events))))

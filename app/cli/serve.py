@@ -72,6 +72,7 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
 def _spare_the_collector() -> None:
     """What is loaded by now stays. Requests leave few cycles behind, so looking for them at every 700th allocation
     would cost a tenth of a busy server's time; looking too seldom would make each look a pause that streams notice."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)

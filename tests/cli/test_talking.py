@@ -237,3 +237,43 @@ def test_ctrl_c_cancels_the_run(holdfast: Holdfast, here: list[str]) -> None:
     terminal.process.send_signal(signal.SIGINT)
     terminal.until("cancelled")
     assert terminal.end() == 1
+
+
+# -- lists and what is done to one thing -------------------------------------------------------------------
+
+
+def test_runs_are_listed_newest_first_and_by_what_is_asked_for(holdfast: Holdfast, here: list[str]) -> None:
+    older = json.loads(holdfast("run", "echo", "older", "--json", *here).stdout)["id"]
+    newer = json.loads(holdfast("run", "echo", "newer", "--json", *here).stdout)["id"]
+    told = holdfast("runs", "list", "--agent", "echo", "--limit", "2", "--quiet", *here)
+    assert told.stdout.split() == [newer, older]
+    table = holdfast("runs", "list", "--status", "completed", "--limit", "1", *here).stdout.splitlines()
+    assert table[0].split() == ["run", "status", "agent", "thread", "created", "tokens"] and len(table) == 2
+
+
+@pytest.mark.requirement("SH-23")
+def test_a_tool_is_called_through_the_same_gate_as_by_an_agent(holdfast: Holdfast, here: list[str]) -> None:
+    listed = holdfast("tools", "list", "--quiet", *here).stdout.split()
+    called = holdfast("tools", "call", "calculator", "expression=6*7", "--quiet", *here)
+    wrong = holdfast("tools", "call", "calculator", '{"expression": {}}', *here)
+    waits = holdfast("tools", "call", "publish", "title=News", "text=hello", *here)
+    assert "calculator" in listed
+    assert (called.exit_code, json.loads(called.stdout)) == (0, {"value": 42})
+    assert (wrong.exit_code, wrong.stdout) == (1, "")
+    assert waits.exit_code == 3
+
+
+def test_arguments_that_are_neither_json_nor_pairs_are_wrong_usage(holdfast: Holdfast, here: list[str]) -> None:
+    assert holdfast("tools", "call", "calculator", "6*7", *here).exit_code == 2
+    assert holdfast("tools", "call", "calculator", "{6", *here).exit_code == 2
+
+
+def test_a_thread_is_shown_forked_and_deleted(holdfast: Holdfast, here: list[str]) -> None:
+    thread = json.loads(holdfast("run", "echo", "keep this", "--json", *here).stdout)["threadId"]
+    forked = holdfast("threads", "fork", thread, *here).stdout.strip()
+    assert json.loads(holdfast("threads", "show", forked, "--json", *here).stdout)["forkedFrom"] is not None
+    kept = CliRunner().invoke(app, ["threads", "delete", thread, *here], input="n\n")
+    assert (kept.exit_code, holdfast("threads", "show", thread, "--quiet", *here).stdout) == (1, "idle\n")
+    assert holdfast("threads", "delete", thread, "--yes", "--quiet", *here).stdout == f"{thread}\n"
+    gone = holdfast("threads", "show", thread, *here)
+    assert (gone.exit_code, gone.stderr.startswith("THREAD_DELETED: ")) == (1, True)

@@ -7,6 +7,7 @@ given back, the connection is closed, and a request that was recorded gets its c
 
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import cache
 
 from pydantic.alias_generators import to_camel
 
@@ -24,6 +25,8 @@ from app.models.deadline import Deadline, Ended
 from app.models.limits import Limiter, Slot
 from app.models.prepare import Prepared, priced
 from app.models.reliability import Health
+
+_camel = cache(to_camel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,9 @@ class Attempt:
 
     async def _record_requested(self) -> None:
         talk, call = self._talk, self._prepared.call
-        parameters = replace(call.request, max_tokens=call.max_tokens).parameters()
+        parameters = call.request.parameters()
+        if call.max_tokens is not None:
+            parameters["max_tokens"] = call.max_tokens
         full = talk.contents.messages == "full"
         notes = [*self._prepared.notes, *self._provider.notes(call)]
         self._requested = True
@@ -179,7 +184,7 @@ class Attempt:
                 provider_model=self._config.model,
                 attempt=self._number,
                 request_hash=talk.request_hash,
-                parameters={to_camel(name): value for name, value in parameters.items()} | {"stream": call.stream},
+                parameters={_camel(name): value for name, value in parameters.items()} | {"stream": call.stream},
                 messages=self._loggable(talk.document["messages"]) if full else None,
                 message_count=len(talk.request.messages),
                 tools=[tool.name for tool in talk.request.tools] or None,

@@ -8,6 +8,7 @@ them.
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple
 
 from app.core import json
@@ -26,6 +27,7 @@ _KNOBS: Final = (
     "presence_penalty",
     "frequency_penalty",
 )
+_knobs: Final = attrgetter(*_KNOBS)
 Effort = Literal["none", "minimal", "low", "medium", "high"]
 
 
@@ -169,11 +171,8 @@ class CompletionRequest:
 
     def parameters(self) -> json.JsonObject:
         """Every knob that was set, without the contents."""
-        made: json.JsonObject = {}
-        for name in _KNOBS:
-            value = getattr(self, name)
-            if value is not None:
-                made[name] = value
+        knobs = zip(_KNOBS, _knobs(self), strict=True)
+        made: json.JsonObject = {name: value for name, value in knobs if value is not None}
         if self.tool_choice not in (None, "auto", "none", "required"):
             made["tool_choice"] = {"name": self.tool_choice}
         if self.stop:

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from app.core.clock import Clock
 from app.core.errors import Failure
+from app.core.signal import Signal
 from app.events.catalog.base import Payload
 from app.models.completion import (
     CompletionRequest,
@@ -147,14 +148,6 @@ ProviderFactory = Callable[[ProviderDeps], Provider]
 Record = Callable[[Payload], Awaitable[Any]]
 """Returns after the event is durable. A payload that comes back is the event as it was stored, redacted: the answer
 is then made of it, so that a resumed run sees what an uninterrupted one saw."""
-
-
-class Signal(Protocol):
-    """Set once, when the run is cancelled; an `asyncio.Event` is one."""
-
-    def is_set(self) -> bool: ...
-
-    async def wait(self) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)

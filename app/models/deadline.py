@@ -26,7 +26,6 @@ class Deadline:
         self._loop = asyncio.get_running_loop()
         self._scope = asyncio.timeout(None)
         self._cancelled = cancelled
-        self._watcher: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._since: float | None = None
         self._patience = self._total = float("inf")
@@ -57,7 +56,7 @@ class Deadline:
     async def __aenter__(self) -> Self:
         await self._scope.__aenter__()
         if self._cancelled is not None:
-            self._watcher = asyncio.create_task(self._watch(self._cancelled))
+            self._cancelled.tell(self._cancel)
         return self
 
     async def __aexit__(
@@ -65,8 +64,8 @@ class Deadline:
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._watcher is not None:
-            self._watcher.cancel()
+        if self._cancelled is not None:
+            self._cancelled.forget(self._cancel)
         try:
             await self._scope.__aexit__(kind, error, trace)
         except TimeoutError:
@@ -92,8 +91,7 @@ class Deadline:
         failure = Failure("PROVIDER_TIMEOUT", f"the provider exceeded the {what} timeout", True, {"timeout": what})
         self._end(failure)
 
-    async def _watch(self, cancelled: Signal) -> None:
-        await cancelled.wait()
+    def _cancel(self) -> None:
         self._end(Failure("MODEL_CANCELLED", "the run was cancelled"))
 
     def _end(self, failure: Failure) -> None:

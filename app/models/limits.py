@@ -112,6 +112,9 @@ class Limiter:
     async def acquire(self, config: ModelConfig, tenant: str, tokens: int) -> Slot | Failure:
         if self._waiting >= self._max_waiting:
             return Failure("MODEL_QUEUE_FULL", "too many model calls are waiting", True)
+        nobody_before = not self._waiting and self._running < self._concurrency
+        if nobody_before and self._wait(config.name, config.limits, tokens) == 0.0:
+            return self._slot(config.name, config.limits, tokens)
         future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
         queue = self._queues.setdefault(tenant, OrderedDict()).setdefault(config.name, deque())
         waiter = _Waiter(config.name, config.limits, tokens, future)
@@ -154,7 +157,8 @@ class Limiter:
         soonest: float | None = None
         queues = self._queues[tenant]
         for name, queue in list(queues.items()):
-            wait = self._admissible(queue[0])
+            first = queue[0]
+            wait = self._wait(first.name, first.limits, first.tokens)
             if wait == 0.0:
                 self._grant(queue.popleft())
                 queues.move_to_end(name)
@@ -165,9 +169,11 @@ class Limiter:
                 soonest = wait if soonest is None else min(soonest, wait)
         return soonest
 
-    def _admissible(self, waiter: _Waiter) -> float | None:
-        model = self._models.setdefault(waiter.name, _Model())
-        limits = waiter.limits
+    def _wait(self, name: str, limits: Limits, tokens: int) -> float | None:
+        """0 when a call is admissible now, seconds when it will be, None when only another call's end tells."""
+        model = self._models.get(name)
+        if model is None:
+            model = self._models[name] = _Model()
         if limits.concurrency is not None and model.running >= limits.concurrency:
             return None
         now = self._clock.monotonic()
@@ -175,21 +181,24 @@ class Limiter:
         if limits.requests_per_minute is not None:
             wait = model.requests.wait(now, 1, limits.requests_per_minute)
         if limits.tokens_per_minute is not None:
-            wait = max(wait, model.tokens.wait(now, waiter.tokens, limits.tokens_per_minute))
+            wait = max(wait, model.tokens.wait(now, tokens, limits.tokens_per_minute))
         return wait
 
     def _grant(self, waiter: _Waiter) -> None:
-        model = self._models[waiter.name]
+        self._waiting -= 1
+        waiter.granted.set_result(self._slot(waiter.name, waiter.limits, waiter.tokens))
+
+    def _slot(self, name: str, limits: Limits, tokens: int) -> Slot:
+        model = self._models[name]
         now = self._clock.monotonic()
         model.running += 1
         self._running += 1
-        self._waiting -= 1
-        if waiter.limits.requests_per_minute is not None:
+        if limits.requests_per_minute is not None:
             model.requests.spend(now, 1)
         entry = [now, 0.0]
-        if waiter.limits.tokens_per_minute is not None:
-            entry = model.tokens.spend(now, waiter.tokens)
-        waiter.granted.set_result(Slot(self, model, entry))
+        if limits.tokens_per_minute is not None:
+            entry = model.tokens.spend(now, tokens)
+        return Slot(self, model, entry)
 
     def _forget(self, tenant: str, waiter: _Waiter) -> None:
         self._queues[tenant][waiter.name].remove(waiter)

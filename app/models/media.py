@@ -20,12 +20,14 @@ _SLICE: Final = 48 * 1024
 
 class Attachments:
     def __init__(self) -> None:
-        # Random, so that no text of a user can pose as a placeholder.
-        self._mark = f"@@{secrets.token_hex(12)}@@"
+        self._mark = ""
         self._media: list[Media] = []
 
     def base64(self, media: Media) -> str:
         """The placeholder for this attachment's base64 text."""
+        if not self._mark:
+            # Random, so that no text of a user can pose as a placeholder.
+            self._mark = f"@@{secrets.token_hex(12)}@@"
         self._media.append(media)
         return self._mark
 

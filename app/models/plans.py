@@ -16,11 +16,16 @@ class ModelPlans:
     def __init__(self, models: Mapping[str, Named[ModelSpec]]) -> None:
         self._models = models
         self._configs: dict[str, ModelConfig] = {}
+        self._plans: dict[tuple[str, tuple[str, ...], tuple[str, ...]], ModelPlan] = {}
 
     def plan(self, wanted: agent.ModelPlan) -> ModelPlan:
         """The plan's own order first; after it come the stand-ins that its models name themselves."""
-        primary, *others = self._in_order((wanted.primary, *wanted.fallbacks))
-        return ModelPlan(primary, tuple(others), frozenset(wanted.required_capabilities))
+        key = (wanted.primary, tuple(wanted.fallbacks), tuple(wanted.required_capabilities))
+        made = self._plans.get(key)
+        if made is None:
+            primary, *others = self._in_order((wanted.primary, *wanted.fallbacks))
+            made = self._plans[key] = ModelPlan(primary, tuple(others), frozenset(wanted.required_capabilities))
+        return made
 
     def config(self, name: str) -> ModelConfig:
         made = self._configs.get(name)

@@ -1,6 +1,7 @@
 """A request made fit for one model: defaults of the model filled in, what it cannot do left out and noted."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from app.core.errors import Failure
 from app.models.capabilities import REASONING, STREAMING, STRUCTURED_OUTPUT
@@ -10,7 +11,7 @@ from app.models.contract import Estimate, ProviderCall
 
 # What is reserved for an answer when neither the request nor the model bounds it.
 _ASSUMED_OUTPUT = 4_096
-_KNOBS = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
+_KNOBS = ("max_tokens", "temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +45,24 @@ def priced(usage: Usage, prices: Prices) -> Usage:
     cached = usage.cached_tokens or 0
     rate = prices.input if prices.cached_input is None else prices.cached_input
     cost = (usage.input_tokens - cached) * prices.input + cached * rate + usage.output_tokens * prices.output
-    return replace(usage, cost_usd=round(cost / 1_000_000, 9))
+    return Usage(
+        usage.input_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cached_tokens, round(cost / 1_000_000, 9)
+    )
 
 
 def _with_defaults(request: CompletionRequest, config: ModelConfig) -> CompletionRequest:
     defaults = config.parameters
-    filled = {name: getattr(defaults, name) for name in _KNOBS if getattr(request, name) is None}
-    return replace(
-        request,
-        **filled,
-        max_tokens=defaults.max_tokens if request.max_tokens is None else request.max_tokens,
-        stop=request.stop or defaults.stop,
-        reasoning=config.reasoning if request.reasoning is None else request.reasoning,
-    )
+    filled: dict[str, Any] = {
+        name: default
+        for name in _KNOBS
+        if (default := getattr(defaults, name)) is not None and getattr(request, name) is None
+    }
+    if defaults.stop and not request.stop:
+        filled["stop"] = defaults.stop
+    if config.reasoning is not None and request.reasoning is None:
+        filled["reasoning"] = config.reasoning
+    # Most models have no defaults, and a copy of a request is not cheap.
+    return replace(request, **filled) if filled else request
 
 
 def _bounded(wanted: int | None, limit: int | None) -> int | None:

@@ -74,14 +74,18 @@ class ModelRouter:
         adapter: str = "native",
         contents: ContentPolicy = ContentPolicy(),
         negotiated: Negotiation | None = None,
+        negotiation: Negotiation | None = None,
         stream: bool = True,
     ) -> CompletionResponse | Failure:
-        """The answer, or why there is none. `negotiated` is the last outcome: only a new one is recorded."""
+        """The answer, or why there is none. `negotiated` is the last outcome: only a new one is recorded.
+
+        `negotiation` is the one of this plan and request, for a caller that has it already.
+        """
         document = request.to_json(plan.primary.name)
         if issues := self._schemas.validate(_REQUEST_SCHEMA, document):
             found = [{"path": issue.path, "message": issue.message} for issue in issues]
             return Failure("MODEL_REQUEST_INVALID", "the request breaks its schema", detail={"issues": found})
-        negotiation = self.negotiate(plan, request)
+        negotiation = negotiation or self.negotiate(plan, request)
         if negotiation != negotiated:
             await record(negotiation.payload())
         if not negotiation.qualified:

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -148,16 +149,13 @@ class HttpProvider:
         base = (self._resolved(call.config.base_url) or self._dialect.default_url).rstrip("/")
         headers = {name: self._resolved(value) or "" for name, value in call.config.headers.items()}
         encoded = self._dialect.encode(call, key)
-        parts = urlsplit(base)
-        place = normal_host(parts.hostname or "")
         timeouts = call.config.timeouts
         return Outgoing(
             "POST",
             base + encoded.path,
             {"Content-Type": "application/json", **encoded.headers, **headers},
             encoded.body,
-            # The workspace wrote this address, so its host is allowed by name, and no other one is.
-            policy=AddressPolicy(private=frozenset({place}), only=frozenset({place})),
+            policy=_only(base),
             deadlines=Deadlines(connect=timeouts.connect_seconds, idle=None, total=None),
             max_bytes=MAX_ANSWER,
         )
@@ -166,8 +164,17 @@ class HttpProvider:
         return self._deps.secrets(text) if text is not None and "${" in text else text
 
 
+@lru_cache(maxsize=256)
+def _only(base: str) -> AddressPolicy:
+    """The workspace wrote this address, so its host is allowed by name, and no other one is."""
+    place = normal_host(urlsplit(base).hostname or "")
+    return AddressPolicy(private=frozenset({place}), only=frozenset({place}))
+
+
 async def _last(reply: Reply) -> bytes:
     """What follows a complete answer. Some servers leave the connection open then; they are not waited for."""
+    if reply.ended:
+        return b""
     try:
         async with asyncio.timeout(_LINGER_SECONDS):
             return await reply.some()

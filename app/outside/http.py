@@ -84,6 +84,11 @@ class Reply:
     def origin(self) -> str:
         return str(self._response.url.origin())
 
+    @property
+    def ended(self) -> bool:
+        """Whether all of the body was read, as far as is known without waiting."""
+        return self._content.at_eof()
+
     async def some(self) -> bytes:
         """Whatever has arrived, at least one byte; empty at the end of the body."""
         try:

@@ -4,7 +4,6 @@ Leaves to others: who may run it and when (the executor), what each step does (s
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -127,7 +126,8 @@ class Conductor:
         asked = next((e.payload for e in family if e.run_id == run.id), {"input": run.input})
         budget = await self._budget(scope, run, asked, workspace, agent, memo, family, parent)
         run_log = RunLog(
-            self._services.recorder, replace(scope, actor=f"backend:{backend.kind}"), memo, control,
+            self._services.recorder,
+            Scope(scope.tenant, scope.thread_id, scope.run_id, f"backend:{backend.kind}", scope.fence), memo, control,
             self._services.clock, root_run_id=parent.root_run_id if parent else run.id,
             person_ms=int(workspace.runtime.interrupts.expires_seconds * 1000), time_left=budget.time_left,
             expected=Expected(asked["replay"], memo) if asked.get("replay") else None,
@@ -164,7 +164,10 @@ class Conductor:
             assert passage.output is not None
             return _completed(passage.output)
 
-        ending = await self._ended(steps(), passage.run)
+        try:
+            ending = await self._ended(steps(), passage.run)
+        finally:
+            passage.tools = None  # its ports hold the passage: without the circle, what a run held goes with its end
         ok = ending[-1].type == request.RequestCompleted.type
         return [*_closing(passage.skill, ok=ok), *ending]
 

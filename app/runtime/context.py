@@ -167,6 +167,8 @@ class RunContext:
 
     def _new_commands(self) -> list[Told]:
         memo = self._log.memo
+        if not memo.commands and not self._log.control.commands:
+            return []
         seen = {told["commandId"] for step in memo.steps.values() if step["step"] == "commands"
                 for told in step["result"]}  # fmt: skip
         fresh: dict[str, Told] = {}

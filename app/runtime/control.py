@@ -3,12 +3,13 @@
 The executor holds one per run and its steps look at it. Leaves to the log: making any of it durable first.
 """
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.core.signal import Signal
 
-class Cancellation(asyncio.Event):
+
+class Cancellation(Signal):
     """Set when the run's cancel was committed. While tools act, they are given their grace to end."""
 
     def __init__(self) -> None:

@@ -122,7 +122,7 @@ class ModelCalls:
             plan, request, record=record, message_id=new_id("message"), cancelled=self._log.control.cancelled,
             tenant=scope.tenant, adapter=scope.actor.removeprefix("backend:"),
             contents=ContentPolicy(reasoning=self._kit.workspace.runtime.redaction.reasoning),
-            negotiated=self._negotiated, budget=self._budget,
+            negotiated=self._negotiated, negotiation=negotiation, budget=self._budget,
         )  # fmt: skip
         if held:
             await self._record(*held)
@@ -145,9 +145,12 @@ class ModelCalls:
     async def _record(self, *payloads: Payload) -> Payload | None:
         """Returns a model's answer as it was stored, so that a resumed run sees what this one saw."""
         stored = (await self._log.record(*payloads)).events[-1]
-        if isinstance(payloads[-1], ModelCompleted) and b'"$blob"' not in stored.payload_bytes:
-            return ModelCompleted.model_validate(stored.payload)
-        return None
+        told = payloads[-1]
+        if not isinstance(told, ModelCompleted) or b'"$blob"' in stored.payload_bytes:
+            return None
+        if not told.tool_calls and told.reasoning is None and stored.payload["text"] == told.text:
+            return None  # nothing but words, and stored as they came
+        return ModelCompleted.model_validate(stored.payload)
 
     async def _request(
         self, messages: Sequence[JsonObject], tools: Sequence[ToolDefinition], options: CallOptions

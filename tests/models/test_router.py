@@ -9,6 +9,7 @@ import pytest
 
 from app.core.clock import ManualClock
 from app.core.errors import Failure
+from app.core.signal import Signal
 from app.events.catalog.base import Payload
 from app.events.catalog.model import ModelCompleted
 from app.models.budget import LocalBudget
@@ -126,7 +127,7 @@ async def test_only_one_probe_goes_out_at_a_time() -> None:
         house.plays(Status(500), Hang())
         await house.failure(plan=plan)
         house.clock.advance(31)
-        cancelled = asyncio.Event()
+        cancelled = Signal()
         probe = asyncio.create_task(house.complete(plan=plan, cancelled=cancelled))
         await asyncio.wait_for(house.server.hanging.wait(), 5)
         assert (await house.failure(plan=plan)).detail["causes"][0]["code"] == "PROVIDER_CIRCUIT_OPEN"
@@ -338,10 +339,10 @@ async def test_a_cancel_while_waiting_leaves_the_queue() -> None:
     limiter = Limiter(ManualClock(), concurrency=1)
     async with a_house("openai", limiter=limiter) as house:
         house.plays(Hang())
-        cancelled = asyncio.Event()
+        cancelled = Signal()
         first = asyncio.create_task(house.complete(cancelled=cancelled))
         await asyncio.wait_for(house.server.hanging.wait(), 5)
-        other = asyncio.Event()
+        other = Signal()
         second = asyncio.create_task(house.complete(cancelled=other))
         await until(lambda: limiter.waiting == 1)
         other.set()
@@ -355,7 +356,7 @@ async def test_a_cancel_while_waiting_leaves_the_queue() -> None:
 @pytest.mark.requirement("G8")
 async def test_a_run_that_is_cancelled_already_asks_nobody() -> None:
     async with a_house("openai") as house:
-        cancelled = asyncio.Event()
+        cancelled = Signal()
         cancelled.set()
         failure = await house.failure(cancelled=cancelled)
         assert failure.code == "MODEL_CANCELLED" and house.server.seen == []
@@ -366,7 +367,7 @@ async def test_a_run_that_is_cancelled_already_asks_nobody() -> None:
 async def test_a_cancel_between_two_attempts_starts_no_other() -> None:
     async with a_house("openai") as house:
         house.plays(Status(500))
-        cancelled = asyncio.Event()
+        cancelled = Signal()
 
         async def record(payload: Payload) -> None:
             await house.recorder(payload)

@@ -4,8 +4,8 @@ one that an earlier try of the same request already began.
 Leaves to others: what the body meant (`asking`), frames (`streaming` and the dialects), running (the runtime).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
@@ -56,13 +56,14 @@ async def open_segment(server: Server, caller: Principal, ask: Ask, retry: bool,
         earlier = await _earlier_try(server, caller, ask.fingerprint, now_ms)
         if earlier is not None:
             return Segment(earlier)
-    return await _begin(server, caller, await _submission(server, caller, ask))
+    return await _begin(server, caller, ask)
 
 
-async def _begin(server: Server, caller: Principal, wanted: Submission) -> Segment:
+async def _begin(server: Server, caller: Principal, ask: Ask) -> Segment:
     heard = server.hub.subscribe(caller.tenant, ())
     try:
-        answer = await server.service.submit(caller, replace(wanted, announce=lambda thread: heard.listen_to([thread])))
+        wanted = await _submission(server, caller, ask, lambda thread: heard.listen_to([thread]))
+        answer = await server.service.submit(caller, wanted)
     except BaseException:
         heard.close()
         raise
@@ -76,7 +77,7 @@ async def _begin(server: Server, caller: Principal, wanted: Submission) -> Segme
 # -- a new run ----------------------------------------------------------------------------------------
 
 
-async def _submission(server: Server, caller: Principal, ask: Ask) -> Submission:
+async def _submission(server: Server, caller: Principal, ask: Ask, announce: Callable[[str], None]) -> Submission:
     thread_id = ask.thread_id
     labels = {API: ask.api, REQUEST: ask.fingerprint}
     if ask.previous is not None:
@@ -99,6 +100,7 @@ async def _submission(server: Server, caller: Principal, ask: Ask) -> Submission
         client_tools=ask.client_tools,
         response_schema=ask.response_schema,
         blobs=tuple(blobs),
+        announce=announce,
     )
 
 

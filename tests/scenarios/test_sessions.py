@@ -284,6 +284,22 @@ async def test_a_turn_is_steered_while_it_runs(client: httpx2.AsyncClient) -> No
     assert (unknown.status_code, unknown.json()["result"]["status"]) == (409, "not_eligible")
 
 
+async def test_controls_that_were_written_wrongly_elsewhere_are_not_told(client: httpx2.AsyncClient) -> None:
+    wrong = {"approvalPolicy": ["never"], "networkAccess": 1, "cwd": None, "dynamicTools": [{}], "settings": "x"}
+    thread = await client.post("/api/threads", json={"metadata": {"session": wrong | {"model": "echo"}}})
+    session_id = thread.json()["id"]
+    shown = (await client.get(f"/api/sessions/{session_id}")).json()["session"]
+    assert (shown["approvalPolicy"], shown["cwd"]) == ("on-request", "")
+    assert shown["sessionControls"] == {
+        "model": "echo",
+        "approvalPolicy": "on-request",
+        "networkAccess": "restricted",
+        "filesystemSandbox": "read-only",
+        "settings": {},
+    }
+    assert (await _ended(client, await _say(client, session_id, "hello")))["status"] == "completed"
+
+
 # -- approvals ----------------------------------------------------------------------------------------
 
 

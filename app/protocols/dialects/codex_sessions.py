@@ -5,7 +5,7 @@ metadata under `session`; it is kept and told, and the workspace decides what ho
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from app.core import json
@@ -25,8 +25,36 @@ _TURNS: Final = {"completed": "completed", "failed": "failed", "cancelled": "int
 
 
 def controls(thread: Thread) -> dict[str, Any]:
+    """Whoever may change a thread can write its metadata: what the contract does not allow there is passed over."""
     kept = thread.metadata.get(CONTROLS)
-    return kept if isinstance(kept, dict) else {}
+    if not isinstance(kept, dict):
+        return {}
+    return {name: value for name, value in kept.items() if name in _ALLOWED and _ALLOWED[name](value)}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _are_tools(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(tool, dict)
+        and _is_text(tool.get("name"))
+        and _is_text(tool.get("description"))
+        and isinstance(tool.get("inputSchema"), dict)
+        for tool in value
+    )
+
+
+_ALLOWED: Final[dict[str, Callable[[Any], bool]]] = {
+    "cwd": _is_text,
+    "model": _is_text,
+    "approvalPolicy": ("untrusted", "on-failure", "on-request", "never").__contains__,
+    "networkAccess": ("restricted", "enabled").__contains__,
+    "filesystemSandbox": ("read-only", "workspace-write", "danger-full-access").__contains__,
+    "settings": lambda value: isinstance(value, dict),
+    "dynamicTools": _are_tools,
+}
 
 
 def summary(thread: Thread) -> dict[str, Any]:

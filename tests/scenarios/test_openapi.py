@@ -88,11 +88,18 @@ def existing(place: Place) -> dict[str, str]:
         large = client.post("/api/runs?wait=20", json={"agent": "echo", "input": "x" * 40_000}).json()
         queued = client.get(f"/api/runs/{large['id']}/events?limit=1").json()["items"][0]
         file = client.post("/api/files?name=a.txt", content=b"content").json()
+        turn, decided = (
+            client.post("/api/runs?wait=20", json={"agent": "assistant", "input": "publish it now"}).json()
+            for _ in range(2)
+        )
     return {
         "run_id": run["id"],
         "thread_id": large["threadId"],
         "interrupt_id": waiting["waitingOn"][0],
         "file_id": file["id"],
+        "session_id": turn["threadId"],
+        "turn_id": turn["id"],
+        "approval_id": decided["waitingOn"][0],
         "sha256": queued["payload"]["input"]["$blob"]["sha256"],
     }
 

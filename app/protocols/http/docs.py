@@ -19,6 +19,7 @@ from app.protocols.http.documents import Document
 
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
 _REF: Final = "#/components/schemas/"
+_SHARED: Final = "#/components/responses/"
 _STYLE: Final = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1c2330;background:#fff}
 h2{margin-top:2.5rem;border-bottom:1px solid #d5dae3}code,pre{font:13px/1.45 ui-monospace,monospace}
@@ -57,12 +58,13 @@ def routes(describe: Callable[[], Document]) -> APIRouter:
 def render(document: Document) -> str:
     info = document["info"]
     groups: dict[str, list[str]] = {}
+    shared = document["components"].get("responses", {})
     for path, item in document["paths"].items():
         for method in _METHODS:
             if method in item:
                 operation = item[method]
                 tag = (operation.get("tags") or ["other"])[0]
-                groups.setdefault(tag, []).append(_operation(method, path, operation))
+                groups.setdefault(tag, []).append(_operation(method, path, operation, shared))
     sections = "".join(f"<h2>{escape(tag)}</h2>{''.join(found)}" for tag, found in groups.items())
     schemas = "".join(_schema(name, schema) for name, schema in document["components"]["schemas"].items())
     return (
@@ -74,13 +76,17 @@ def render(document: Document) -> str:
     )
 
 
-def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
+def _operation(method: str, path: str, operation: dict[str, Any], shared: dict[str, Any]) -> str:
     parts = [f"<p>{escape(operation['description'])}</p>"] if operation.get("description") else []
     if operation.get("parameters"):
         parts.append(_table(("parameter", "in", "type", "meaning"), map(_parameter, operation["parameters"])))
     for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
         parts.append(f"<p>Body, <code>{escape(media_type)}</code>: {_type(content.get('schema', {}))}</p>")
-    parts.append(_table(("status", "answer", "meaning"), map(_answer, operation["responses"].items())))
+    answers = [
+        (status, shared[answer["$ref"].removeprefix(_SHARED)] if "$ref" in answer else answer)
+        for status, answer in operation["responses"].items()
+    ]
+    parts.append(_table(("status", "answer", "meaning"), map(_answer, answers)))
     return (
         f"<details><summary><span class=method>{method.upper()}</span><code>{escape(path)}</code> "
         f"{escape(operation.get('summary', ''))}</summary>{''.join(parts)}</details>"

@@ -13,8 +13,8 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
 from app.core.error_codes import CODES
-from app.protocols.http import shapes
-from app.protocols.http.errors import STATUS, Dialect, dialect_of, native, openai
+from app.protocols.http import session_shapes, shapes
+from app.protocols.http.errors import STATUS, dialect_of, openai, sessions
 
 Document = dict[str, Any]
 
@@ -89,15 +89,18 @@ def document(app: FastAPI) -> Document:
         shapes.StreamEnd,
         shapes.StreamProblem,
         shapes.OpenAiProblem,
-        shapes.SessionProblem,
+        *session_shapes.REFUSING,
     ):
         schemas.update(_schemas_of(referred))
+    made["components"]["responses"] = session_shapes.SHARED
     for path, operation in _operations(made):
         _lift_body(operation, schemas)
         _drop_the_framework_s_errors(operation)
         spelling = dialect_of(path)
-        if spelling is not native:
-            _add_answers_of(spelling, operation)
+        if spelling is openai:
+            _add_answers_of_openai(operation)
+        elif spelling is sessions:
+            session_shapes.add_refusals(operation)
         elif path.startswith(("/api", "/metrics")):
             _add_common_answers(operation)
     for unused in ("HTTPValidationError", "ValidationError"):
@@ -157,15 +160,14 @@ _SECURITY: Final = {
 _PROBLEM_CONTENT: Final = {"application/json": {"schema": {"$ref": _REF + "Problem"}}}
 
 
-def _add_answers_of(spelling: Dialect, operation: Document) -> None:
-    """Interfaces that others published: errors in their shape, whatever the status."""
-    name = "OpenAiProblem" if spelling is openai else "SessionProblem"
-    content = {"application/json": {"schema": {"$ref": _REF + name}}}
+def _add_answers_of_openai(operation: Document) -> None:
+    """Errors in the shape that its clients read, whatever the status."""
+    content = {"application/json": {"schema": {"$ref": _REF + "OpenAiProblem"}}}
     operation["responses"].setdefault(
         "default", {"description": "An error, in this interface's shape.", "content": content}
     )
     good = operation["responses"].get("200", {}).get("content", {})
-    if spelling is openai and "requestBody" in operation:
+    if "requestBody" in operation:
         good["text/event-stream"] = {}
 
 

@@ -13,12 +13,13 @@ from app.core.errors import Failure
 from app.core.principal import Principal
 from app.protocols.context import Server
 from app.protocols.dialects import codex_sessions as dialect
+from app.protocols.http import session_shapes as shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
 from app.protocols.http.errors import Problem
+from app.protocols.http.session_shapes import conflicts, may_refuse
 from app.protocols.http.sessions_route import (
-    FAILURES,
     Refused,
     SessionBody,
     SessionRoute,
@@ -33,6 +34,11 @@ _MAX_RUNS: Final = 500
 """Of a long session the newest turns are told."""
 _MAX_PAGES: Final = 20
 """How far a list looks for sessions that are archived, or are not; then it answers with what it has and a cursor."""
+
+_GATES: Final = may_refuse(404, 409, 410)
+_PUT_AWAY: Final = _GATES | conflicts(
+    shapes.SessionProblem, "`not_materialized`: nothing was asked in it yet; `invalid_state`"
+)
 
 Flag = Literal["true", "false"]
 
@@ -70,7 +76,7 @@ class RenameSession(SessionBody):
 
 
 def routes(server: Server) -> APIRouter:
-    router = APIRouter(prefix="/api/sessions", tags=["sessions"], route_class=SessionRoute, responses=FAILURES)
+    router = APIRouter(prefix="/api/sessions", tags=["sessions"], route_class=SessionRoute)
     _add_all(router, server)
     _add_one(router, server)
     _add_changes(router, server)
@@ -78,7 +84,7 @@ def routes(server: Server) -> APIRouter:
 
 
 def _add_all(router: APIRouter, server: Server) -> None:
-    @router.get("", summary="The sessions, newest first")
+    @router.get("", response_model=shapes.SessionList, summary="The sessions, newest first")
     async def list_sessions(
         caller: Caller,
         archived: Annotated[Flag, Query()] = "false",
@@ -102,7 +108,12 @@ def _add_all(router: APIRouter, server: Server) -> None:
         more = len(found) == limit or len(page) == limit
         return json_answer({"data": found, "nextCursor": str(before) if more else None, "archived": put_away})
 
-    @router.post("", summary="Start a session", openapi_extra=takes(Controls, required=False))
+    @router.post(
+        "",
+        response_model=shapes.SessionOpened,
+        summary="Start a session",
+        openapi_extra=takes(Controls, required=False),
+    )
     async def create(request: Request, caller: Caller) -> Response:
         body = await read(request, Controls)
         made = await server.threads.create(caller, NewThread(metadata={dialect.CONTROLS: body.kept()}))
@@ -125,26 +136,45 @@ async def _whole(server: Server, caller: Principal, thread: Thread) -> dict[str,
 
 
 def _add_one(router: APIRouter, server: Server) -> None:
-    @router.get("/{session_id}", summary="The session with its turns and its transcript")
+    @router.get(
+        "/{session_id}",
+        response_model=shapes.SessionShown,
+        summary="The session with its turns and its transcript",
+        responses=may_refuse(404, 410),
+    )
     async def show(session_id: str, caller: Caller) -> Response:
         thread = await session(server, caller, session_id, system=True)
         return json_answer(await _whole(server, caller, thread))
 
-    @router.delete("/{session_id}", summary="Delete the session; its active turn ends")
+    @router.delete(
+        "/{session_id}",
+        response_model=shapes.SessionErased,
+        summary="Delete the session; its active turn ends",
+        responses=_GATES,
+    )
     async def delete(session_id: str, caller: Caller) -> Response:
         await session(server, caller, session_id)
         gone = expect_thread(await server.threads.delete(caller, session_id), session_id)
         title = dialect.summary(gone)["title"]
         return json_answer({"status": "ok", "sessionId": session_id, "title": title, "deletedFileCount": 0})
 
-    @router.post("/{session_id}/fork", summary="A new session that knows what was said in this one")
+    @router.post(
+        "/{session_id}/fork",
+        response_model=shapes.SessionForked,
+        summary="A new session that knows what was said in this one",
+        responses=_GATES,
+    )
     async def fork(session_id: str, caller: Caller) -> Response:
         await session(server, caller, session_id)
         made = expect_thread(await server.threads.fork(caller, session_id), session_id)
         return json_answer({"status": "ok", "sourceSessionId": session_id, **_both(made)})
 
     @router.post(
-        "/{session_id}/resume", summary="Take the session up again", openapi_extra=takes(ResumeSession, required=False)
+        "/{session_id}/resume",
+        response_model=shapes.SessionOpened,
+        summary="Take the session up again",
+        openapi_extra=takes(ResumeSession, required=False),
+        responses=_GATES,
     )
     async def resume(session_id: str, request: Request, caller: Caller) -> Response:
         thread = await session(server, caller, session_id)
@@ -157,19 +187,35 @@ def _add_one(router: APIRouter, server: Server) -> None:
 
 
 def _add_changes(router: APIRouter, server: Server) -> None:
-    @router.post("/{session_id}/rename", summary="Give the session a title", openapi_extra=takes(RenameSession))
+    @router.post(
+        "/{session_id}/rename",
+        response_model=shapes.SessionRenamed,
+        summary="Give the session a title",
+        openapi_extra=takes(RenameSession),
+        responses=_GATES,
+    )
     async def rename(session_id: str, request: Request, caller: Caller) -> Response:
         await session(server, caller, session_id)
         body = await read(request, RenameSession)
         changed = await server.threads.update(caller, session_id, ThreadChange(title=body.title))
         return json_answer({"status": "ok", "session": dialect.summary(expect_thread(changed, session_id))})
 
-    @router.post("/{session_id}/archive", summary="Put the session away")
+    @router.post(
+        "/{session_id}/archive",
+        response_model=shapes.SessionArchived,
+        summary="Put the session away",
+        responses=_PUT_AWAY,
+    )
     async def archive(session_id: str, caller: Caller) -> Response:
         await _put_away(server, caller, session_id, archived=True)
         return json_answer({"status": "ok", "sessionId": session_id})
 
-    @router.post("/{session_id}/unarchive", summary="Take the session out again")
+    @router.post(
+        "/{session_id}/unarchive",
+        response_model=shapes.SessionTaken,
+        summary="Take the session out again",
+        responses=_PUT_AWAY,
+    )
     async def unarchive(session_id: str, caller: Caller) -> Response:
         thread = await _put_away(server, caller, session_id, archived=False)
         return json_answer({"status": "ok", **_both(thread)})

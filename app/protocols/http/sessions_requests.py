@@ -3,7 +3,7 @@
 Decisions name the request alone. They survive a restart, the first one wins, and a repeated one finds nothing.
 """
 
-from typing import Any, Literal, NoReturn
+from typing import Any, Final, Literal, NoReturn
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
@@ -11,13 +11,19 @@ from pydantic import Field
 from app.core.principal import Principal
 from app.protocols.context import Server
 from app.protocols.dialects.codex_requests import CANCELLED, pending
+from app.protocols.http import session_shapes as shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
 from app.protocols.http.errors import Problem
-from app.protocols.http.sessions_route import FAILURES, Refused, SessionBody, SessionRoute, read, session
+from app.protocols.http.session_shapes import conflicts, may_refuse
+from app.protocols.http.sessions_route import Refused, SessionBody, SessionRoute, read, session
 from app.runtime.interrupts import NotAnswered
 from app.views.interrupt import Interrupt
+
+_ENDED: Final = conflicts(
+    shapes.RequestReconciled | shapes.SessionProblem, "the request ended with its turn, or its time was over"
+)
 
 
 class DecideApproval(SessionBody):
@@ -53,7 +59,7 @@ class RespondToolCall(SessionBody):
 
 
 def routes(server: Server) -> APIRouter:
-    router = APIRouter(prefix="/api", tags=["sessions"], route_class=SessionRoute, responses=FAILURES)
+    router = APIRouter(prefix="/api", tags=["sessions"], route_class=SessionRoute, responses=may_refuse(404, 410))
     _add_lists(router, server)
     _add_decisions(router, server)
     return router
@@ -66,21 +72,39 @@ def _add_lists(router: APIRouter, server: Server) -> None:
         asked = sorted((one for one in found if one.kind == kind), key=lambda one: (one.created_at, one.id))
         return json_answer({"data": [pending(one) for one in asked]})
 
-    @router.get("/sessions/{session_id}/approvals", summary="What waits for a person's yes")
+    @router.get(
+        "/sessions/{session_id}/approvals",
+        response_model=shapes.PendingApprovals,
+        summary="What waits for a person's yes",
+    )
     async def approvals(session_id: str, caller: Caller) -> Response:
         return await listed(caller, session_id, "approval")
 
-    @router.get("/sessions/{session_id}/tool-input", summary="What waits for a person's answers")
+    @router.get(
+        "/sessions/{session_id}/tool-input",
+        response_model=shapes.PendingToolInputs,
+        summary="What waits for a person's answers",
+    )
     async def tool_input(session_id: str, caller: Caller) -> Response:
         return await listed(caller, session_id, "question")
 
-    @router.get("/sessions/{session_id}/tool-calls", summary="Calls of the client's own tools that wait for a result")
+    @router.get(
+        "/sessions/{session_id}/tool-calls",
+        response_model=shapes.PendingToolCalls,
+        summary="Calls of the client's own tools that wait for a result",
+    )
     async def tool_calls(session_id: str, caller: Caller) -> Response:
         return await listed(caller, session_id, "external")
 
 
 def _add_decisions(router: APIRouter, server: Server) -> None:
-    @router.post("/approvals/{approval_id}/decision", summary="Decide", openapi_extra=takes(DecideApproval))
+    @router.post(
+        "/approvals/{approval_id}/decision",
+        response_model=shapes.ApprovalDecided,
+        summary="Decide",
+        openapi_extra=takes(DecideApproval),
+        responses=_ENDED,
+    )
     async def decide(approval_id: str, request: Request, caller: Caller) -> Response:
         body = await read(request, DecideApproval)
         answer: dict[str, Any] = {"decision": "approve" if body.decision == "accept" else "deny"}
@@ -89,14 +113,26 @@ def _add_decisions(router: APIRouter, server: Server) -> None:
         asked = await _answer(server, caller, approval_id, "approval", answer, cancel=body.decision == "cancel")
         return json_answer({"status": "ok", "approvalId": approval_id, "threadId": asked.thread_id})
 
-    @router.post("/tool-input/{request_id}/decision", summary="Answer", openapi_extra=takes(DecideToolInput))
+    @router.post(
+        "/tool-input/{request_id}/decision",
+        response_model=shapes.RequestAnswered,
+        summary="Answer",
+        openapi_extra=takes(DecideToolInput),
+        responses=_ENDED,
+    )
     async def give_input(request_id: str, request: Request, caller: Caller) -> Response:
         body = await read(request, DecideToolInput)
         answer = {"answers": _answers(body) if body.decision == "accept" else {}}
         asked = await _answer(server, caller, request_id, "question", answer, cancel=body.decision == "cancel")
         return json_answer({"status": "ok", "requestId": request_id, "threadId": asked.thread_id})
 
-    @router.post("/tool-calls/{request_id}/response", summary="The result", openapi_extra=takes(RespondToolCall))
+    @router.post(
+        "/tool-calls/{request_id}/response",
+        response_model=shapes.RequestAnswered,
+        summary="The result",
+        openapi_extra=takes(RespondToolCall),
+        responses=_ENDED,
+    )
     async def respond(request_id: str, request: Request, caller: Caller) -> Response:
         body = await read(request, RespondToolCall)
         asked = await _answer(server, caller, request_id, "external", _result(body))

@@ -4,7 +4,7 @@ A session is a thread. Leaves to others: what a route does, and who may call it.
 """
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -31,33 +31,6 @@ class SessionBody(BaseModel):
     """Unknown fields are ignored, as the contract does."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
-
-
-class SessionProblem(BaseModel):
-    """Every failure of a session route: `status` says what kind of answer it is, `code` which."""
-
-    model_config = ConfigDict(extra="allow")
-
-    status: str
-    code: str | None = None
-    message: str | None = None
-
-
-FAILURES: Final[dict[int | str, dict[str, Any]]] = {
-    status: {"model": SessionProblem, "description": what}
-    for status, what in {
-        400: "the request is wrong",
-        401: "credentials are needed",
-        403: "the session belongs to the system, or the caller may not do this",
-        404: "there is no such session, turn or request",
-        409: "the session's state does not allow it",
-        410: "the session was deleted",
-        413: "the body is too large",
-        429: "too many requests",
-        500: "something failed that should not",
-        503: "not now",
-    }.items()
-}
 
 
 class Refused(HoldfastError):

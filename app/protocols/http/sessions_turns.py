@@ -9,11 +9,13 @@ from app.core.principal import Principal
 from app.events.catalog.thread import TranscriptUpserted
 from app.protocols.context import Server
 from app.protocols.dialects import codex_sessions as dialect
+from app.protocols.http import session_shapes as shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
+from app.protocols.http.session_shapes import conflicts, may_refuse
 from app.protocols.http.sessions import Controls, keep
-from app.protocols.http.sessions_route import FAILURES, Refused, SessionBody, SessionRoute, read, refuse, session
+from app.protocols.http.sessions_route import Refused, SessionBody, SessionRoute, read, refuse, session
 from app.runtime.service import Rejected, Submission
 from app.views.run import Run
 from app.views.thread import Thread
@@ -49,7 +51,10 @@ class UpsertRow(SessionBody):
 
 def routes(server: Server) -> APIRouter:
     router = APIRouter(
-        prefix="/api/sessions/{session_id}", tags=["sessions"], route_class=SessionRoute, responses=FAILURES
+        prefix="/api/sessions/{session_id}",
+        tags=["sessions"],
+        route_class=SessionRoute,
+        responses=may_refuse(404, 409, 410),
     )
     _add_messages(router, server)
     _add_control(router, server)
@@ -57,7 +62,13 @@ def routes(server: Server) -> APIRouter:
 
 
 def _add_messages(router: APIRouter, server: Server) -> None:
-    @router.post("/messages", status_code=202, summary="Say something: a turn begins", openapi_extra=takes(SendMessage))
+    @router.post(
+        "/messages",
+        status_code=202,
+        response_model=shapes.TurnAccepted,
+        summary="Say something: a turn begins",
+        openapi_extra=takes(SendMessage),
+    )
     async def send(session_id: str, request: Request, caller: Caller) -> Response:
         thread = await session(server, caller, session_id)
         body = await read(request, SendMessage)
@@ -69,7 +80,12 @@ def _add_messages(router: APIRouter, server: Server) -> None:
         await keep(server, caller, thread, body.kept())
         return json_answer({"status": "accepted", "sessionId": session_id, "turnId": run.id}, 202)
 
-    @router.post("/transcript/upsert", summary="Add or change a row of the transcript", openapi_extra=takes(UpsertRow))
+    @router.post(
+        "/transcript/upsert",
+        response_model=shapes.RowUpserted,
+        summary="Add or change a row of the transcript",
+        openapi_extra=takes(UpsertRow),
+    )
     async def upsert(session_id: str, request: Request, caller: Caller) -> Response:
         await session(server, caller, session_id, system=True)
         body = await read(request, UpsertRow)
@@ -102,7 +118,15 @@ def _submission(server: Server, thread: Thread, text: str, controls: dict[str, A
 
 
 def _add_control(router: APIRouter, server: Server) -> None:
-    @router.post("/interrupt", summary="End the active turn", openapi_extra=takes(InterruptTurn, required=False))
+    @router.post(
+        "/interrupt",
+        response_model=shapes.TurnInterrupted,
+        summary="End the active turn",
+        openapi_extra=takes(InterruptTurn, required=False),
+        responses=conflicts(
+            shapes.SessionProblem, "`no_active_turn`: the session has no such active turn; `invalid_state`"
+        ),
+    )
     async def interrupt(session_id: str, request: Request, caller: Caller) -> Response:
         thread = await session(server, caller, session_id)
         body = await read(request, InterruptTurn)
@@ -116,7 +140,13 @@ def _add_control(router: APIRouter, server: Server) -> None:
             refuse(run, session_id)
         return json_answer({"status": "ok", "sessionId": session_id, "turnId": turn_id})
 
-    @router.post("/turns/{turn_id}/steer", summary="Tell the running turn something", openapi_extra=takes(SteerTurn))
+    @router.post(
+        "/turns/{turn_id}/steer",
+        response_model=shapes.TurnSteered,
+        summary="Tell the running turn something",
+        openapi_extra=takes(SteerTurn),
+        responses=conflicts(shapes.TurnSteered | shapes.SessionProblem, "the turn cannot be told: the result says why"),
+    )
     async def steer(session_id: str, turn_id: str, request: Request, caller: Caller) -> Response:
         await session(server, caller, session_id)
         body = await read(request, SteerTurn)

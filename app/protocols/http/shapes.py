@@ -56,14 +56,6 @@ class OpenAiProblem(Shape):
     error: OpenAiWrong
 
 
-class SessionProblem(BaseModel):
-    """What clients of the published session interface read."""
-
-    status: str
-    code: str
-    message: str
-
-
 class RunError(Shape):
     code: str
     message: str

@@ -124,8 +124,14 @@ async def test_a_method_is_normalised_segment_by_segment(method: str, type_: str
         (request.RequestCompleted(output="x", message_id="m"), ["app_server.turn.completed", "notification"]),
         (
             request.RequestCompleted(output="x"),
-            ["app_server.item.started", "notification", "app_server.item.completed", "notification",
-             "app_server.turn.completed", "notification"],
+            [
+                "app_server.item.started",
+                "notification",
+                "app_server.item.completed",
+                "notification",
+                "app_server.turn.completed",
+                "notification",
+            ],
         ),
         (
             request.RequestFailed(error=ErrorValue(code="C", message="m")),

@@ -72,7 +72,7 @@ def _turn_started(told: _Told) -> Iterator[Notification]:
 def _turn_completed(told: _Told) -> Iterator[Notification]:
     ended = told.event.payload
     if ended.get("messageId") is None:
-        # No message of the turn is its answer: what voices within the agent said is not told. The id is the transcript's.
+        # The answer is no message of the turn's: what voices within the agent said is not told. The transcript's id.
         item = {"type": "agentMessage", "id": f"{told.event.run_id}:output"}
         yield Notification("item/started", told.params(item=item | {"text": ""}))
         yield Notification("item/completed", told.params(item=item | {"text": as_text(ended["output"])}))

@@ -99,6 +99,7 @@ async def _submission(server: Server, caller: Principal, ask: Ask) -> Submission
         client_tools=ask.client_tools,
         response_schema=ask.response_schema,
         blobs=tuple(blobs),
+        trace_context=ask.trace_context,
     )
 
 

@@ -162,10 +162,17 @@ async def _existing(server: Server, caller: Principal, response_id: str) -> Segm
 
 
 async def _read_stored(server: Server, caller: Principal, run: Run, reading: ResponseEvents) -> None:
-    after = run.first_seq - 1
-    while page := await server.reader.run_events(caller.tenant, run.id, after, 1000):
+    """The thread's events rather than the run's alone, because its subagents are runs of their own."""
+    after, last = run.first_seq - 1, run.last_seq if run.terminal else None
+    while not reading.ended and (last is None or after < last):
+        page = await server.reader.events(caller.tenant, run.thread_id, after, 1000)
+        if not page:
+            break
         for event in page:
-            reading.feed(await whole(server, caller.tenant, event) if b'"$blob"' in event.payload_bytes else event)
+            if event.run_id != run.id:
+                reading.beside(event)
+            else:
+                reading.feed(await whole(server, caller.tenant, event) if b'"$blob"' in event.payload_bytes else event)
         after = page[-1].seq
     reading.take()
 

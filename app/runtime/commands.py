@@ -41,6 +41,15 @@ _SHAPES: Final[Mapping[str, Validator]] = {
     "checkpoint": _shape(["label"], label={"type": "string", "minLength": 1, "maxLength": 200}, data={}),
 }  # fmt: skip
 
+
+def steering(text: str, command_id: str) -> execution.CommandInjected | Failure:
+    """What a user says to a run on its way. Commands of the same id count once."""
+    arguments = {"message": text}
+    if not _SHAPES["steer"].accepts(arguments):
+        return Failure("COMMAND_INVALID", "what is said on the way is at most 100,000 characters")
+    return execution.CommandInjected(command="steer", command_id=command_id, arguments=arguments)
+
+
 Deliver = Callable[[str, str, dict[str, Any]], None]
 
 

@@ -1,12 +1,13 @@
 """Answers to interrupts: checked against their kind, decided once, then the run goes on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from app.core.errors import Failure
 from app.core.principal import Principal
 from app.core.schemas import Issue, Validator
 from app.events import ports
+from app.events.catalog import Payload
 from app.events.catalog.interrupt import InterruptResolved
 from app.events.ports import Refused
 from app.events.recorder import Recorder, Scope
@@ -47,8 +48,10 @@ class Interrupts:
     def __init__(self, recorder: Recorder, reader: Reader, wake: Callable[[str, str, str], None]) -> None:
         self._recorder, self._reader, self._wake = recorder, reader, wake
 
-    async def answer(self, who: Principal, interrupt_id: str, answer: dict[str, Any]) -> Interrupt | NotAnswered:
-        """The first answer wins; a later one learns who gave it."""
+    async def answer(
+        self, who: Principal, interrupt_id: str, answer: dict[str, Any], beside: Sequence[Payload] = ()
+    ) -> Interrupt | NotAnswered:
+        """The first answer wins; a later one learns who gave it. What the run is told `beside` it is in its commit."""
         asked = await self._reader.interrupt(who.tenant, interrupt_id)
         if asked is None:
             return NotAnswered(Failure("INTERRUPT_NOT_FOUND", "there is no such interrupt"))
@@ -58,7 +61,7 @@ class Interrupts:
             return NotAnswered(Failure("ANSWER_INVALID", f"this is no answer to a {asked.kind}"), issues)
         scope = Scope(who.tenant, asked.thread_id, asked.run_id, actor=who.actor)
         resolved = InterruptResolved(interrupt_id=interrupt_id, answer=answer, answered_by=who.actor)
-        given = await self._recorder.record(scope, resolved, conditions=[ports.InterruptOpen(interrupt_id)])
+        given = await self._recorder.record(scope, *beside, resolved, conditions=[ports.InterruptOpen(interrupt_id)])
         if isinstance(given, Refused):
             return NotAnswered(given.failure, None, given.winner)
         if asked.run_id is not None:

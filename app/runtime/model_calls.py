@@ -11,7 +11,7 @@ from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.json import JsonObject
 from app.events.catalog import Payload
-from app.events.catalog.adapter import AdapterEvent
+from app.events.catalog.adapter import AdapterEvent, Delta
 from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.model import ASIDES, ModelCompleted, ModelNegotiated, ModelRequested
 from app.models.completion import (
@@ -105,8 +105,10 @@ class ModelCalls:
         held: list[Payload] = []
 
         async def record(payload: Payload) -> Payload | None:
-            if isinstance(payload, AdapterEvent) and marks.get("role") in ASIDES:
-                return None  # nobody is to take the pieces of it for the answer
+            if isinstance(payload, AdapterEvent) and "role" in marks:
+                if marks["role"] in ASIDES:
+                    return None  # nobody is to take the pieces of it for the answer
+                payload = Delta(payload.to_json()["event"] | {"role": marks["role"]})
             if isinstance(payload, ModelNegotiated) and payload.model is not None:
                 held.append(payload)  # goes with the request that follows: one commit less before the first token
                 return None

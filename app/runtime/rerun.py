@@ -43,6 +43,7 @@ class Wanted:
     mode: Mode = "strict"
     idempotency_key: str | None = None
     body_hash: str = ""
+    trace_context: Mapping[str, str] | None = None
 
 
 class Reruns:
@@ -130,5 +131,5 @@ def _submission(
         model_plan=(asked.get("modelPlan") or {}).get("model"), limits=asked.get("limits"),
         instructions=asked.get("instructions"), client_tools=asked.get("clientTools") or (),
         response_schema=asked.get("responseSchema"), rerun_of=run.id, workspace=workspace, replay=replay,
-        idempotency_key=wanted.idempotency_key, body_hash=wanted.body_hash,
+        idempotency_key=wanted.idempotency_key, body_hash=wanted.body_hash, trace_context=wanted.trace_context,
     )  # fmt: skip

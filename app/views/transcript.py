@@ -56,13 +56,13 @@ def entry_key(event: Event) -> str | None:
 
 def _input(entry: Entry, event: Event) -> None:
     entry.turn_id, entry.role = event.run_id or "", "user"
-    entry.content = _as_text(event.payload.get("input"))
+    entry.content = as_text(event.payload.get("input"))
     entry.started_at = entry.completed_at = event.at
 
 
 def _output(entry: Entry, event: Event) -> None:
     entry.turn_id, entry.status = event.run_id or "", "complete"
-    entry.content = _as_text(event.payload["output"])
+    entry.content = as_text(event.payload["output"])
     entry.started_at, entry.completed_at = entry.started_at or event.at, event.at
 
 
@@ -118,7 +118,7 @@ _CHANGES: Final = {
 ENTRY_TYPES: Final = frozenset(_CHANGES)
 
 
-def _as_text(value: Any) -> Any:
+def as_text(value: Any) -> Any:
     """Text as it is; a blob reference stays one; other values are shown as JSON."""
     if value is None:
         return ""

@@ -51,6 +51,14 @@ spec:
         reply: {text: Looking at the clock., toolCalls: [{name: clock, args: {}}]}
       - match: {afterTool: clock}
         reply: {text: It is late., chunkSize: 3}
+      - match: {contains: delegate, turn: 1}
+        reply: {toolCalls: [{name: closed, args: {input: count this}}], usage: {inputTokens: 100, outputTokens: 20}}
+      - match: {contains: have it printed, turn: 1}
+        reply: {toolCalls: [{name: helper, args: {input: publish it}}]}
+      - match: {afterTool: helper}
+        reply: {text: Printed.}
+      - match: {afterTool: closed}
+        reply: {text: "They say: {{ toolResult }}", usage: {inputTokens: 200, outputTokens: 30}}
       - match: {contains: fail please}
         fail: {status: 400, message: no}
       - match: {contains: cut off}
@@ -69,7 +77,7 @@ spec:
 AGENTS = """\
 apiVersion: holdfast/v1
 kind: Agent
-metadata: {name: helper}
+metadata: {name: helper, description: Helps.}
 spec:
   model: script
   instructions: You help.
@@ -78,7 +86,7 @@ spec:
 ---
 apiVersion: holdfast/v1
 kind: Agent
-metadata: {name: closed}
+metadata: {name: closed, description: Works for others.}
 spec:
   model: script
 ---
@@ -88,6 +96,13 @@ metadata: {name: assistant, description: The one of the guide.}
 spec:
   model: script
   clientTools: true
+---
+apiVersion: holdfast/v1
+kind: Agent
+metadata: {name: chief}
+spec:
+  model: script
+  subagents: [closed, helper]
 """
 TOOLS = """\
 apiVersion: holdfast/v1

@@ -63,9 +63,10 @@ async def test_limits_are_checked_and_kept(client: httpx2.AsyncClient) -> None:
 async def test_a_trace_context_is_recorded_with_its_run(client: httpx2.AsyncClient) -> None:
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     body = {"agent": "echo", "input": "x"}
-    run = (await client.post("/api/runs", json=body, headers={"traceparent": parent})).json()
+    headers = {"traceparent": parent, "x-request-id": "order-1"}
+    run = (await client.post("/api/runs", json=body, headers=headers)).json()
     queued = (await client.get(f"/api/runs/{run['id']}/events?limit=1")).json()["items"][0]
-    assert queued["payload"]["traceContext"] == {"traceparent": parent}
+    assert queued["payload"]["traceContext"] == {"traceparent": parent, "requestId": "order-1"}
 
 
 @pytest.mark.requirement("CM-6")

@@ -2,10 +2,13 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
+from websockets.asyncio.client import connect
 
+from app.core import json
 from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.events.follow import follow
@@ -55,6 +58,26 @@ async def test_the_run_is_narrated_beside_its_events_and_not_after_its_end(team:
         if event.type == "runtime.progress.narration":
             (source,) = event.payload["sourceEventIds"]
             assert by_id[source].seq == event.seq - 1
+
+
+@pytest.mark.requirement("CM-6", "OS-L3")
+async def test_what_the_roles_say_to_each_other_is_no_message_of_the_session(
+    team: httpx2.AsyncClient, team_server: ServerProcess
+) -> None:
+    played = await play(team, "hello there")
+    thread_id, run_id = played.run["threadId"], played.run["id"]
+    assert {told["role"] for told in played.told("runtime.model.completed")} >= {"lead", "worker", "reviewer"}
+    raw: list[dict[str, Any]] = []
+    async with connect(f"{team_server.stream_url}?threadId={thread_id}&afterSeq=0&types=notification") as socket:
+        while not raw or raw[-1]["method"] != "turn/completed":
+            frame = json.loads(await asyncio.wait_for(socket.recv(), 10))
+            raw += [frame["payload"]] if frame["type"] == "notification" else []
+    assert not [told for told in raw if told["method"].endswith("elta")]
+    said = [told["params"]["item"] for told in raw if "agentMessage" in str(told)]
+    answer = {"type": "agentMessage", "id": f"{run_id}:output"}
+    assert said == [answer | {"text": ""}, answer | {"text": played.run["output"]}]
+    shown = (await team.get(f"/api/sessions/{thread_id}")).json()["thread"]["turns"][0]["items"]
+    assert [item for item in shown if item["type"] == "agentMessage"] == said[1:]
 
 
 def told_once(played: Played) -> None:

@@ -121,7 +121,18 @@ async def test_a_method_is_normalised_segment_by_segment(method: str, type_: str
         (_signal("hm", adapter.REASONING_DELTA), ["app_server.item.reasoning.text_delta", "notification"]),
         (_signal("", "agent.handoff"), []),
         (execution.CheckpointCreated(label="x"), []),
-        (request.RequestCompleted(output="x"), ["app_server.turn.completed", "notification"]),
+        (request.RequestCompleted(output="x", message_id="m"), ["app_server.turn.completed", "notification"]),
+        (
+            request.RequestCompleted(output="x"),
+            [
+                "app_server.item.started",
+                "notification",
+                "app_server.item.completed",
+                "notification",
+                "app_server.turn.completed",
+                "notification",
+            ],
+        ),
         (
             request.RequestFailed(error=ErrorValue(code="C", message="m")),
             ["app_server.error", "notification", "app_server.turn.completed", "notification"],

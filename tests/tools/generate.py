@@ -89,14 +89,15 @@ def workspace_schemas(root: Path) -> Files:
 
 def openapi(root: Path) -> Files:
     from dataclasses import fields
-    from typing import cast
 
+    from app.core.metrics import Metrics
     from app.protocols.context import Server
     from app.protocols.http.documents import document
     from app.protocols.server import create_app
 
     # Describing the routes asks nothing of what they work with.
-    app = create_app(Server(**{field.name: cast(Any, None) for field in fields(Server)}))
+    given: dict[str, Any] = dict.fromkeys(field.name for field in fields(Server)) | {"metrics": Metrics()}
+    app = create_app(Server(**given))
     return {"openapi/openapi.json": json.pretty(document(app))}
 
 

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from app.cli.serve import build_web
 from app.core.settings import Settings
 from app.wiring import open_holdfast
 
@@ -47,6 +48,7 @@ def _described() -> list[tuple[str, Any, tuple[str, ...]]]:
 
 async def _of_a_server(settings: Settings) -> list[tuple[str, Any, tuple[str, ...]]]:
     async with open_holdfast(settings) as holdfast:
+        build_web(settings, holdfast, lambda _: None)  # the edge has metrics of its own
         registry = holdfast.metrics.registry
         found = []
         for collector in list(registry._collector_to_names):

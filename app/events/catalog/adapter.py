@@ -21,6 +21,8 @@ class Signal(Open):
     text: str | None = None
     tool_id: str | None = None
     call_id: str | None = None
+    role: str | None = None
+    """Of the voice within the agent that speaks; without one it is the agent itself."""
 
 
 @event("runtime.adapter.event")

@@ -27,6 +27,8 @@ class TokenMode(Protocol):
 
     def recognise(self, token: str) -> Principal | Denied: ...
 
+    def __len__(self) -> int: ...
+
 
 class Access:
     """A mode that is None is off. With all of them off everybody is the local operator: settings allow that on
@@ -45,6 +47,14 @@ class Access:
         self._clock = clock
         self._keyring, self._tokens, self._proxies = keyring, tokens, proxies
         self.enabled = not (keyring is None and tokens is None and proxies is None)
+
+    @property
+    def keys_remembered(self) -> int:
+        return 0 if self._keyring is None else len(self._keyring)
+
+    @property
+    def tokens_remembered(self) -> int:
+        return 0 if self._tokens is None else len(self._tokens)
 
     async def authenticate(self, scope: Scope, headers: Headers) -> Principal | Denied:
         if not self.enabled:

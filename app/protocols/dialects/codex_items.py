@@ -12,6 +12,7 @@ from app.events.catalog import adapter, artifact, execution, model, request, thr
 from app.events.envelope import Event
 from app.views.todos import TOOL as TODOS
 from app.views.todos import Todos
+from app.views.transcript import as_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,12 @@ def _turn_started(told: _Told) -> Iterator[Notification]:
 
 
 def _turn_completed(told: _Told) -> Iterator[Notification]:
+    ended = told.event.payload
+    if ended.get("messageId") is None:
+        # The answer is no message of the turn's: what voices within the agent said is not told. The transcript's id.
+        item = {"type": "agentMessage", "id": f"{told.event.run_id}:output"}
+        yield Notification("item/started", told.params(item=item | {"text": ""}))
+        yield Notification("item/completed", told.params(item=item | {"text": as_text(ended["output"])}))
     yield Notification("turn/completed", _turn(told.event, "completed"))
 
 
@@ -102,7 +109,7 @@ _DELTAS: Final = {
 def _signal(told: _Told) -> Iterator[Notification]:
     signal = told.event.payload["event"]
     method = _DELTAS.get(signal["phase"])
-    if method is not None:
+    if method is not None and signal.get("role") is None:
         item = signal.get("callId") or signal.get("messageId")
         yield Notification(
             method, told.params(itemId=item, contentIndex=signal.get("part") or 0, delta=signal.get("text"))
@@ -110,14 +117,14 @@ def _signal(told: _Told) -> Iterator[Notification]:
 
 
 def _message_started(told: _Told) -> Iterator[Notification]:
-    if told.event.payload.get("role") not in model.ASIDES:
+    if told.event.payload.get("role") is None:
         item = {"type": "agentMessage", "id": told.event.payload["messageId"], "text": ""}
         yield Notification("item/started", told.params(item=item))
 
 
 def _message_completed(told: _Told) -> Iterator[Notification]:
     said = told.event.payload
-    if said.get("role") not in model.ASIDES:
+    if said.get("role") is None:
         item = {"type": "agentMessage", "id": said["messageId"], "text": said["text"]}
         yield Notification("item/completed", told.params(item=item))
     usage = {"last": tokens_of(said["usage"]), "total": told.tokens, "modelContextWindow": None}

@@ -69,6 +69,8 @@ class Reading:
         """The client's calls, each with the segment that it ended."""
         self.people: set[str] = set()
         """Open interrupts that a person has to answer."""
+        self._family: set[str] = set()
+        """The run and its subagents."""
 
     def feed(self, event: Event) -> None:
         if event.type == adapter.AdapterEvent.type:
@@ -82,6 +84,17 @@ class Reading:
             return
         handle = _HANDLERS.get(event.type)
         if handle is not None and not self.ended:
+            handle(self, event, event.payload)
+
+    def beside(self, event: Event) -> None:
+        """An event of another run of the thread. What subagents use is part of the answer's usage, and a person whom
+        one of them awaits is awaited by the run; what they say is not part of the answer."""
+        if self.ended:
+            return
+        if event.type == request.RequestQueued.type and event.payload.get("parentRunId") in self._family:
+            self._family.add(event.run_id or "")
+        handle = _BESIDE.get(event.type)
+        if handle is not None and event.run_id in self._family:
             handle(self, event, event.payload)
 
     # -- hooks ---------------------------------------------------------------------------------------
@@ -122,6 +135,7 @@ class Reading:
 
     def _queued(self, event: Event, told: Told) -> None:
         self.queued, self.run_id, self.thread_id = told, event.run_id or "", event.thread_id
+        self._family.add(self.run_id)
         self._client_tools = frozenset(named["name"] for named in told.get("clientTools") or ())
         self._begin(event)
 
@@ -165,6 +179,14 @@ class Reading:
         if self._here and told["abandoned"] and told["messageId"] in self._told:
             self._told.discard(told["messageId"])
             self.on_abandoned(told["messageId"], told["error"])
+
+    def _used_beside(self, _event: Event, told: Told) -> None:
+        if self._here and told.get("usage"):
+            self.tokens.add(told["usage"])
+
+    def _paused_beside(self, _event: Event, told: Told) -> None:
+        if told["kind"] != "external":
+            self.people.add(told["interruptId"])
 
     def _paused(self, event: Event, told: Told) -> None:
         if told["kind"] != "external":
@@ -231,6 +253,13 @@ _HANDLERS: Final = {
     request.RequestCompleted.type: Reading._completed,
     request.RequestFailed.type: Reading._failed,
     request.RequestCancelled.type: Reading._cancelled,
+}
+_BESIDE: Final = {
+    model.ModelCompleted.type: Reading._used_beside,
+    model.ModelFailed.type: Reading._used_beside,
+    interrupt.InterruptRaised.type: Reading._paused_beside,
+    interrupt.InterruptResolved.type: Reading._resolved,
+    interrupt.InterruptExpired.type: Reading._resolved,
 }
 
 

@@ -25,6 +25,7 @@ from app.protocols.auth.proxies import IDENTITY_HEADERS
 from app.protocols.auth.shown import Headers, peer_of
 from app.protocols.edge.limits import MAX_HEADER_BYTES, BoundedBody, InFlight, Rates
 from app.protocols.edge.origins import Origins
+from app.protocols.http.correlation import SCOPE_KEY
 from app.protocols.http.errors import answer
 
 REQUEST_ID: Final = b"x-request-id"
@@ -57,7 +58,9 @@ class Gate:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: Headers = dict(scope["headers"])
         path: str = scope["path"]
-        reply = _Reply(send, path, _name(headers))
+        request_id = _name(headers)
+        scope[SCOPE_KEY] = request_id.decode()
+        reply = _Reply(send, path, request_id)
         if (refused := self._wrong_request(scope, headers)) is not None:
             await reply.refuse(scope, receive, refused)
             return

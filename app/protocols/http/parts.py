@@ -69,16 +69,22 @@ async def with_content(files: Files, tenant: str, given: Any) -> tuple[Any, tupl
     parts: list[JsonObject] = []
     blobs: list[BlobDraft] = []
     for number, part in enumerate(given):
-        parts.append(await _by_reference(files, tenant, part, blobs, number) if part["type"] in _MEDIA else part)
+        if part["type"] in _MEDIA:
+            data = None if "fileId" in part else _decoded(part["data"], number)
+            part = await by_reference(files, tenant, part, data, blobs)
+        parts.append(part)
     return parts, tuple(blobs)
 
 
-async def _by_reference(files: Files, tenant: str, part: JsonObject, blobs: list[BlobDraft], number: int) -> JsonObject:
+async def by_reference(
+    files: Files, tenant: str, part: JsonObject, content: bytes | None, blobs: list[BlobDraft]
+) -> JsonObject:
+    """The part without its content, which joins the blobs; None is the content of the uploaded file that it names."""
     room = MAX_PARTS_BYTES - sum(len(blob.data) for blob in blobs)
-    if "fileId" in part:
+    if content is None:
         name, mime, data = await _uploaded(files, tenant, part["fileId"], room)
     else:
-        name, mime, data = None, clean_mime(part["mime"]), _decoded(part["data"], number)
+        name, mime, data = None, clean_mime(part["mime"]), content
         if len(data) > room:
             raise _too_large()
     digest = sha256(data).hexdigest()

@@ -11,6 +11,7 @@ from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
+from app.protocols.http.correlation import correlation
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_run
@@ -169,7 +170,7 @@ def routes(server: Server) -> APIRouter:
         """On a fork of the thread from just before the run. With a token, `strict` refuses what would differ."""
         body, _ = await read_model(request, Rerun)
         await existing_run(server, caller, run_id)
-        wanted = Wanted(body.workspace, body.token, body.mode)
+        wanted = Wanted(body.workspace, body.token, body.mode, trace_context=correlation(request))
         return run_answer(accepted(await server.reruns.rerun(caller, run_id, wanted)), 202)
 
     @router.get(

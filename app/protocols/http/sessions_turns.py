@@ -1,5 +1,6 @@
 """/api/sessions/{id}: messages, interrupt, steer, and rows that a client adds to the transcript."""
 
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Request, Response
@@ -12,6 +13,7 @@ from app.protocols.dialects import codex_sessions as dialect
 from app.protocols.http import session_shapes as shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
+from app.protocols.http.correlation import correlation
 from app.protocols.http.documents import takes
 from app.protocols.http.session_shapes import conflicts, may_refuse
 from app.protocols.http.sessions import Controls, keep
@@ -74,7 +76,7 @@ def _add_messages(router: APIRouter, server: Server) -> None:
         body = await read(request, SendMessage)
         # First the turn: what it names becomes the session's own only if it was accepted.
         wanted = _submission(server, thread, body.text, dialect.kept(body.kept(), thread))
-        run = await server.service.submit(caller, wanted)
+        run = await server.service.submit(caller, replace(wanted, trace_context=correlation(request)))
         if isinstance(run, Rejected):
             refuse(run, session_id)
         await keep(server, caller, thread, body.kept())

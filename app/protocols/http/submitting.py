@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -21,6 +20,7 @@ from app.events.follow import FellBehind, follow
 from app.protocols.context import Server
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer
+from app.protocols.http.correlation import correlation
 from app.protocols.http.documents import SSE
 from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_run
@@ -34,7 +34,6 @@ Stream = Annotated[Literal["sse"] | None, Query(description="answer with the run
 IdempotencyKey = Annotated[
     str | None, Header(min_length=1, max_length=200, description="the same key and body give the same run, for 24 h")
 ]
-_TRACEPARENT: Final = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 THREAD_ID = r"^[^/\x00-\x1f]+$"
 
 ENDED_OR_FOLLOWED: Final[dict[str, Any]] = {
@@ -90,8 +89,7 @@ class Asked:
         idempotency_key: IdempotencyKey = None,
     ) -> None:
         self.wait, self.stream, self.key = wait, stream, idempotency_key
-        parent = request.headers.get("traceparent", "")
-        self.trace_context = {"traceparent": parent} if _TRACEPARENT.fullmatch(parent) else None
+        self.trace_context = correlation(request)
 
     def submission(self, body: RunRequest, raw: bytes, **more: Any) -> Submission:
         """`raw` is all that was asked: the same key with something else is refused."""

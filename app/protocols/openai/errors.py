@@ -27,7 +27,13 @@ _CODES: Final = {
     "AGENT_NOT_FOUND": "model_not_found",
     "INPUT_TOO_LONG": "context_length_exceeded",
 }
-_PARAMS: Final = {"AGENT_NOT_FOUND": "model", "AGENT_REQUIRED": "model", "THREAD_NOT_FOUND": "metadata.thread_id"}
+_PARAMS: Final = {
+    "AGENT_NOT_FOUND": "model",
+    "AGENT_REQUIRED": "model",
+    "THREAD_NOT_FOUND": "metadata.thread_id",
+    "UPLOAD_NOT_FOUND": "file_id",
+    "UPLOAD_DELETED": "file_id",
+}
 _OF_A_RUN: Final = {"INPUT_TOO_LONG": 400, "RUN_CANCELLED": 409, "BUDGET_EXCEEDED": 429, "PROVIDER_ERROR": 502}
 """How a run's own failure is answered; the rest is 500."""
 _WORTH_A_RETRY: Final = frozenset({429, 503})

@@ -130,15 +130,27 @@ def _part(part: Any, where: str) -> JsonObject:
         if isinstance(text, str):
             return {"type": "text", "text": text}
     elif kind in ("image_url", "input_image"):
+        if "file_id" in part:
+            return _uploaded("image", part, where)
         image = part.get("image_url")
         return _media("image", image.get("url") if isinstance(image, dict) else image, None, where)
     elif kind == "input_audio" and isinstance(sound := part.get("input_audio"), dict):
         return _bytes("audio", f"audio/{sound.get('format', 'wav')}", sound.get("data"), None, where)
     elif kind in ("file", "input_file"):
         described = part.get("file", part)
+        if isinstance(described, dict) and "file_id" in described:
+            return _uploaded("file", described, where)
         if isinstance(described, dict):
             return _media("file", described.get("file_data"), described.get("filename"), where)
     raise Refusal("INVALID_REQUEST", "parts of this type are not taken here", param=where)
+
+
+def _uploaded(kind: str, described: JsonObject, where: str) -> JsonObject:
+    file_id, name = described["file_id"], described.get("filename")
+    if not isinstance(file_id, str) or not 0 < len(file_id) <= 255:
+        raise Refusal("INVALID_REQUEST", "file_id must be the id of an uploaded file", param=f"{where}.file_id")
+    made: JsonObject = {"type": kind, "fileId": file_id}
+    return made | {"name": name} if isinstance(name, str) else made
 
 
 def _media(kind: str, url: Any, name: Any, where: str) -> JsonObject:

@@ -12,15 +12,18 @@ from typing import Any, Final
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.principal import Principal
+from app.events.catalog.execution import CommandInjected
 from app.events.hub import Subscription
 from app.events.ports import BlobDraft
 from app.protocols.context import Server
 from app.protocols.dialects.openai_reading import Reading, response_id
 from app.protocols.dialects.openai_responses import PREVIOUS
 from app.protocols.http.errors import Problem
+from app.protocols.http.parts import by_reference
 from app.protocols.openai.asking import Ask
 from app.protocols.openai.errors import Refusal
 from app.protocols.openai.messages import after_last_answer
+from app.runtime.commands import steering
 from app.runtime.interrupts import NotAnswered
 from app.runtime.service import Rejected, Submission
 from app.views.interrupt import Interrupt
@@ -43,15 +46,13 @@ class Segment:
 
 
 async def open_segment(server: Server, caller: Principal, ask: Ask, retry: bool, now_ms: int) -> Segment:
-    outputs = {
-        message["tool_call_id"]: message["content"]
-        for message in after_last_answer(ask.messages)
-        if message["role"] == "tool"
-    }
+    fresh = after_last_answer(ask.messages)
+    outputs = {message["tool_call_id"]: message["content"] for message in fresh if message["role"] == "tool"}
     if outputs:
         asked = await server.reader.interrupts_of_calls(caller.tenant, list(outputs))
         if asked:
-            return await _go_on(server, caller, asked, outputs)
+            said = [it for it in fresh if it["role"] == "user" and (it["content"].strip() or "parts" in it)]
+            return await _go_on(server, caller, asked, outputs, said)
     if retry:
         earlier = await _earlier_try(server, caller, ask.fingerprint, now_ms)
         if earlier is not None:
@@ -89,18 +90,20 @@ async def _submission(server: Server, caller: Principal, ask: Ask, announce: Cal
         labels[PREVIOUS] = response_id(run_id, number)
     history, fresh = _split(ask.messages, continued=thread_id is not None)
     blobs: list[BlobDraft] = []
+    stored = [await _stored(server, caller, message, blobs) for message in (*history, *fresh)]
     return Submission(
         agent=ask.agent,
-        input=_input([_stored(message, blobs) for message in fresh]),
+        input=_input(stored[len(history) :]),
         thread_id=thread_id,
         metadata=dict(ask.metadata),
         labels=labels,
-        history=[_stored(message, blobs) for message in history],
+        history=stored[: len(history)],
         instructions=ask.instructions,
         client_tools=ask.client_tools,
         response_schema=ask.response_schema,
         blobs=tuple(blobs),
         announce=announce,
+        trace_context=ask.trace_context,
     )
 
 
@@ -130,26 +133,26 @@ def _input(said: Sequence[JsonObject]) -> Any:
     return parts
 
 
-def _stored(message: JsonObject, blobs: list[BlobDraft]) -> JsonObject:
+async def _stored(server: Server, caller: Principal, message: JsonObject, blobs: list[BlobDraft]) -> JsonObject:
     """The message with its media by reference; the content is stored in the commit of the run's first event."""
     if "parts" not in message:
         return message
-    parts: list[JsonObject] = []
-    for part in message["parts"]:
-        data = part.get("data")
-        if data is not None:
-            digest = sha256(data).hexdigest()
-            blobs.append(BlobDraft(digest, data, part["mime"]))
-            reference = {"sha256": digest, "size": len(data), "mime": part["mime"]}
-            part = {key: value for key, value in part.items() if key != "data"} | {"blob": reference}
-        parts.append(part)
+    parts = [
+        part
+        if part["type"] == "text"
+        else await by_reference(server.files, caller.tenant, part, part.get("data"), blobs)
+        for part in message["parts"]
+    ]
     return message | {"parts": parts}
 
 
 # -- a run that goes on -------------------------------------------------------------------------------
 
 
-async def _go_on(server: Server, caller: Principal, asked: Sequence[Interrupt], outputs: Mapping[str, str]) -> Segment:
+async def _go_on(
+    server: Server, caller: Principal, asked: Sequence[Interrupt], outputs: Mapping[str, str],
+    said: Sequence[JsonObject],
+) -> Segment:  # fmt: skip
     """Every open call of the run must be answered, and by one request; then the answer is the next segment."""
     runs = {interrupt.run_id for interrupt in asked}
     run_id = asked[-1].run_id
@@ -161,37 +164,61 @@ async def _go_on(server: Server, caller: Principal, asked: Sequence[Interrupt], 
     if missing:
         names = ", ".join(missing)
         raise Refusal("TOOL_OUTPUTS_MISSING", f"these calls have no output yet: {names}", param="messages")
+    words = _words(said, [it.id for it in asked]) if said else None
+    beside = words
     for interrupt in asked:
-        await _give(server, caller, interrupt, {"output": outputs[interrupt.call_id or ""]})
+        if await _give(server, caller, interrupt, {"output": outputs[interrupt.call_id or ""]}, beside):
+            beside = None
     run = await server.reader.run(caller.tenant, run_id)
     if run is None:
         raise Problem(Failure("RUN_NOT_FOUND", "the run is gone"))
-    pauses = await _pauses(server, caller, run)
+    pauses, heard = await _told_so_far(server, caller, run)
+    if words is not None and words.command_id not in heard:
+        raise Refusal("INTERRUPT_NOT_OPEN", "the calls were answered before, without these words", status=409)
     return Segment(run, 1 + max(pauses.get(interrupt.call_id or "", 0) for interrupt in asked))
 
 
-async def _give(server: Server, caller: Principal, interrupt: Interrupt, answer: JsonObject) -> None:
-    """Giving the same output again is a retry; another one comes too late."""
+def _words(said: Sequence[JsonObject], answered: Sequence[str]) -> CommandInjected:
+    """What the user says beside the outputs follows them in the conversation. It is named by what it says and what it
+    stands beside, so that a retry says nothing twice."""
+    if any("parts" in message for message in said):
+        raise Refusal("INVALID_REQUEST", "beside tool outputs a user's message is a text", param="messages")
+    text = "\n\n".join(message["content"] for message in said)
+    name = sha256("\x00".join([*sorted(answered), text]).encode()).hexdigest()[:32]
+    words = steering(text, f"said_{name}")
+    if isinstance(words, Failure):
+        raise Refusal("INVALID_REQUEST", words.message, param="messages")
+    return words
+
+
+async def _give(
+    server: Server, caller: Principal, interrupt: Interrupt, answer: JsonObject, words: CommandInjected | None
+) -> bool:
+    """Giving the same output again is a retry; another one comes too late. Whether it was given now."""
     if interrupt.status == "open":
-        given = await server.interrupts.answer(caller, interrupt.id, answer)
+        beside = () if words is None else (words,)
+        given = await server.interrupts.answer(caller, interrupt.id, answer, beside)
         if not isinstance(given, NotAnswered):
-            return
+            return True
         if given.failure.code != "INTERRUPT_NOT_OPEN":
             raise Problem(given.failure, given.issues)
         found = await server.reader.interrupt(caller.tenant, interrupt.id)
         interrupt = found or interrupt
     if interrupt.answer != answer:
         raise Refusal("INTERRUPT_NOT_OPEN", "the call has another output already, or expired", status=409)
+    return False
 
 
-async def _pauses(server: Server, caller: Principal, run: Run) -> dict[str, int]:
-    """The client's calls of the run, each with the segment that it ended."""
-    reading, after = Reading(segment=-1), run.first_seq - 1
+async def _told_so_far(server: Server, caller: Principal, run: Run) -> tuple[dict[str, int], set[str]]:
+    """The client's calls of the run, each with the segment that it ended; and the commands that it was given."""
+    reading, after, heard = Reading(segment=-1), run.first_seq - 1, set()
     while page := await server.reader.run_events(caller.tenant, run.id, after, 1000):
         for event in page:
             reading.feed(event)
+            if event.type == CommandInjected.type:
+                heard.add(event.payload["commandId"])
         after = page[-1].seq
-    return reading.paused_at
+    return reading.paused_at, heard
 
 
 # -- an earlier try -----------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from app.protocols.dialects.openai_reading import parse_response_id
 from app.protocols.dialects.openai_responses import ResponseEvents
 from app.protocols.http.body import read_body
 from app.protocols.http.caller import Caller
+from app.protocols.http.correlation import correlation
 from app.protocols.openai.asking import Ask, chat_ask, fingerprint_of, policy_named, responses_ask
 from app.protocols.openai.errors import OpenAiRoute, Refusal, failed_run
 from app.protocols.openai.opening import Segment, open_segment
@@ -45,7 +46,7 @@ def routes(server: Server) -> APIRouter:
     @router.post("/chat/completions", summary="A chat completion by an agent", openapi_extra=_CHAT_BODY, responses=_SSE)
     async def chat(request: Request, caller: Caller) -> Response:
         raw = await read_body(request, MAX_BODY_BYTES)
-        ask = _with_header(chat_ask(_object(raw), fingerprint_of(caller.id, raw)), request)
+        ask = _with_headers(chat_ask(_object(raw), fingerprint_of(caller.id, raw)), request)
         segment = await open_segment(server, caller, ask, _is_retry(request), clock.now_ms())
         listening = _listening(server, caller, segment, request, ask)
         if ask.stream:
@@ -62,7 +63,7 @@ def routes(server: Server) -> APIRouter:
     @router.post("/responses", summary="A response by an agent", openapi_extra=_RESPONSES_BODY, responses=_SSE)
     async def respond(request: Request, caller: Caller) -> Response:
         raw = await read_body(request, MAX_BODY_BYTES)
-        ask = _with_header(responses_ask(_object(raw), fingerprint_of(caller.id, raw)), request)
+        ask = _with_headers(responses_ask(_object(raw), fingerprint_of(caller.id, raw)), request)
         segment = await open_segment(server, caller, ask, _is_retry(request), clock.now_ms())
         reading = ResponseEvents(segment.number)
         if ask.background and not ask.stream:
@@ -136,10 +137,11 @@ def _listening(server: Server, caller: Principal, segment: Segment, request: Req
     return Listening(server, caller.tenant, segment.run, segment.heard, on_gone, extra)
 
 
-def _with_header(ask: Ask, request: Request) -> Ask:
+def _with_headers(ask: Ask, request: Request) -> Ask:
     """What the header says of the disconnect wins over the metadata."""
     header = request.headers.get(_ON_DISCONNECT)
-    return ask if header is None else replace(ask, on_disconnect=policy_named(header, _ON_DISCONNECT))
+    policy = ask.on_disconnect if header is None else policy_named(header, _ON_DISCONNECT)
+    return replace(ask, on_disconnect=policy, trace_context=correlation(request))
 
 
 # -- responses ----------------------------------------------------------------------------------------
@@ -160,10 +162,17 @@ async def _existing(server: Server, caller: Principal, response_id: str) -> Segm
 
 
 async def _read_stored(server: Server, caller: Principal, run: Run, reading: ResponseEvents) -> None:
-    after = run.first_seq - 1
-    while page := await server.reader.run_events(caller.tenant, run.id, after, 1000):
+    """The thread's events rather than the run's alone, because its subagents are runs of their own."""
+    after, last = run.first_seq - 1, run.last_seq if run.terminal else None
+    while not reading.ended and (last is None or after < last):
+        page = await server.reader.events(caller.tenant, run.thread_id, after, 1000)
+        if not page:
+            break
         for event in page:
-            reading.feed(await whole(server, caller.tenant, event) if b'"$blob"' in event.payload_bytes else event)
+            if event.run_id != run.id:
+                reading.beside(event)
+            else:
+                reading.feed(await whole(server, caller.tenant, event) if b'"$blob"' in event.payload_bytes else event)
         after = page[-1].seq
     reading.take()
 

@@ -30,8 +30,6 @@ from app.protocols.openai.errors import Refusal
 from app.views.run import Run
 
 COMMENT_SECONDS: Final = 15.0
-PEOPLE_SECONDS: Final = 600.0
-"""How long a stream waits for a person; the run itself waits on."""
 _COMMENT: Final = b": still here\n\n"
 
 
@@ -42,6 +40,8 @@ class Frames(Protocol):
     people: set[str]
 
     def feed(self, event: Event) -> None: ...
+
+    def beside(self, event: Event) -> None: ...
 
     def take(self) -> bytes: ...
 
@@ -57,7 +57,6 @@ class Listening:
     """A subscription that is older than the run: it was told everything, so nothing has to be read."""
     on_gone: Callable[[], Awaitable[Any]] | None = None
     include_events: bool = False
-    people_seconds: float = PEOPLE_SECONDS
     subscription: Subscription = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,6 +105,7 @@ class EventStream(Response):
                 more: list[bytes] = []
                 for event in batch:
                     if event.run_id != run_id:
+                        frames.beside(event)
                         continue
                     frames.feed(event)
                     if extra and (frame := progress_frame(event, agent)) is not None:
@@ -118,7 +118,7 @@ class EventStream(Response):
                 if frames.ended or connection.gone:
                     return
                 if connection.patience is None and frames.people:
-                    connection.wait_for_people(listening.people_seconds)
+                    connection.wait_for_people(listening.server.settings.person_wait_seconds)
                 elif connection.patience is not None and not frames.people:
                     connection.stop_waiting()
         except FellBehind:
@@ -211,8 +211,8 @@ async def wait_for(listening: Listening, reading: Reading, receive: Receive | No
     try:
         async for batch in _events(listening):
             for event in batch:
-                if event.run_id == listening.run.id:
-                    reading.feed(event)
+                read = reading.feed if event.run_id == listening.run.id else reading.beside
+                read(event)
             if reading.ended:
                 return True
             if reading.people:

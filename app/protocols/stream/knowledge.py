@@ -47,6 +47,14 @@ class Knowledge:
         self._stories: OrderedDict[tuple[str, str, int], Story] = OrderedDict()
         """Two a thread: one for who listens live, one for who reads history; by thread and which of the two."""
 
+    @property
+    def titles(self) -> int:
+        return len(self._titles)
+
+    @property
+    def stories(self) -> int:
+        return len(self._stories)
+
     def at_hand(self, event: Event) -> codex.Known | None:
         """Without asking the store; None when it must be asked."""
         kind = event.type

@@ -15,6 +15,10 @@ class Press:
         self._making: dict[str, asyncio.Future[EventFrames]] = {}
         """Event id to the frames that are being made: the second socket to ask waits for the first."""
 
+    @property
+    def making(self) -> int:
+        return len(self._making)
+
     def at_hand(self, event: Event) -> EventFrames | None:
         """Without waiting; None when something has to be looked up first."""
         made: EventFrames | None = event.spelled

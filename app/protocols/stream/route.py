@@ -20,8 +20,11 @@ _QUERY: Final = ("threadId", "afterSeq", "afterPart", "types")
 
 def routes(server: Server) -> APIRouter:
     router = APIRouter()
-    press = Press(Knowledge(server.reader, SystemClock()))
-
+    knowledge = Knowledge(server.reader, SystemClock())
+    press, watch = Press(knowledge), server.metrics.watch
+    watch("titles_remembered", "Titles of threads that the stream knows.", lambda: knowledge.titles)
+    watch("stories_remembered", "Threads whose plan and tokens the stream knows.", lambda: knowledge.stories)
+    watch("frames_in_the_making", "Events whose frames wait for the store.", lambda: press.making)
     described = cache(lambda: json.dumps(asyncapi.document()))
 
     @router.get("/asyncapi.json", include_in_schema=False)

@@ -25,6 +25,9 @@ class InTrace:
         self._conduct, self._reader, self._told = conduct, reader, told
         self._contexts: OrderedDict[tuple[str, str], Mapping[str, str] | None] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._contexts)
+
     def committed(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.type == request.RequestQueued.type and event.run_id is not None:

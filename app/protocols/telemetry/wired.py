@@ -49,6 +49,7 @@ def telemetry(
     metrics.watch("runs_running", "Runs that this process works on.", lambda: executor.running)
     metrics.watch("runs_wanted", "Runs that wait for a worker of this process.", lambda: executor.waiting)
     metrics.watch("runs_measured", "Open runs that the metrics remember.", lambda: metering.open_runs)
+    metrics.watch("trace_contexts", "Runs whose caller's trace is remembered.", lambda: len(traced))
     with contextlib.ExitStack() as stack:
         tell = _spans(stack) if settings.traces == "otlp" else None
 

@@ -169,14 +169,17 @@ class WorkspaceHistory:
         self._catalog = catalog
         self._archive = archive
         self._kept: set[str] = set()
+        self._keeping = asyncio.Lock()
         self._known: OrderedDict[tuple[str, str | None], CompiledWorkspace] = OrderedDict()
 
     async def for_new_run(self) -> CompiledWorkspace:
         """The current workspace, once its files are safe: nothing may refer to a digest that could be lost."""
         workspace = self._current.current
         if workspace.digest not in self._kept:
-            await self._archive.put(workspace.digest, workspace.files.contents())
-            self._kept.add(workspace.digest)
+            async with self._keeping:  # the first run of many at once keeps it for all of them
+                if workspace.digest not in self._kept:
+                    await self._archive.put(workspace.digest, workspace.files.contents())
+                    self._kept.add(workspace.digest)
         return workspace
 
     async def of(self, digest: str | None) -> CompiledWorkspace | None:

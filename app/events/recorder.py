@@ -116,7 +116,15 @@ class Recorder:
         now = self._clock.now_ms()
         for draft in drafts:
             draft.at = now
-            failure, issues = self._prepare(draft)
+            failure = _encode(draft)
+            if failure is not None:
+                await self._record_refusal(scope, draft, failure, [])
+                return Refused(failure)
+        # All of them in one look: nearly always there is nothing to find.
+        together = drafts[0].encoded if len(drafts) == 1 else b"\n".join([draft.encoded for draft in drafts])
+        suspected = self._redactor.suspects(together)
+        for draft in drafts:
+            failure, issues = self._prepare(draft, suspected)
             if failure is not None:
                 await self._record_refusal(scope, draft, failure, issues)
                 return Refused(failure)
@@ -124,19 +132,16 @@ class Recorder:
             drafts = self._with_narration(drafts, self.narrator, now)
         return await self._log.append(Command(scope.tenant, scope.thread_id, drafts, conditions, scope.fence))
 
-    def _prepare(self, draft: Draft) -> tuple[Failure | None, list[Issue]]:
-        """Redact, validate and encode; what cannot be stored comes back as a failure."""
+    def _prepare(self, draft: Draft, suspected: bool) -> tuple[Failure | None, list[Issue]]:
+        """Redact and validate what is encoded; what cannot be stored comes back as a failure."""
         validator = self._validators.get(draft.type)
         if validator is None:
             if draft.type not in EVENTS:
                 return Failure("UNKNOWN_EVENT_TYPE", f"there is no event type {draft.type[:100]!r}"), []
             validator = self._schemas.validator(schema_id(draft.type))
             self._validators[draft.type] = validator
-        try:
-            encoded = json.canonical(draft.payload)
-        except json.JsonError as error:
-            return error.failure, []
-        if self._redactor.suspects(encoded):
+        encoded = draft.encoded
+        if suspected:
             draft.payload = self._redactor.clean(draft.payload)
             encoded = json.canonical(draft.payload)
         if not validator.accepts(draft.payload):
@@ -168,7 +173,7 @@ class Recorder:
                     source_event_types=[draft.type], source_event_ids=[draft.id],
                 )  # fmt: skip
                 words = Draft(narration.type, narration.to_json(), draft.run_id, parent_id=draft.id, at=now)
-                if self._prepare(words)[0] is None:
+                if _encode(words) is None and self._prepare(words, self._redactor.suspects(words.encoded))[0] is None:
                     told.append(words)
         return told
 
@@ -186,6 +191,14 @@ class Recorder:
         notice = Draft(payload.type, payload.to_json(), run_id=run_id, at=draft.at)
         notice.encoded = json.canonical(notice.payload)
         await self._log.append(Command(scope.tenant, scope.thread_id, [notice], (), scope.fence))
+
+
+def _encode(draft: Draft) -> Failure | None:
+    try:
+        draft.encoded = json.canonical(draft.payload)
+    except json.JsonError as error:
+        return error.failure
+    return None
 
 
 def _is_delta(draft: Draft) -> bool:

@@ -79,13 +79,18 @@ class Recorder:
         self.narrator: Narrator | None = None
         """Who tells the story, if the workspace wants one told."""
 
-    async def record(self, scope: Scope, *entries: Payload | Entry, conditions: Sequence[Condition] = ()) -> Answer:
+    async def record(
+        self, scope: Scope, *entries: Payload | Entry | Draft, conditions: Sequence[Condition] = ()
+    ) -> Answer:
         """Append catalog payloads together. The answer comes after they are durable and published."""
         drafts = []
         for entry in entries:
             if isinstance(entry, Payload):
                 run_id = None if entry.of_thread else scope.run_id
                 drafts.append(Draft(entry.type, entry.to_json(), run_id, scope.actor))
+                continue
+            if isinstance(entry, Draft):
+                drafts.append(entry)
                 continue
             drafts.append(
                 Draft(
@@ -98,6 +103,15 @@ class Recorder:
                 )
             )
         return await self.record_drafts(scope, drafts, conditions)
+
+    def prepared(self, scope: Scope, payload: Payload) -> Draft | None:
+        """The event as it will be stored, to be recorded with the next ones; None if it has to be recorded by itself,
+        because it cannot be stored or because there is something to tell of it."""
+        draft = Draft(payload.type, payload.to_json(), scope.run_id, scope.actor)
+        if self.narrator is not None or _encode(draft) is not None:
+            return None
+        refused, _ = self._prepare(draft, self._redactor.suspects(draft.encoded))
+        return draft if refused is None else None
 
     async def record_delta(self, scope: Scope, phase: str, message_id: str, part: int, text: str) -> Answer:
         """The hot path of a streaming model: one delta, written with whatever else is waiting."""
@@ -114,16 +128,18 @@ class Recorder:
     async def record_drafts(self, scope: Scope, drafts: list[Draft], conditions: Sequence[Condition] = ()) -> Answer:
         """Append events given by type and payload, as a backend or an import has them."""
         now = self._clock.now_ms()
+        raw = [draft for draft in drafts if not draft.encoded]
         for draft in drafts:
             draft.at = now
+        for draft in raw:
             failure = _encode(draft)
             if failure is not None:
                 await self._record_refusal(scope, draft, failure, [])
                 return Refused(failure)
         # All of them in one look: nearly always there is nothing to find.
-        together = drafts[0].encoded if len(drafts) == 1 else b"\n".join([draft.encoded for draft in drafts])
+        together = raw[0].encoded if len(raw) == 1 else b"\n".join([draft.encoded for draft in raw])
         suspected = self._redactor.suspects(together)
-        for draft in drafts:
+        for draft in raw:
             failure, issues = self._prepare(draft, suspected)
             if failure is not None:
                 await self._record_refusal(scope, draft, failure, issues)

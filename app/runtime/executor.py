@@ -300,7 +300,8 @@ class Executor:
             if not held.control.cancelled.is_set():
                 raise
             ending = [request.RequestCancelled(by=scope.actor)]
-        expect(await self._recorder.record(scope, *await self._end_children(run, held), *ending))
+        children, last = await self._end_children(run, held), await held.control.take_held()
+        expect(await self._recorder.record(scope, *last, *children, *ending))
 
     async def _end_children(self, run: Run, held: _Held) -> list[Entry]:
         """A parent's subagents end with it, in the same commit. Only a run that was entered before can have others

@@ -18,7 +18,7 @@ _METHOD: Final = "POST"
 
 class Shortcut:
     def __init__(self, app: FastAPI, routes: Iterable[APIRoute]) -> None:
-        self._app = app
+        self.app = app
         handlers = app.exception_handlers
         unexpected = handlers.get(500) or handlers.get(Exception)
         self._routes: dict[str, ASGIApp] = {
@@ -27,16 +27,16 @@ class Shortcut:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == _METHOD:
-            await self._routes.get(scope["path"], self._app)(scope, receive, send)
+            await self._routes.get(scope["path"], self.app)(scope, receive, send)
         else:
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
 
     def _straight(self, route: APIRoute) -> ASGIApp:
         handle = route.get_route_handler()
 
         async def serve(scope: Scope, receive: Receive, send: Send) -> None:
             # What the framework would have noted, and the permission is looked up by.
-            scope["app"], scope["route"], scope["path_params"] = self._app, route, {}
+            scope["app"], scope["route"], scope["path_params"] = self.app, route, {}
             response = await handle(Request(scope, receive, send))
             await response(scope, receive, send)
 

@@ -152,7 +152,7 @@ async def in_process(
         serving = asyncio.create_task(web.serve())
         try:
             port = await asyncio.wait_for(listening, START_SECONDS)
-            yield InProcessServer(f"http://{settings.host}:{port}", holdfast, web.config.app.app)  # type: ignore[union-attr]
+            yield InProcessServer(f"http://{settings.host}:{port}", holdfast, web.config.app.app.app)  # type: ignore[union-attr]
         finally:
             await holdfast.executor.drain(STOP_SECONDS)
             holdfast.store.hub.close_all()

@@ -129,6 +129,8 @@ class ClaimRun:
     owner: str
     epoch: int
     seconds: float
+    born: bool = False
+    """The run comes into being with this very command, on a thread where nothing else is active."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,13 +79,18 @@ class Recorder:
         self.narrator: Narrator | None = None
         """Who tells the story, if the workspace wants one told."""
 
-    async def record(self, scope: Scope, *entries: Payload | Entry, conditions: Sequence[Condition] = ()) -> Answer:
+    async def record(
+        self, scope: Scope, *entries: Payload | Entry | Draft, conditions: Sequence[Condition] = ()
+    ) -> Answer:
         """Append catalog payloads together. The answer comes after they are durable and published."""
         drafts = []
         for entry in entries:
             if isinstance(entry, Payload):
                 run_id = None if entry.of_thread else scope.run_id
                 drafts.append(Draft(entry.type, entry.to_json(), run_id, scope.actor))
+                continue
+            if isinstance(entry, Draft):
+                drafts.append(entry)
                 continue
             drafts.append(
                 Draft(
@@ -98,6 +103,15 @@ class Recorder:
                 )
             )
         return await self.record_drafts(scope, drafts, conditions)
+
+    def prepared(self, scope: Scope, payload: Payload) -> Draft | None:
+        """The event as it will be stored, to be recorded with the next ones; None if it has to be recorded by itself,
+        because it cannot be stored or because there is something to tell of it."""
+        draft = Draft(payload.type, payload.to_json(), scope.run_id, scope.actor)
+        if self.narrator is not None or _encode(draft) is not None:
+            return None
+        refused, _ = self._prepare(draft, self._redactor.suspects(draft.encoded))
+        return draft if refused is None else None
 
     async def record_delta(self, scope: Scope, phase: str, message_id: str, part: int, text: str) -> Answer:
         """The hot path of a streaming model: one delta, written with whatever else is waiting."""
@@ -114,9 +128,19 @@ class Recorder:
     async def record_drafts(self, scope: Scope, drafts: list[Draft], conditions: Sequence[Condition] = ()) -> Answer:
         """Append events given by type and payload, as a backend or an import has them."""
         now = self._clock.now_ms()
+        raw = [draft for draft in drafts if not draft.encoded]
         for draft in drafts:
             draft.at = now
-            failure, issues = self._prepare(draft)
+        for draft in raw:
+            failure = _encode(draft)
+            if failure is not None:
+                await self._record_refusal(scope, draft, failure, [])
+                return Refused(failure)
+        # All of them in one look: nearly always there is nothing to find.
+        together = raw[0].encoded if len(raw) == 1 else b"\n".join([draft.encoded for draft in raw])
+        suspected = self._redactor.suspects(together)
+        for draft in raw:
+            failure, issues = self._prepare(draft, suspected)
             if failure is not None:
                 await self._record_refusal(scope, draft, failure, issues)
                 return Refused(failure)
@@ -124,19 +148,16 @@ class Recorder:
             drafts = self._with_narration(drafts, self.narrator, now)
         return await self._log.append(Command(scope.tenant, scope.thread_id, drafts, conditions, scope.fence))
 
-    def _prepare(self, draft: Draft) -> tuple[Failure | None, list[Issue]]:
-        """Redact, validate and encode; what cannot be stored comes back as a failure."""
+    def _prepare(self, draft: Draft, suspected: bool) -> tuple[Failure | None, list[Issue]]:
+        """Redact and validate what is encoded; what cannot be stored comes back as a failure."""
         validator = self._validators.get(draft.type)
         if validator is None:
             if draft.type not in EVENTS:
                 return Failure("UNKNOWN_EVENT_TYPE", f"there is no event type {draft.type[:100]!r}"), []
             validator = self._schemas.validator(schema_id(draft.type))
             self._validators[draft.type] = validator
-        try:
-            encoded = json.canonical(draft.payload)
-        except json.JsonError as error:
-            return error.failure, []
-        if self._redactor.suspects(encoded):
+        encoded = draft.encoded
+        if suspected:
             draft.payload = self._redactor.clean(draft.payload)
             encoded = json.canonical(draft.payload)
         if not validator.accepts(draft.payload):
@@ -168,7 +189,7 @@ class Recorder:
                     source_event_types=[draft.type], source_event_ids=[draft.id],
                 )  # fmt: skip
                 words = Draft(narration.type, narration.to_json(), draft.run_id, parent_id=draft.id, at=now)
-                if self._prepare(words)[0] is None:
+                if _encode(words) is None and self._prepare(words, self._redactor.suspects(words.encoded))[0] is None:
                     told.append(words)
         return told
 
@@ -186,6 +207,14 @@ class Recorder:
         notice = Draft(payload.type, payload.to_json(), run_id=run_id, at=draft.at)
         notice.encoded = json.canonical(notice.payload)
         await self._log.append(Command(scope.tenant, scope.thread_id, [notice], (), scope.fence))
+
+
+def _encode(draft: Draft) -> Failure | None:
+    try:
+        draft.encoded = json.canonical(draft.payload)
+    except json.JsonError as error:
+        return error.failure
+    return None
 
 
 def _is_delta(draft: Draft) -> bool:

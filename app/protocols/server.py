@@ -13,6 +13,7 @@ from app.protocols.context import Server
 from app.protocols.edge.gate import Gate
 from app.protocols.edge.limits import InFlight, Rates
 from app.protocols.edge.origins import Origins
+from app.protocols.edge.shortcut import Shortcut
 from app.protocols.http import (
     artifacts,
     docs,
@@ -35,6 +36,7 @@ from app.protocols.http import (
 )
 from app.protocols.http.caller import authorise
 from app.protocols.openai import routes as openai
+from app.protocols.openai.errors import OpenAiRoute
 from app.protocols.stream import route as stream
 
 
@@ -62,7 +64,9 @@ def create_edge(server: Server) -> ASGIApp:
     rates = Rates(settings.rate_per_key, server.clock)
     in_flight = InFlight(settings.max_requests, settings.max_requests_per_tenant)
     origins = Origins(settings.hosts, settings.origins)
-    gate = Gate(create_app(server), server.access, origins, rates, in_flight, settings.max_sockets,
+    app = create_app(server)
+    straight = [route for route in app.routes if isinstance(route, OpenAiRoute) and route.is_straight]
+    gate = Gate(Shortcut(app, straight), server.access, origins, rates, in_flight, settings.max_sockets,
                 settings.max_upload_bytes)  # fmt: skip
     watch("requests_in_flight", "Requests being served.", lambda: in_flight.total)
     watch("callers_metered", "Callers whose rate is remembered.", lambda: len(rates))

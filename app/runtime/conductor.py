@@ -41,6 +41,8 @@ _PAGE: Final = 1000
 _MAX_HISTORY_EVENTS: Final = 20_000
 """Of a very long thread only the newest events are read for a model; its window would not hold more."""
 
+_NO_WISHES: Final = Limits()
+
 log = structlog.get_logger("holdfast.conductor")
 
 
@@ -149,7 +151,7 @@ class Conductor:
             cost_usd=sum(usage["costUsd"] for usage in spent), model_calls=len(memo.answers), worked_ms=memo.worked_ms,
         )  # fmt: skip
         fixed = [workspace.runtime.budgets.run, agent.spec.limits] if parent is None else [agent.spec.limits]
-        wanted = Limits.model_validate(asked.get("limits") or {})
+        wanted = Limits.model_validate(asked["limits"]) if asked.get("limits") else _NO_WISHES
         daily = workspace.runtime.budgets.tenant
         return await self._services.budgets.of(
             scope.tenant, fixed, wanted, used, daily, parent.budget if parent else None

@@ -87,6 +87,7 @@ class RunContext:
         await self._log.record(adapter.AdapterEvent(event=adapter.Signal(adapter=kind, phase=phase, **fields)))
 
     async def say(self, message_id: str, text: str, part: int = 0) -> None:
+        await self._log.settle()
         self._log.stop_if_cancelled()
         scope = self._log.scope
         expect(await self._log.recorder.record_delta(scope, adapter.OUTPUT_DELTA, message_id, part, text))

@@ -23,6 +23,7 @@ from app.events.envelope import Event
 from app.events.ports import Appended, Fence, StoreError
 from app.events.recorder import Entry, Recorder, Scope
 from app.runtime.control import Control
+from app.runtime.places import Place
 from app.runtime.ports import Backlog, Fresh, Leases
 from app.runtime.queue import FairQueue, Wanted
 from app.runtime.run_log import Superseded, expect
@@ -57,6 +58,8 @@ class _Held:
     control: Control = field(default_factory=Control)
     asked: int = 0
     """The epoch it asked for: set before the claim is answered, because the answer may get lost."""
+    born: "asyncio.Future[Fresh | None] | None" = None
+    """Of a run that is claimed as it is accepted: what became of its submission."""
     woken: bool = False
     """News of the run came while it was held: it may be claimable again when it is let go."""
 
@@ -103,6 +106,18 @@ class Executor:
             self._more_in_store = True
         self._begin()
 
+    def admit(self, tenant: str, thread_id: str, run_id: str, agent: str) -> Place | None:
+        """A place for a run that is not accepted yet, on a thread of its own; None if it has to wait its turn."""
+        wanted = Wanted(tenant, thread_id, run_id)
+        if self.draining or not self._queue.at_once(wanted, agent):
+            return None
+        outcome: asyncio.Future[Fresh | None] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(self._conduct(wanted), name=f"run {run_id}")
+        # Held from now on: a cancel may be committed before whoever submitted the run hears that it was accepted.
+        self._held[tenant, run_id] = _Held(wanted, task, asked=1, born=outcome)
+        lease = ports.ClaimRun(run_id, self._owner, 1, LEASE_SECONDS, born=True)
+        return Place(lease, request.RequestStarted(executor=self._owner, epoch=1), outcome)
+
     def stop(self, tenant: str, run_id: str) -> None:
         """A cancel was committed: no step starts any more. Tools that act get their grace, the rest ends now.
 
@@ -138,7 +153,8 @@ class Executor:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await held.task
             with contextlib.suppress(StoreError):
-                await self._leases.release(held.wanted.tenant, held.wanted.run_id, self._owner, held.epoch)
+                epoch = held.epoch or held.asked
+                await self._leases.release(held.wanted.tenant, held.wanted.run_id, self._owner, epoch)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
@@ -257,6 +273,11 @@ class Executor:
                 del self._behind[thread]
 
     async def _claim_and_run(self, held: _Held) -> None:
+        if held.born is not None:
+            fresh = await held.born
+            if fresh is not None:
+                await self._run(held, fresh.run, fresh.and_then(()))
+            return
         tenant, fresh = held.wanted.tenant, held.wanted.fresh
         run = fresh.run if fresh is not None else await self._reader.run(tenant, held.wanted.run_id)
         if run is None or run.terminal or run.status == "waiting":
@@ -265,18 +286,22 @@ class Executor:
             return
         held.asked = run.epoch + 1
         claimed = await self._claim(tenant, run)
-        if claimed is None:
-            return
+        if claimed is not None:
+            await self._run(held, run, fresh.and_then(claimed.events) if fresh is not None else None)
+
+    async def _run(self, held: _Held, run: Run, thread: list[Event] | None) -> None:
+        """`run` as it was before its claim; `thread` where its events are known without reading them."""
+        tenant = held.wanted.tenant
         held.epoch = run.epoch + 1
         scope = Scope(tenant, run.thread_id, run.id, "system", Fence(run.id, held.epoch))
         try:
-            thread = fresh.and_then(claimed.events) if fresh is not None else None
             ending = await self._conduct_run(run, scope, held.control, thread)
         except asyncio.CancelledError:
             if not held.control.cancelled.is_set():
                 raise
             ending = [request.RequestCancelled(by=scope.actor)]
-        expect(await self._recorder.record(scope, *await self._end_children(run, held), *ending))
+        children, last = await self._end_children(run, held), await held.control.take_held()
+        expect(await self._recorder.record(scope, *last, *children, *ending))
 
     async def _end_children(self, run: Run, held: _Held) -> list[Entry]:
         """A parent's subagents end with it, in the same commit. Only a run that was entered before can have others

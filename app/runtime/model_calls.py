@@ -145,14 +145,23 @@ class ModelCalls:
         return await self._log.exceeded(payload)
 
     async def _record(self, *payloads: Payload) -> Payload | None:
-        """Returns a model's answer as it was stored, so that a resumed run sees what this one saw."""
-        stored = (await self._log.record(*payloads)).events[-1]
+        """Returns a model's answer as it is stored, so that a resumed run sees what this one saw."""
         told = payloads[-1]
-        if not isinstance(told, ModelCompleted) or b'"$blob"' in stored.payload_bytes:
+        if not isinstance(told, ModelCompleted):
+            await self._log.record(*payloads)
             return None
-        if not told.tool_calls and told.reasoning is None and stored.payload["text"] == told.text:
-            return None  # nothing but words, and stored as they came
-        return ModelCompleted.model_validate(stored.payload)
+        words_only = not told.tool_calls and told.reasoning is None
+        draft = None
+        if words_only and len(payloads) == 1 and not self._log.control.cancelled.is_set():
+            draft = self._log.hold(told)  # the run's end usually follows at once, in the same commit
+        if draft is None:
+            event = (await self._log.record(*payloads)).events[-1]
+            stored, encoded = event.payload, event.payload_bytes
+        else:
+            stored, encoded = draft.payload, draft.encoded
+        if b'"$blob"' in encoded or (words_only and stored["text"] == told.text):
+            return None
+        return ModelCompleted.model_validate(stored)
 
     async def _request(
         self, messages: Sequence[JsonObject], tools: Sequence[ToolDefinition], options: CallOptions

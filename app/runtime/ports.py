@@ -18,7 +18,7 @@ class Fresh:
 
     def and_then(self, events: Sequence[Event]) -> list[Event] | None:
         """The whole thread with the events that follow; None when it cannot be told without reading it."""
-        if not self.thread or events[0].seq != self.thread[-1].seq + 1:
+        if not self.thread or (events and events[0].seq != self.thread[-1].seq + 1):
             return None
         if any(b'"$blob"' in event.payload_bytes for event in self.thread):
             return None

@@ -95,6 +95,15 @@ class FairQueue:
         self._running[wanted] = None
         return wanted
 
+    def at_once(self, wanted: Wanted, agent: str) -> bool:
+        """A place and its agent in one, for a run that nobody has to wait behind; False if it has to line up."""
+        limit, busy = self._of_agent(agent), self._busy.get(agent, 0)
+        if self._lines or self.running >= self._limits.running or (limit is not None and busy >= limit):
+            return False
+        self._busy[agent] = busy + 1
+        self._running[wanted] = agent
+        return True
+
     def enter(self, wanted: Wanted, agent: str) -> bool:
         """Whether the agent has room. If not, the run has lost its place and waits for one of the agent's to leave."""
         called = self._called.pop(wanted, agent)

@@ -15,7 +15,7 @@ from app.core.suspend import Suspended
 from app.events.catalog import Payload
 from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.interrupt import InterruptRaised
-from app.events.ports import Answer, Appended, Refused
+from app.events.ports import Answer, Appended, Draft, Refused
 from app.events.recorder import Entry, Recorder, Scope
 from app.runtime.control import Control
 from app.runtime.expected import Expected
@@ -38,6 +38,12 @@ class CutOff(BaseException):
     def __init__(self, cause: Exception) -> None:
         super().__init__(str(cause))
         self.cause = cause
+
+
+def _look_at(flushing: "asyncio.Task[None]") -> None:
+    """Its failure is raised to whoever records next; a run that is cut off before that has no use for it."""
+    if not flushing.cancelled():
+        flushing.exception()
 
 
 def expect(answer: Answer) -> Appended:
@@ -75,10 +81,44 @@ class RunLog:
         if self._expected is not None:
             for payload in payloads:
                 self._expected.check(payload.payload if isinstance(payload, Entry) else payload)
-        return expect(await self.recorder.record(self.scope, *payloads))
+        held = await self.control.take_held()
+        appended = expect(await self.recorder.record(self.scope, *held, *payloads))
+        return Appended(appended.events[len(held) :]) if held else appended
+
+    def hold(self, payload: Payload) -> Draft | None:
+        """Ready to be stored in one commit with what the run records next, if that comes before the run waits for
+        anything: the end of a run follows its last answer at once. Else it is recorded by itself, without delay.
+
+        The event as it will be stored; None if it cannot be held.
+        """
+        if self._expected is not None or not self.is_root:
+            return None
+        draft = self.recorder.prepared(self.scope, payload)
+        if draft is not None:
+            self.control.held.append(draft)
+            asyncio.get_running_loop().call_soon(self._flush)
+        return draft
+
+    def _flush(self) -> None:
+        """The run's task waits for something: what it held does not wait with it."""
+        if self.control.held:
+            self.control.flushing = asyncio.create_task(self._record_held())
+            self.control.flushing.add_done_callback(_look_at)
+
+    async def _record_held(self) -> None:
+        held, self.control.held = self.control.held, []
+        if held:
+            expect(await self.recorder.record(self.scope, *held))
+
+    async def settle(self) -> None:
+        """Before a step, and before anything that is not recorded here: what is held comes first."""
+        held = await self.control.take_held()
+        if held:
+            expect(await self.recorder.record(self.scope, *held))
 
     async def begin_step(self) -> None:
         """Before anything new: from the cancel on no step starts, and a paused run waits here."""
+        await self.settle()
         self.stop_if_cancelled()
         pause = self._open_pause()
         if pause is not None:

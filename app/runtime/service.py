@@ -21,6 +21,7 @@ from app.events.catalog import Payload, execution, request, thread
 from app.events.catalog.interrupt import InterruptExpired
 from app.events.ports import Condition, Refused
 from app.events.recorder import Entry, Recorder, Scope
+from app.runtime.places import Place
 from app.runtime.ports import Fresh, OpenChildren
 from app.runtime.workspaces import WorkspaceHistory
 from app.views.ports import Reader
@@ -97,11 +98,13 @@ class Service:
         wake: Callable[[str, str, str, Fresh], None],
         stop: Callable[[str, str], None],
         overload: Callable[[str], Failure | None] = lambda tenant: None,
+        admit: Callable[[str, str, str, str], Place | None] = lambda tenant, thread_id, run_id, agent: None,
     ) -> None:
-        """`overload` answers why a tenant's new runs cannot be taken now, if they cannot."""
+        """`overload` answers why a tenant's new runs cannot be taken now, if they cannot; `admit` gives a run that
+        need not wait its place at once."""
         self._recorder, self._reader, self._children = recorder, reader, children
         self._clock, self._workspaces, self._backends = clock, workspaces, backends
-        self._wake, self._stop, self._overload = wake, stop, overload
+        self._wake, self._stop, self._overload, self._admit = wake, stop, overload, admit
 
     # -- submitting ----------------------------------------------------------------------------------
 
@@ -113,17 +116,24 @@ class Service:
         busy = wanted.busy or _policy(workspace, wanted.agent)
         thread_id, run_id = wanted.thread_id or new_id("thread"), new_id("run")
         scope = Scope(who.tenant, thread_id, run_id, actor=who.actor)
-        queued = Entry(_queued(workspace, wanted, busy), blobs=tuple(wanted.blobs))
+        told = _queued(workspace, wanted, busy)
+        queued = Entry(told, blobs=tuple(wanted.blobs))
         if wanted.announce is not None:
             wanted.announce(thread_id)
         for new in await self._births(who, wanted):
             # A thread is born in the commit of its first run, or not at all.
             born: list[Payload | Entry] = [thread.ThreadCreated(history=_history(wanted))] if new else []
-            answer = await self._append(scope, [*born, queued], self._conditions(wanted, busy, run_id, new), busy)
+            conditions = self._conditions(wanted, busy, run_id, new)
+            place = self._admit(who.tenant, thread_id, run_id, told.agent or "") if new else None
+            answer = await self._submitted(scope, [*born, queued], conditions, busy, place)
             if isinstance(answer, ports.Appended):
                 run = _accepted(answer, run_id)
                 # Of a new thread these are all the events there are.
-                self._wake(who.tenant, thread_id, run_id, Fresh(run, answer.events if new else ()))
+                fresh = Fresh(run, answer.events if new else ())
+                if place is not None:
+                    place.accepted(fresh)
+                else:
+                    self._wake(who.tenant, thread_id, run_id, fresh)
                 return run
             if answer.failure.code == "IDEMPOTENCY_KEY_SEEN" and answer.winner is not None:
                 return await self._read_back(who.tenant, answer.winner)
@@ -131,6 +141,23 @@ class Service:
             if not (new and answer.failure.code == "THREAD_EXISTS"):
                 break
         return refusal
+
+    async def _submitted(
+        self, scope: Scope, payloads: list[Payload | Entry], conditions: list[Condition], busy: Busy,
+        place: Place | None,
+    ) -> ports.Answer:  # fmt: skip
+        if place is None:
+            return await self._append(scope, payloads, conditions, busy)
+        claimed = Entry(place.started, actor="system")
+        try:
+            # On a new thread there is nothing that the run could be in the way of.
+            answer = await self._recorder.record(scope, *payloads, claimed, conditions=[*conditions, place.lease])
+        except BaseException as error:
+            place.lost(error)
+            raise
+        if isinstance(answer, Refused):
+            place.refused()
+        return answer
 
     async def _append(
         self, scope: Scope, payloads: list[Payload | Entry], conditions: list[Condition], busy: Busy
@@ -256,7 +283,7 @@ class Service:
 
 def _accepted(answer: ports.Appended, run_id: str) -> Run:
     """The run as its first event has it: what the tables hold, without asking them."""
-    queued = answer.events[-1]
+    queued = next(event for event in answer.events if event.type == request.RequestQueued.type)
     run = Run(run_id, queued.thread_id, first_seq=queued.seq, last_seq=queued.seq, run_seq=queued.run_seq or 0)
     run.apply(queued)
     return run

@@ -1,6 +1,7 @@
 """Records to bytes and back, for the `state` columns. Counters stay out: they have columns of their own."""
 
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from app.core import json
@@ -22,10 +23,13 @@ _COLUMNS: Final[dict[type, frozenset[str]]] = {
 _FIELDS: Final = {
     cls: tuple(field.name for field in fields(cls) if field.name not in out) for cls, out in _COLUMNS.items()
 }
+_VALUES: Final = {cls: attrgetter(*names) for cls, names in _FIELDS.items()}
+"""All at once: every commit encodes a thread and its runs."""
 
 
 def encode(record: Run | Thread | Interrupt | Entry | Artifact) -> bytes:
-    return json.dumps({name: getattr(record, name) for name in _FIELDS[type(record)]})
+    cls = type(record)
+    return json.dumps(dict(zip(_FIELDS[cls], _VALUES[cls](record), strict=True)))
 
 
 def decode(cls: type[R], state: bytes, **columns: Any) -> R:

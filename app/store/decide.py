@@ -145,6 +145,9 @@ def _unmet(condition: ports.Condition, head: Head) -> Refused | None:
                 return _no("INTERRUPT_NOT_OPEN", f"the interrupt is {status}", found.answered_by if found else None)
         case ports.ApiKeyRevoked(key_id=key_id) if key_id not in head.living_api_keys:
             return _no("KEY_NOT_FOUND", "there is no such key, or it was revoked before", key_id)
+        case ports.ClaimRun(born=True):
+            if it.active:
+                return _no("THREAD_BUSY", "an earlier run of the thread is active", next(iter(it.active)))
         case ports.ClaimRun(run_id=run_id):
             run, owner = records.runs.get(run_id), head.living_leases.get(run_id)
             if run is None or run.terminal or run.status == "waiting" or run.parent_run_id is not None:

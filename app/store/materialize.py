@@ -182,7 +182,7 @@ async def load_records(tx: Tx, commands: Sequence[Command], heads: dict[tuple[st
             if run_id not in head.records.runs:
                 runs[command.tenant][run_id] = head
         for condition in command.conditions:
-            if isinstance(condition, ports.ClaimRun):
+            if isinstance(condition, ports.ClaimRun) and not condition.born:
                 # Whether a lease is alive is the database's word of this moment, never ours of a moment ago.
                 leases[command.tenant][condition.run_id] = head
             elif isinstance(condition, ports.ApiKeyRevoked):

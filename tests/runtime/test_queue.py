@@ -97,6 +97,17 @@ def test_no_tenant_gets_a_second_turn_before_each_waiting_one_had_its_first(tena
     assert turns == Counter(tenants)
 
 
+def test_a_run_gets_a_place_at_once_only_where_nobody_waits_before_it() -> None:
+    queue = FairQueue(QueueLimits(running=2), {"slow": 1}.get)
+    assert queue.at_once(wanted("a", 1), "slow")
+    assert not queue.at_once(wanted("a", 2), "slow"), "its agent is busy"
+    assert queue.at_once(wanted("a", 3), "free")
+    assert not queue.at_once(wanted("a", 4), "free"), "there is no place left"
+    queue.leave(wanted("a", 3))
+    queue.offer(wanted("b", 5))
+    assert not queue.at_once(wanted("a", 6), "free"), "somebody stands in line"
+
+
 class Queueing(RuleBasedStateMachine):
     """Any order of offers, takes, entries and leaves, against plain sets."""
 
@@ -109,6 +120,8 @@ class Queueing(RuleBasedStateMachine):
         self.inside: set[Wanted] = set()
         """Offered with success and not left since."""
         self.placed: dict[Wanted, str | None] = {}
+        self.agents: dict[Wanted, str] = {}
+        """Of whom it is known: a run's agent never changes."""
 
     @rule(tenant=st.sampled_from("abc"))
     def offer(self, tenant: str) -> None:
@@ -137,6 +150,7 @@ class Queueing(RuleBasedStateMachine):
     @rule(agent=st.sampled_from(["slow", "two", "free"]))
     def enter(self, agent: str) -> None:
         one = next(one for one, entered in self.placed.items() if entered is None)
+        agent = self.agents.setdefault(one, agent)
         limit = self.LIMITS[agent]
         has_room = limit is None or list(self.placed.values()).count(agent) < limit
         assert self.queue.enter(one, agent) is has_room
@@ -168,7 +182,7 @@ class Queueing(RuleBasedStateMachine):
                 return
             found = self.queue.take()
             if found is not None:
-                self.queue.enter(found, "free")
+                self.queue.enter(found, self.agents.get(found, "free"))
                 self.leave_one(found)
         raise AssertionError("a run waits for ever")
 

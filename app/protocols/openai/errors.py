@@ -73,9 +73,7 @@ class OpenAiRoute(APIRoute):
     """Every failure of a route, its dependencies included, is told in this dialect."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = (
-            self._straight() if self.methods == {"POST"} and not self.param_convertors else super().get_route_handler()
-        )
+        handle = self._straight() if self.is_straight else super().get_route_handler()
 
         async def told(request: Request) -> Response:
             try:
@@ -93,6 +91,11 @@ class OpenAiRoute(APIRoute):
                 return answer(failure, param=places[0] if places else None)
 
         return told
+
+    @property
+    def is_straight(self) -> bool:
+        """It takes nothing from the request but what it reads itself."""
+        return self.methods == {"POST"} and not self.param_convertors
 
     def _straight(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """For routes that read their body themselves: nothing is to be solved but who calls."""

@@ -94,8 +94,8 @@ class EventStream(Response):
         if connection.gone:
             if not self._frames.ended and listening.on_gone is not None:
                 await listening.on_gone()
-            return
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        elif not connection.finished:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _tell(self, connection: "_Connection") -> None:
         listening, frames = self._listening, self._frames
@@ -114,7 +114,7 @@ class EventStream(Response):
                 if more:
                     written = b"".join([*more, written])
                 if written:
-                    await connection.write(written)
+                    await connection.write(written, last=frames.ended)
                 if frames.ended or connection.gone:
                     return
                 if connection.patience is None and frames.people:
@@ -145,11 +145,13 @@ class _Connection:
         self._timer = self._loop.call_later(COMMENT_SECONDS, self._comment)
         self._commenting: asyncio.Future[None] | None = None
         self.patience: asyncio.TimerHandle | None = None
-        self.gone = self.gave_up = False
+        self.gone = self.gave_up = self.finished = False
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: bytes, *, last: bool = False) -> None:
+        """`last` ends the answer with the same write."""
         self._wrote_at = self._loop.time()
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        self.finished = last
+        await self._send({"type": "http.response.body", "body": data, "more_body": not last})
 
     def wait_for_people(self, seconds: float) -> None:
         self.patience = self._loop.call_later(seconds, self._give_up)

@@ -1,6 +1,6 @@
 """Answers to interrupts: checked against their kind, decided once, then the run goes on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from app.core.errors import Failure
@@ -49,9 +49,18 @@ class Interrupts:
         self._recorder, self._reader, self._wake = recorder, reader, wake
 
     async def answer(
-        self, who: Principal, interrupt_id: str, answer: dict[str, Any], beside: Sequence[Payload] = ()
+        self,
+        who: Principal,
+        interrupt_id: str,
+        answer: dict[str, Any],
+        beside: Sequence[Payload] = (),
+        *,
+        first: Callable[[str], Awaitable[object]] | None = None,
     ) -> Interrupt | NotAnswered:
-        """The first answer wins; a later one learns who gave it. What the run is told `beside` it is in its commit."""
+        """The first answer wins; a later one learns who gave it. What the run is told `beside` it is in its commit.
+
+        `first` is done with the run before it goes on.
+        """
         asked = await self._reader.interrupt(who.tenant, interrupt_id)
         if asked is None:
             return NotAnswered(Failure("INTERRUPT_NOT_FOUND", "there is no such interrupt"))
@@ -65,6 +74,8 @@ class Interrupts:
         if isinstance(given, Refused):
             return NotAnswered(given.failure, None, given.winner)
         if asked.run_id is not None:
+            if first is not None:
+                await first(asked.run_id)
             self._wake(who.tenant, asked.thread_id, asked.run_id)
         answered = await self._reader.interrupt(who.tenant, interrupt_id)
         assert answered is not None

@@ -3,6 +3,7 @@
 Decisions name the request alone. They survive a restart, the first one wins, and a repeated one finds nothing.
 """
 
+from functools import partial
 from typing import Any, Final, Literal, NoReturn
 
 from fastapi import APIRouter, Request, Response
@@ -166,11 +167,11 @@ async def _answer(
     if asked is None or asked.kind != kind:
         raise Refused(404, {"status": "not_found", name: request_id})
     await session(server, caller, asked.thread_id)
-    given = await server.interrupts.answer(caller, request_id, answer)
+    # A turn that went on with the answer could end before its cancel came.
+    first = partial(server.service.cancel, caller, reason=CANCELLED) if cancel else None
+    given = await server.interrupts.answer(caller, request_id, answer, first=first)
     if isinstance(given, NotAnswered):
         _not_answered(given, asked, name)
-    if cancel and asked.run_id is not None:
-        await server.service.cancel(caller, asked.run_id, CANCELLED)
     return asked
 
 

@@ -103,6 +103,11 @@ metadata: {name: chief}
 spec:
   model: script
   subagents: [closed, helper]
+---
+apiVersion: holdfast/v1
+kind: Agent
+metadata: {name: echo}
+spec: {backend: echo}
 """
 TOOLS = """\
 apiVersion: holdfast/v1

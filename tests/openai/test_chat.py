@@ -37,7 +37,7 @@ def user(text: str) -> Any:
 
 @pytest.mark.requirement("PX-5", "SH-22", "CARD-4")
 async def test_agents_are_the_models(client: openai.AsyncOpenAI) -> None:
-    assert [model.id async for model in client.models.list()] == ["helper", "closed", "assistant", "chief"]
+    assert [model.id async for model in client.models.list()] == ["helper", "closed", "assistant", "chief", "echo"]
     assert (await client.models.retrieve("helper")).owned_by == "holdfast"
     with pytest.raises(openai.NotFoundError) as caught:
         await client.models.retrieve("nobody")

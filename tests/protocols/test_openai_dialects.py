@@ -183,9 +183,12 @@ def test_text_before_and_after_a_server_side_tool_is_kept_apart() -> None:
     assert [item["phase"] for item in items] == ["commentary", "final_answer"]
 
 
-def test_a_message_cut_off_ends_chat_with_an_error_and_opens_another_item_in_responses() -> None:
+@pytest.mark.parametrize("how", ["by its provider", "by a crash"])
+def test_a_message_cut_off_ends_chat_with_an_error_and_opens_another_item_in_responses(how: str) -> None:
+    crashed = request.RequestResumed(executor="e2", epoch=2, reason="recovery")
+    cut = broke("m1") if how == "by its provider" else crashed
     events = tell(
-        queued(), STARTED, asked("m1"), delta("m1", "Hel"), broke("m1"), asked("m2"), delta("m2", "Hello"),
+        queued(), STARTED, asked("m1"), delta("m1", "Hel"), cut, asked("m2"), delta("m2", "Hello"),
         said("m2", "Hello"), request.RequestCompleted(output="Hello", message_id="m2"),
     )  # fmt: skip
     made = chunks(events)

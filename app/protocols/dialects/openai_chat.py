@@ -69,7 +69,7 @@ class ChatChunks(Reading):
             self._speaking = message_id
         self._out.append(self._text_head + orjson.dumps(text) + self._text_tail)
 
-    def on_abandoned(self, message_id: str, error: Told) -> None:
+    def on_abandoned(self, message_id: str) -> None:
         self.ended = True
         self._error("message_abandoned", "the model was cut off in the middle of its answer")
 
@@ -132,7 +132,7 @@ class ChatAnswer(Reading):
     def on_message(self, message_id: str, text: str, final: bool) -> None:
         self._texts[message_id] = text or self._texts[message_id]
 
-    def on_abandoned(self, message_id: str, error: Told) -> None:
+    def on_abandoned(self, message_id: str) -> None:
         self._texts.pop(message_id, None)
 
     def on_calls(self, calls: list[ClientCall]) -> None:

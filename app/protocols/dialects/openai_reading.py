@@ -58,6 +58,8 @@ class Reading:
         self._raised: list[ClientCall] = []
         self._told: set[str] = set()
         """Messages of which something was told."""
+        self._unfinished: str | None = None
+        """The message whose pieces come in and whose end has not been told."""
         self._client_tools: frozenset[str] = frozenset()
         self.queued: Told = {}
         self.run_id = ""
@@ -80,6 +82,7 @@ class Reading:
                     message_id = signal.get("messageId", "")
                     if message_id not in self._inner:
                         self._told.add(message_id)
+                        self._unfinished = message_id
                         self.on_text(message_id, signal["text"])
             return
         handle = _HANDLERS.get(event.type)
@@ -108,7 +111,7 @@ class Reading:
     def on_message(self, message_id: str, text: str, final: bool) -> None:
         """A message is complete; `final` says that no tool call of it follows."""
 
-    def on_abandoned(self, message_id: str, error: Told) -> None: ...
+    def on_abandoned(self, message_id: str) -> None: ...
 
     def on_calls(self, calls: list[ClientCall]) -> None: ...
 
@@ -144,7 +147,10 @@ class Reading:
             self._begun = True
             self.on_begin(event)
 
-    def _claimed(self, event: Event, _told: Told) -> None:
+    def _claimed(self, event: Event, told: Told) -> None:
+        if self._unfinished is not None and told.get("reason") == "recovery":
+            # Whoever was telling it is gone; it is told anew, under another name.
+            self._abandon(self._unfinished)
         first = self._here and (not self._begun or event.type == request.RequestStarted.type)
         self._begin(event)
         if first:
@@ -162,6 +168,7 @@ class Reading:
             return
         self.tokens.add(told["usage"])
         message_id = told["messageId"]
+        self._unfinished = None
         if message_id in self._inner or told.get("role") is not None:
             return
         self.finish = FINISH[told["finishReason"]]
@@ -177,8 +184,12 @@ class Reading:
         if self._here and told.get("usage"):
             self.tokens.add(told["usage"])
         if self._here and told["abandoned"] and told["messageId"] in self._told:
-            self._told.discard(told["messageId"])
-            self.on_abandoned(told["messageId"], told["error"])
+            self._abandon(told["messageId"])
+
+    def _abandon(self, message_id: str) -> None:
+        self._told.discard(message_id)
+        self._unfinished = None
+        self.on_abandoned(message_id)
 
     def _used_beside(self, _event: Event, told: Told) -> None:
         if self._here and told.get("usage"):

@@ -69,7 +69,7 @@ class ResponseEvents(Reading):
         if self._open is not None and self._open.id == message_id:
             self._close_message(text=text or None, phase="final_answer" if final else "commentary")
 
-    def on_abandoned(self, message_id: str, error: Told) -> None:
+    def on_abandoned(self, message_id: str) -> None:
         if self._open is not None and self._open.id == message_id:
             index = self._close_message(status="incomplete")
             self._output[index] = self._output[index] | {"content": []}

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -15,6 +16,7 @@ from app.events.catalog.ledger import AccessChanged
 from app.events.recorder import Scope
 from app.runtime.ledger import Ledger
 from tests.protocols.auth.house import House, bearer, open_house
+from tests.server import ServerProcess
 from tests.waiting import until
 
 
@@ -93,6 +95,34 @@ async def test_a_revoked_key_closes_its_sockets_and_no_others(tmp_path: Path) ->
             await stays.send('{"type":"ping"}')
             assert (await _next(stays))["type"] == "pong"
         await until(lambda: len(house.holdfast.store.hub) == 0)
+
+
+@pytest.mark.requirement("S7")
+async def test_the_real_server_closes_the_sockets_of_a_revoked_key_with_their_cursor(tmp_path: Path) -> None:
+    file = tmp_path / "admin.key"
+    variables = {"HOLDFAST_AUTH": "keys", "HOLDFAST_ADMIN_KEY_FILE": str(file)}
+    server = await asyncio.to_thread(ServerProcess.start, tmp_path / "data", None, None, variables)
+    headers = bearer(file.read_text().strip())
+    try:
+        async with httpx2.AsyncClient(base_url=server.url, headers=headers, timeout=20, verify=False) as admin:
+            made = (await admin.post("/api/keys", json={"name": "x", "roles": ["member"]})).json()
+            told = {"agent": "echo", "input": "x", "threadId": "t", "createThread": True}
+            run = (await admin.post("/api/runs", params={"wait": 10}, json=told)).json()
+            url = f"{server.stream_url}?threadId=t&afterSeq=0&types=runtime.*"
+            async with connect(url, additional_headers=bearer(made["key"])) as socket:
+                while (await _next(socket)).get("seq") != run["lastSeq"]:
+                    pass
+                await admin.delete(f"/api/keys/{made['id']}")
+                with pytest.raises(ConnectionClosed) as closed:
+                    await _next(socket)
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 4401
+            assert json.loads(closed.value.rcvd.reason.encode()) == {"lastSeq": {"t": run["lastSeq"]}}
+            with pytest.raises(InvalidStatus) as refused:
+                await connect(server.stream_url, additional_headers=bearer(made["key"]))
+            assert refused.value.response.status_code == 401
+    finally:
+        await asyncio.to_thread(server.stop)
 
 
 @pytest.mark.requirement("S7")

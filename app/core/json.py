@@ -6,6 +6,7 @@ Leaves to others: what a document means (schemas) and how large a body may be (t
 """
 
 import json as _stdlib
+import re
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
@@ -20,6 +21,8 @@ MAX_DEPTH: Final = 32
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
 _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**64 - 1
+_LONG_NUMBER: Final = re.compile(rb"\d{19}")
+"""A number with fewer digits fits in 64 bits."""
 
 Fragment = orjson.Fragment
 
@@ -49,7 +52,10 @@ def loads_strict(data: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
         if "depth limit" in error.msg:
             raise _too_deep(max_depth) from None
         raise JsonError("JSON_INVALID", "the text is not valid JSON") from None
-    _check_depth_and_content(value, max_depth)
+    keys = _check_depth_and_content(value, max_depth)
+    # Every key that was written has its colon: as many colons as keys means that no key was dropped as a duplicate.
+    if data.count(b":") == keys and not _LONG_NUMBER.search(data):
+        return value
     try:
         # The second parse exists only to see every pair: orjson keeps the last duplicate in silence.
         _stdlib.loads(data, object_pairs_hook=_refuse_duplicates, parse_int=_bounded_int)
@@ -111,9 +117,10 @@ def _bounded_int(text: str) -> None:
         raise JsonError("JSON_NUMBER_RANGE", "an integer does not fit in 64 bits")
 
 
-def _check_depth_and_content(value: Any, max_depth: int) -> None:
+def _check_depth_and_content(value: Any, max_depth: int) -> int:
+    """Refuses what is not for us; answers how many keys there are."""
     level: list[Any] = [value]
-    depth = 0
+    depth = keys = 0
     while level:
         below: list[Any] = []
         for item in level:
@@ -124,12 +131,14 @@ def _check_depth_and_content(value: Any, max_depth: int) -> None:
                 if depth == max_depth:
                     raise _too_deep(max_depth)
                 if type(item) is dict:
+                    keys += len(item)
                     _refuse_nul_keys(item)
                     below.extend(item.values())
                 else:
                     below.extend(item)
         level = below
         depth += 1
+    return keys
 
 
 def _too_deep(max_depth: int) -> JsonError:

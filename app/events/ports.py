@@ -49,6 +49,8 @@ class Draft:
     blobs: "tuple[BlobDraft, ...]" = ()
     encoded: bytes = b""
     """The canonical payload, as the recorder checked it."""
+    checked: bool = False
+    """Redacted and validated: set by the recorder alone."""
 
 
 @dataclass(frozen=True, slots=True)

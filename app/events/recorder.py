@@ -108,10 +108,11 @@ class Recorder:
         """The event as it will be stored, to be recorded with the next ones; None if it has to be recorded by itself,
         because it cannot be stored or because there is something to tell of it."""
         draft = Draft(payload.type, payload.to_json(), scope.run_id, scope.actor)
-        if self.narrator is not None or _encode(draft) is not None:
+        if _encode(draft) is not None:
             return None
         refused, _ = self._prepare(draft, self._redactor.suspects(draft.encoded))
-        return draft if refused is None else None
+        told = self.narrator is not None and _sentence(draft, self.narrator) is not None
+        return None if refused is not None or told else draft
 
     async def record_delta(self, scope: Scope, phase: str, message_id: str, part: int, text: str) -> Answer:
         """The hot path of a streaming model: one delta, written with whatever else is waiting."""
@@ -128,7 +129,7 @@ class Recorder:
     async def record_drafts(self, scope: Scope, drafts: list[Draft], conditions: Sequence[Condition] = ()) -> Answer:
         """Append events given by type and payload, as a backend or an import has them."""
         now = self._clock.now_ms()
-        raw = [draft for draft in drafts if not draft.encoded]
+        raw = [draft for draft in drafts if not draft.checked]
         for draft in drafts:
             draft.at = now
         for draft in raw:
@@ -170,7 +171,7 @@ class Recorder:
             encoded = json.canonical(draft.payload)
         if len(encoded) > MAX_PAYLOAD_BYTES:
             return Failure("PAYLOAD_TOO_LARGE", f"a {draft.type} payload is over {MAX_PAYLOAD_BYTES} bytes"), []
-        draft.encoded = encoded
+        draft.encoded, draft.checked = encoded, True
         return None, []
 
     def _with_narration(self, drafts: list[Draft], narrator: Narrator, now: int) -> list[Draft]:
@@ -178,11 +179,7 @@ class Recorder:
         told: list[Draft] = []
         for draft in drafts:
             told.append(draft)
-            if draft.run_id is None or draft.type in request.TERMINAL:
-                continue
-            sentence = None
-            with contextlib.suppress(Exception):  # whatever a narrator does, the run goes on without its words
-                sentence = narrator.narrate(draft.type, draft.payload)
+            sentence = _sentence(draft, narrator)
             if sentence is not None:
                 narration = log.ProgressNarration(
                     message=sentence, provider=narrator.provider, style=narrator.style,
@@ -207,6 +204,14 @@ class Recorder:
         notice = Draft(payload.type, payload.to_json(), run_id=run_id, at=draft.at)
         notice.encoded = json.canonical(notice.payload)
         await self._log.append(Command(scope.tenant, scope.thread_id, [notice], (), scope.fence))
+
+
+def _sentence(draft: Draft, narrator: Narrator) -> str | None:
+    if draft.run_id is None or draft.type in request.TERMINAL:
+        return None
+    with contextlib.suppress(Exception):  # whatever a narrator does, the run goes on without its words
+        return narrator.narrate(draft.type, draft.payload)
+    return None
 
 
 def _encode(draft: Draft) -> Failure | None:

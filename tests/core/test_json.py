@@ -149,3 +149,28 @@ def _reversed(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _reversed(inner) for key, inner in reversed(value.items())}
     return [_reversed(inner) for inner in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"a":1,"a":2}', b'{"a" : 1, "a" : 2}', b'{"a":1,"\\u0061":2}', b'{"x":{"a":":","a":1}}', b'[{"a":1,"a":1}]',
+        b'{"a":1,"b":":","a":2}', b'{"":1,"":2}', b'{":":1,":":2}',
+    ],
+)  # fmt: skip
+def test_a_key_named_twice_is_found_however_it_is_written(text: bytes) -> None:
+    with pytest.raises(json.JsonError) as refused:
+        json.loads_strict(text)
+    assert refused.value.code == "JSON_DUPLICATE_KEY"
+
+
+@pytest.mark.parametrize("text", [b'{"a":1,"b":{"a":":"}}', b'{"a" : "b:c"}', b'["a:b"]', b'{"a":[{"a":1},{"a":2}]}'])
+def test_colons_in_texts_and_the_same_key_elsewhere_are_no_duplicates(text: bytes) -> None:
+    assert json.loads_strict(text) == json.loads(text)
+
+
+@pytest.mark.parametrize("number", [b"18446744073709551616", b"-9223372036854775809", b"1" * 40])
+def test_an_integer_beyond_64_bits_is_refused_in_a_document_without_colons(number: bytes) -> None:
+    with pytest.raises(json.JsonError) as refused:
+        json.loads_strict(b"[" + number + b"]")
+    assert refused.value.code == "JSON_NUMBER_RANGE"

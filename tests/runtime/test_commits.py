@@ -1,0 +1,159 @@
+"""Which events of a run are stored together: its acceptance with its claim, its last answer with its end."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from app.backends.contract import Context, Resume
+from app.core.principal import LOCAL
+from app.core.resources import shipped
+from app.core.settings import Settings
+from app.events.catalog import model, request
+from app.events.envelope import Event
+from app.events.ports import StorageDown
+from app.runtime.service import Rejected, Submission
+from app.views.run import Run
+from app.wiring import Holdfast, open_holdfast
+from tests.store_equals_replay import assert_tables_equal_replay
+
+WORKER = """
+apiVersion: holdfast/v1
+kind: Model
+metadata: {name: script}
+spec: {provider: scripted, model: script, capabilities: {streaming: true}, script: {default: {text: "sk-ant-%s"}}}
+---
+apiVersion: holdfast/v1
+kind: Agent
+metadata: {name: worker}
+spec: {model: script}
+""" % ("a1B2" * 10)
+
+
+class Patient:
+    """Asks a model once, then waits for a word from outside before it ends."""
+
+    kind = "native"
+    resume: Resume = "replay"
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+
+    async def run(self, ctx: Context) -> str:
+        answer = await ctx.call_model([{"role": "user", "content": "hello"}])
+        await self.go_on.wait()
+        return answer.text
+
+
+class Commits:
+    """Every commit as the types of one run's events in it."""
+
+    def __init__(self, holdfast: Holdfast) -> None:
+        self.all: list[list[str]] = []
+        self.changed = asyncio.Event()
+        holdfast.store.log.on_commit = self._note
+
+    def _note(self, events: Sequence[Event], seconds: float) -> None:
+        self.all.append([event.type for event in events])
+        self.changed.set()
+
+    async def until(self, kind: str) -> list[str]:
+        async with asyncio.timeout(30):
+            while True:
+                for types in self.all:
+                    if kind in types:
+                        return types
+                self.changed.clear()
+                await self.changed.wait()
+
+
+@asynccontextmanager
+async def opened(settings: Settings, tmp_path: Path, backend: Patient | None = None) -> AsyncIterator[Holdfast]:
+    root = tmp_path / "workspace"
+    shutil.copytree(shipped("workspaces") / "demo", root)
+    (root / "models" / "script.yaml").write_text(WORKER)
+    chosen = settings.model_copy(update={"workspace": root})
+    async with open_holdfast(chosen, backends={"native": backend} if backend else None) as holdfast:
+        yield holdfast
+        await assert_tables_equal_replay(holdfast.store)
+
+
+async def submit(holdfast: Holdfast) -> Run:
+    run = await holdfast.service.submit(LOCAL, Submission("worker", "hello"))
+    assert isinstance(run, Run), run
+    return run
+
+
+@pytest.mark.requirement("G4")
+async def test_a_run_that_finds_a_place_is_accepted_and_claimed_in_one_commit(
+    settings: Settings, tmp_path: Path
+) -> None:
+    async with opened(settings, tmp_path) as holdfast:
+        commits = Commits(holdfast)
+        run = await submit(holdfast)
+        first = await commits.until(request.RequestQueued.type)
+        assert first[-2:] == [request.RequestQueued.type, request.RequestStarted.type]
+        assert run.status == "queued", "whoever submitted it is told what was accepted"
+        await asyncio.wait_for(holdfast.executor.idle(), 10)
+
+
+async def test_the_last_answer_and_the_end_are_one_commit(settings: Settings, tmp_path: Path) -> None:
+    async with opened(settings, tmp_path) as holdfast:
+        commits = Commits(holdfast)
+        await submit(holdfast)
+        assert await commits.until(request.RequestCompleted.type) == [
+            model.ModelCompleted.type,
+            request.RequestCompleted.type,
+        ]
+
+
+async def test_an_answer_is_stored_at_once_when_the_backend_waits_after_it(settings: Settings, tmp_path: Path) -> None:
+    patient = Patient()
+    async with opened(settings, tmp_path, patient) as holdfast:
+        commits = Commits(holdfast)
+        await submit(holdfast)
+        assert await commits.until(model.ModelCompleted.type) == [model.ModelCompleted.type]
+        patient.go_on.set()
+        assert await commits.until(request.RequestCompleted.type) == [request.RequestCompleted.type]
+
+
+async def test_a_cancel_after_the_answer_loses_neither(settings: Settings, tmp_path: Path) -> None:
+    async with opened(settings, tmp_path, Patient()) as holdfast:
+        commits = Commits(holdfast)
+        run = await submit(holdfast)
+        await commits.until(model.ModelCompleted.type)
+        await holdfast.service.cancel(LOCAL, run.id)
+        await commits.until(request.RequestCancelled.type)
+
+
+async def test_the_run_ends_with_the_held_answer_as_it_is_stored(settings: Settings, tmp_path: Path) -> None:
+    async with opened(settings, tmp_path) as holdfast:
+        run = await submit(holdfast)
+        await asyncio.wait_for(holdfast.executor.idle(), 10)
+        events = await holdfast.store.reader.run_events("default", run.id, 0, 100)
+        [answer] = [event.payload["text"] for event in events if event.type == model.ModelCompleted.type]
+        assert "sk-ant" not in answer
+        assert events[-1].payload["output"] == answer
+
+
+async def test_a_refused_submission_gives_its_place_back(settings: Settings, tmp_path: Path) -> None:
+    async with opened(settings, tmp_path) as holdfast:
+        first = Submission("worker", "hello", idempotency_key="once", body_hash="one")
+        second = Submission("worker", "bye", idempotency_key="once", body_hash="two")
+        await holdfast.service.submit(LOCAL, first)
+        assert isinstance(await holdfast.service.submit(LOCAL, second), Rejected)
+        await asyncio.wait_for(holdfast.executor.idle(), 10)
+        assert holdfast.executor.running == 0
+
+
+async def test_a_submission_that_meets_a_broken_store_gives_its_place_back(settings: Settings, tmp_path: Path) -> None:
+    async with opened(settings, tmp_path) as holdfast:
+        holdfast.store.log._down = StorageDown()
+        with pytest.raises(StorageDown):
+            await submit(holdfast)
+        holdfast.store.log._down = None
+        await asyncio.wait_for(holdfast.executor.idle(), 10)
+        assert holdfast.executor.running == 0

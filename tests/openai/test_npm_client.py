@@ -47,7 +47,7 @@ def test_the_javascript_client_streams_calls_tools_resumes_and_understands_error
     assert isinstance(done, subprocess.CompletedProcess)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
-        "models": ["helper", "closed", "assistant"],
+        "models": ["helper", "closed", "assistant", "chief", "echo"],
         "chat": ["You said: hi", "stop", 18],
         "stream": ["You said: tell me", "You said: tell me"],
         "tools": "The tool said: Rome is fine",

@@ -23,6 +23,7 @@ from app.core import json
 from app.core.clock import SystemClock
 from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
+from app.core.signal import Signal
 from app.models.budget import LocalBudget
 from app.models.completion import CompletionRequest, Message
 from app.models.config import ModelConfig
@@ -196,15 +197,15 @@ async def held(url: str) -> float:
     idle = resident()
     recorded, everyone = 0, asyncio.Event()
 
-    async def count(payload: object) -> None:
+    async def count(*payloads: object) -> None:
         nonlocal recorded
-        recorded += 1
+        recorded += len(payloads)
         if recorded == STREAMS * 3:  # negotiated, requested and the first delta of each
             everyone.set()
 
     plan = ModelPlan(ModelConfig("m", "openai", "gpt-test", base_url=f"{url}/held"))
     calls = [
-        asyncio.create_task(router.complete(plan, ASK, record=count, message_id="msg_1", cancelled=asyncio.Event()))
+        asyncio.create_task(router.complete(plan, ASK, record=count, message_id="msg_1", cancelled=Signal()))
         for _ in range(STREAMS)
     ]
     await asyncio.wait_for(everyone.wait(), 60)

@@ -7,7 +7,6 @@ import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
@@ -18,12 +17,10 @@ from app.backends.kinds.native import NativeBackend
 from app.backends.kinds.plan_work_review import PlanWorkReviewBackend
 from app.core.clock import Clock, SystemClock
 from app.core.errors import Failure, HoldfastError
-from app.core.keys import is_secret, new_secret
 from app.core.metrics import Metrics
 from app.core.principal import DEFAULT_TENANT
 from app.core.schemas import SchemaRegistry
-from app.core.settings import PREFIX, Settings, SettingsError
-from app.events.catalog.ledger import WorkspaceLoaded, WorkspaceRejected
+from app.core.settings import Settings
 from app.events.hub import Hub
 from app.events.ports import StorageBroken, StoreError
 from app.events.recorder import Narrator, Recorder, Redactor
@@ -39,9 +36,7 @@ from app.policy.kinds.command import make_command
 from app.policy.kinds.python import make_python as make_python_hook
 from app.policy.redaction import CurrentRedaction, Redaction
 from app.protocols.auth.access import Access
-from app.protocols.auth.denials import Denials
-from app.protocols.auth.keyring import Keyring
-from app.protocols.auth.proxies import Proxies
+from app.protocols.auth.opening import open_access
 from app.protocols.telemetry.following import InTrace
 from app.protocols.telemetry.wired import telemetry
 from app.runtime.budgets import Budgets
@@ -194,14 +189,14 @@ async def open_holdfast(
         kind.kind: kind for kind in (EchoBackend(), NativeBackend(), PlanWorkReviewBackend())
     }
     redaction = redaction or CurrentRedaction()
-    opening = open_store(settings, clock=clock, redactor=redaction)
-    async with (
-        opening as store,
-        _open_access(settings, store, clock) as (access, keys),
-        _closing(HttpClient()) as client,
-    ):
+    async with contextlib.AsyncExitStack() as closing:
+        store = await closing.enter_async_context(open_store(settings, clock=clock, redactor=redaction))
+        keys, ledger = open_keys(store, clock), Ledger(store.recorder)
+        find = StoredKeys(store.database).find
+        access = await closing.enter_async_context(open_access(settings, keys, find, ledger, clock))
+        client = await closing.enter_async_context(_closing(HttpClient()))
         catalog = shipped_catalog()
-        workspace = await _load_workspace(settings, store, catalog, clock, redaction)
+        workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger)
         history = WorkspaceHistory(workspace, catalog, WorkspaceArchive(store.database))
         tools = ToolMakers(settings, clock, client)
         kits = Kits(tools.build, partial(_hooks, settings, clock))
@@ -265,64 +260,27 @@ def open_keys(store: Store, clock: Clock) -> Keys:
     return Keys(Ledger(store.recorder), StoredKeys(store.database), clock)
 
 
-@contextlib.asynccontextmanager
-async def _open_access(settings: Settings, store: Store, clock: Clock) -> AsyncIterator[tuple[Access, Keys]]:
-    """The modes that are on; whatever is wrong with one of them stops the start."""
-    keys, modes = open_keys(store, clock), settings.auth_modes
-    keyring = Keyring(StoredKeys(store.database).find, clock) if "keys" in modes else None
-    tokens = None
-    if settings.jwt_issuers is not None:
-        from app.protocols.auth.tokens import Tokens, load_issuers
-
-        tokens = Tokens(load_issuers(settings.jwt_issuers), clock)
-    proxies = Proxies(settings.proxy_networks) if "header" in modes else None
-    if keyring is not None:
-        keys.on_revoked = keyring.forget
-        if settings.admin_key_file is not None:
-            await keys.ensure_first(_first_secret(settings.admin_key_file))
-    denials = Denials(Ledger(store.recorder).record, clock)
-    denials.start()
-    try:
-        yield Access(denials, clock, keyring=keyring, tokens=tokens, proxies=proxies), keys
-    finally:
-        await denials.close()
-
-
-def _first_secret(path: Path) -> str:
-    """What the operator put there; or a new one, put there for the operator, readable by nobody else."""
-    try:
-        with contextlib.suppress(FileExistsError):
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(file, "w") as sink:
-                sink.write(new_secret() + "\n")
-        secret = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError([f"{PREFIX}ADMIN_KEY_FILE: {path}: {type(error).__name__}"]) from None
-    if not is_secret(secret):
-        raise SettingsError([f"{PREFIX}ADMIN_KEY_FILE: {path}: a key is 32 to 256 letters, digits, _ and -"])
-    return secret
-
-
 async def _load_workspace(
-    settings: Settings, store: Store, catalog: KindCatalog, clock: Clock, redaction: CurrentRedaction
+    settings: Settings, store: Store, catalog: KindCatalog, clock: Clock, redaction: CurrentRedaction, ledger: Ledger
 ) -> CurrentWorkspace:
     """The workspace, told of in the ledger and followed by the redaction; without a good one nothing starts."""
-    ledger = Ledger(store.recorder)
 
     async def loaded(status: WorkspaceStatus) -> None:
         runtime = workspace.current.runtime
         redaction.follow(runtime.redaction.kinds, [os.environ[name] for name in runtime.env if name in os.environ])
         store.recorder.narrator = _narrator(runtime.progress.narration)
-        await ledger.record(DEFAULT_TENANT, _loaded(workspace, status))
+        await ledger.record(DEFAULT_TENANT, status.loaded_event(len(workspace.current.agents)))
 
     async def rejected(status: WorkspaceStatus) -> None:
-        await ledger.record(DEFAULT_TENANT, _rejected(status))
+        await ledger.record(DEFAULT_TENANT, status.rejected_event())
 
     workspace = CurrentWorkspace(
         settings.workspace, catalog, clock, profile=settings.profile, on_loaded=loaded, on_rejected=rejected
     )
     if (await workspace.reload()).digest is None:
-        raise HoldfastError("WORKSPACE_INVALID", _first_mistakes(workspace.status))
+        assert workspace.status.rejected is not None
+        mistakes = workspace.status.rejected.as_text(colour=False)
+        raise HoldfastError("WORKSPACE_INVALID", f"the workspace cannot be loaded:\n{mistakes}")
     return workspace
 
 
@@ -439,20 +397,3 @@ def _ready(make: Callable[..., Tool | Failure], *arguments: Any) -> Maker:
         return make(declared, workspace, *arguments)
 
     return maker
-
-
-def _loaded(workspace: CurrentWorkspace, status: WorkspaceStatus) -> WorkspaceLoaded:
-    assert status.digest is not None
-    return WorkspaceLoaded(
-        digest=status.digest, agents=len(workspace.current.agents), warnings=status.diagnostics.as_json() or None
-    )
-
-
-def _rejected(status: WorkspaceStatus) -> WorkspaceRejected:
-    assert status.rejected is not None
-    return WorkspaceRejected(diagnostics=status.rejected.as_json(), kept_digest=status.digest)
-
-
-def _first_mistakes(status: WorkspaceStatus) -> str:
-    assert status.rejected is not None
-    return "the workspace cannot be loaded:\n" + status.rejected.as_text(colour=False)

@@ -12,6 +12,7 @@ from typing import Final, Protocol, TypeVar
 
 from app.core.clock import Clock
 from app.core.errors import Failure
+from app.events.catalog.execution import BudgetExceeded
 from app.models.budget import LocalBudget
 from app.models.completion import Usage
 from app.models.contract import Estimate, Reservation
@@ -76,6 +77,15 @@ class RunBudget:
         if self.wall_seconds is None:
             return None
         return self.wall_seconds - self._worked_ms / 1000 - (self._clock.monotonic() - self._entered)
+
+    def over_time(self) -> BudgetExceeded | None:
+        """What to tell when the time is used up; None while some is left."""
+        left = self.time_left()
+        if left is None or left > 0:
+            return None
+        assert self.wall_seconds is not None
+        limit = self.wall_seconds
+        return BudgetExceeded(budget="wall_time", scope="run", limit=limit, used=round(limit - left, 3))
 
     def timer(self) -> asyncio.Timeout:
         """Ends what runs inside it when the time is used up."""

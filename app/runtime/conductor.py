@@ -22,7 +22,7 @@ from app.runtime.budgets import RunBudget, Used
 from app.runtime.children import ask_agent
 from app.runtime.control import Control
 from app.runtime.expected import Expected
-from app.runtime.inlined import inline
+from app.runtime.inlined import Load, inline, stored_blobs
 from app.runtime.kits import Kit, Kits
 from app.runtime.memo import Memo
 from app.runtime.run_hooks import RunHooks
@@ -93,8 +93,7 @@ class Conductor:
         """The thread's events as far as a conversation and a resume need them."""
         services, events = self._services, []
         after = max(0, run.first_seq - 1 - _MAX_HISTORY_EVENTS)
-
-        load = partial(self._load_blob, scope)
+        load = self._blobs(scope)
         while page := await services.reader.events(scope.tenant, run.thread_id, after, _PAGE):
             events += [await inline(event, load) for event in page]
             after = page[-1].seq
@@ -102,14 +101,13 @@ class Conductor:
                 break
         return events
 
-    async def _load_blob(self, scope: Scope, reference: Mapping[str, Any]) -> bytes | None:
-        found = await self._services.reader.blob(scope.tenant, scope.thread_id, str(reference["sha256"]))
-        return None if found is None else found[1]
+    def _blobs(self, scope: Scope) -> Load:
+        return stored_blobs(self._services.reader, scope.tenant, scope.thread_id)
 
     def _hooks(self, run_log: RunLog, kit: Kit, agent: str | None, family: Sequence[Event]) -> RunHooks:
         scope = run_log.scope
         about = About(run_log.run_id, scope.thread_id, scope.tenant, agent)
-        return RunHooks(kit.hooks, run_log, about, family, partial(self._load_blob, scope))
+        return RunHooks(kit.hooks, run_log, about, family, self._blobs(scope))
 
     async def _passage(
         self, run: Run, scope: Scope, control: Control, kit: Kit, family: Sequence[Event],
@@ -131,7 +129,7 @@ class Conductor:
             self._services.recorder,
             Scope(scope.tenant, scope.thread_id, scope.run_id, f"backend:{backend.kind}", scope.fence), memo, control,
             self._services.clock, root_run_id=parent.root_run_id if parent else run.id,
-            person_ms=int(workspace.runtime.interrupts.expires_seconds * 1000), time_left=budget.time_left,
+            person_ms=int(workspace.runtime.interrupts.expires_seconds * 1000), over_time=budget.over_time,
             expected=Expected(asked["replay"], memo) if asked.get("replay") else None,
         )  # fmt: skip
         return Passage(
@@ -208,7 +206,7 @@ class Conductor:
             return await services.blobs.put(scope.tenant, scope.thread_id, data, mime)
 
         hooks, allowed = self._hooks(run_log, kit, None, family), frozenset({name})
-        lent = ToolPorts(put, partial(self._load_blob, scope), hook=hooks.of_a_call if hooks.concern_tools else None)
+        lent = ToolPorts(put, self._blobs(scope), hook=hooks.of_a_call if hooks.concern_tools else None)
         calls = ToolCalls(run_log, kit.gateway, ToolScope(run.id, allowed, scope.tenant, direct=True), lent)
         arguments = family[0].payload.get("input")
         call = ToolCall(f"call_{run.id}", name, arguments if isinstance(arguments, dict) else None)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from app.core import json
 from app.events.catalog import execution, model, policy, request, thread
 from app.events.envelope import Event
+from app.views.ports import Reader
 
 Load = Callable[[Mapping[str, Any]], Awaitable[bytes | None]]
 
@@ -25,6 +26,16 @@ WHOLE: Final = frozenset(
     }
 )
 """The types whose values a run works on with."""
+
+
+def stored_blobs(reader: Reader, tenant: str, thread_id: str) -> Load:
+    """What a thread's events refer to, read from the store; None for what is gone."""
+
+    async def load(reference: Mapping[str, Any]) -> bytes | None:
+        found = await reader.blob(tenant, thread_id, str(reference["sha256"]))
+        return None if found is None else found[1]
+
+    return load
 
 
 async def inline(event: Event, load: Load) -> Event:

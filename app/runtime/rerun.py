@@ -13,7 +13,7 @@ from app import __version__
 from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.envelope import Event
-from app.runtime.inlined import inline
+from app.runtime.inlined import inline, stored_blobs
 from app.runtime.service import Rejected, Service, Submission
 from app.runtime.workspaces import WorkspaceHistory
 from app.views import replay_token as tokens
@@ -85,10 +85,7 @@ class Reruns:
         return await self._workspaces.for_new_run()
 
     async def _events(self, who: Principal, run: Run) -> list[Event]:
-        async def load(reference: Mapping[str, Any]) -> bytes | None:
-            found = await self._reader.blob(who.tenant, run.thread_id, str(reference["sha256"]))
-            return None if found is None else found[1]
-
+        load = stored_blobs(self._reader, who.tenant, run.thread_id)
         events: list[Event] = []
         after = 0
         while len(events) < MAX_EVENTS and (page := await self._reader.run_events(who.tenant, run.id, after, _PAGE)):

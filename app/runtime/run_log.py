@@ -63,13 +63,13 @@ class RunLog:
         *,
         root_run_id: str | None = None,
         person_ms: int = PERSON_MS,
-        time_left: Callable[[], float | None] = lambda: None,
+        over_time: Callable[[], BudgetExceeded | None] = lambda: None,
         expected: Expected | None = None,
     ) -> None:
         assert scope.run_id is not None
         self.recorder, self.scope, self.memo, self.control = recorder, scope, memo, control
         self.run_id = scope.run_id
-        self._clock, self._person_ms, self._time_left = clock, person_ms, time_left
+        self._clock, self._person_ms, self._over_time = clock, person_ms, over_time
         self._expected = expected
         self._root = root_run_id or scope.run_id
 
@@ -131,9 +131,9 @@ class RunLog:
             # Of the root run, whoever of the family came to it first: the pause is for all of them.
             expect(await self.recorder.record(self.scope, Entry(raised, run_id=self._root)))
             raise Suspended(raised.interrupt_id)
-        left = self._time_left()
-        if left is not None and left <= 0:
-            raise await self.exceeded(BudgetExceeded(budget="wall_time", scope="run", limit=0, used=-left))
+        over = self._over_time()
+        if over is not None:
+            raise await self.exceeded(over)
 
     def stop_if_cancelled(self) -> None:
         if self.control.cancelled.is_set():

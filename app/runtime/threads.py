@@ -7,7 +7,6 @@ service), reading (the store's reader), status codes and other spellings (the pr
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Final
 
 from app.core import json
@@ -22,7 +21,7 @@ from app.events.envelope import Event
 from app.events.ports import Appended, Condition, Refused
 from app.events.recorder import MAX_INLINE_BYTES, Recorder, Scope
 from app.events.recorder import Entry as Recorded
-from app.runtime.inlined import inline
+from app.runtime.inlined import inline, stored_blobs
 from app.runtime.service import SYSTEM_THREADS, Rejected
 from app.views.history import history
 from app.views.ports import Reader, Tombstone
@@ -131,7 +130,7 @@ class Threads:
         if not 1 <= at <= source.last_seq:
             return Rejected(Failure("INVALID_REQUEST", "the thread has no such seq"))
         events = await self._events(who.tenant, thread_id, at)
-        load = partial(self._blob, who.tenant, thread_id)
+        load = stored_blobs(self._reader, who.tenant, thread_id)
         whole = [await inline(event, load) for event in events]
         forked = facts.ThreadForked(
             thread_id=thread_id,
@@ -197,10 +196,6 @@ class Threads:
             if not page:
                 break
         return events
-
-    async def _blob(self, tenant: str, thread_id: str, reference: Mapping[str, Any]) -> bytes | None:
-        found = await self._reader.blob(tenant, thread_id, str(reference["sha256"]))
-        return None if found is None else found[1]
 
 
 def _end(run: Run, by: str) -> list[Recorded]:

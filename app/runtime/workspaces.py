@@ -16,6 +16,7 @@ import watchfiles
 
 from app.core.clock import Clock
 from app.core.errors import HoldfastError
+from app.events.catalog.ledger import WorkspaceLoaded, WorkspaceRejected
 from app.runtime.ports import WorkspaceArchive
 from app.workspace.catalog import KindCatalog
 from app.workspace.compile import CompileCache, compile
@@ -41,6 +42,15 @@ class WorkspaceStatus:
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     rejected: Diagnostics | None = None
     rejected_at_ms: int | None = None
+
+    def loaded_event(self, agents: int) -> WorkspaceLoaded:
+        """What the ledger is told of a workspace that was taken up."""
+        assert self.digest is not None
+        return WorkspaceLoaded(digest=self.digest, agents=agents, warnings=self.diagnostics.as_json() or None)
+
+    def rejected_event(self) -> WorkspaceRejected:
+        assert self.rejected is not None
+        return WorkspaceRejected(diagnostics=self.rejected.as_json(), kept_digest=self.digest)
 
 
 Callback = Callable[[WorkspaceStatus], Awaitable[None]]

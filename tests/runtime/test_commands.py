@@ -374,7 +374,8 @@ async def test_a_used_up_budget_is_told_and_ends_the_run(
     async with opened(settings, space) as holdfast:
         run = await submit(holdfast, text, limits=limits, client_tools=[LOOKUP])
         told = {e.type: e.payload for e in await until(holdfast, run)}
-        assert told["runtime.budget.exceeded"]["budget"] == budget
+        exceeded = told["runtime.budget.exceeded"]
+        assert (exceeded["budget"], exceeded["limit"]) == (budget, [*limits.values()][-1])
         assert told["runtime.request.failed"]["error"]["code"] == "BUDGET_EXCEEDED"
 
 

@@ -70,7 +70,13 @@ class Rerun(Request):
 
 def routes(server: Server) -> APIRouter:
     router = APIRouter(prefix="/api/runs", tags=["runs"])
+    _add_asking(router, server)
+    _add_control(router, server)
+    _add_repeating(router, server)
+    return router
 
+
+def _add_asking(router: APIRouter, server: Server) -> None:
     @router.post(
         "",
         status_code=202,
@@ -128,6 +134,8 @@ def routes(server: Server) -> APIRouter:
     async def show(run_id: str, caller: Caller) -> Response:
         return run_answer(await existing_run(server, caller, run_id))
 
+
+def _add_control(router: APIRouter, server: Server) -> None:
     @router.post(
         "/{run_id}/cancel",
         response_model=shapes.Run,
@@ -155,6 +163,8 @@ def routes(server: Server) -> APIRouter:
         await existing_run(server, caller, run_id)
         return run_answer(accepted(await server.commands.inject(caller, run_id, body.command, body.arguments)), 202)
 
+
+def _add_repeating(router: APIRouter, server: Server) -> None:
     @router.post(
         "/{run_id}/rerun",
         status_code=202,
@@ -185,5 +195,3 @@ def routes(server: Server) -> APIRouter:
         if isinstance(token, Rejected):
             raise Problem(token.failure)
         return json_answer({"token": token.encode()})
-
-    return router

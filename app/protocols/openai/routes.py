@@ -6,7 +6,6 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request, Response
 
 from app.core import json
-from app.core.clock import SystemClock
 from app.core.principal import Principal
 from app.protocols.context import Server
 from app.protocols.dialects import openai_chat, openai_responses
@@ -31,8 +30,13 @@ _RETRIES: Final = "x-stainless-retry-count"
 
 def routes(server: Server) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["openai"], route_class=OpenAiRoute, responses=_REFUSALS)
-    clock = SystemClock()
+    _add_models(router, server)
+    _add_chat(router, server)
+    _add_responses(router, server)
+    return router
 
+
+def _add_models(router: APIRouter, server: Server) -> None:
     @router.get("/models", summary="The agents, as models")
     async def models(_caller: Caller) -> Response:
         return _json({"object": "list", "data": [_model(server, name) for name in server.workspace.current.agents]})
@@ -43,11 +47,13 @@ def routes(server: Server) -> APIRouter:
             raise Refusal("AGENT_NOT_FOUND", "there is no such model", param="model", status=404)
         return _json(_model(server, model))
 
+
+def _add_chat(router: APIRouter, server: Server) -> None:
     @router.post("/chat/completions", summary="A chat completion by an agent", openapi_extra=_CHAT_BODY, responses=_SSE)
     async def chat(request: Request, caller: Caller) -> Response:
         raw = await read_body(request, MAX_BODY_BYTES)
         ask = _with_headers(chat_ask(_object(raw), fingerprint_of(caller.id, raw)), request)
-        segment = await open_segment(server, caller, ask, _is_retry(request), clock.now_ms())
+        segment = await open_segment(server, caller, ask, _is_retry(request), server.clock.now_ms())
         listening = _listening(server, caller, segment, request, ask)
         if ask.stream:
             chunks = ChatChunks(segment.number, include_usage=ask.include_usage)
@@ -60,11 +66,13 @@ def routes(server: Server) -> APIRouter:
             return failed_run(reading.error, segment.run.id)
         return _json(reading.answer(), _told(segment.run))
 
+
+def _add_responses(router: APIRouter, server: Server) -> None:
     @router.post("/responses", summary="A response by an agent", openapi_extra=_RESPONSES_BODY, responses=_SSE)
     async def respond(request: Request, caller: Caller) -> Response:
         raw = await read_body(request, MAX_BODY_BYTES)
         ask = _with_headers(responses_ask(_object(raw), fingerprint_of(caller.id, raw)), request)
-        segment = await open_segment(server, caller, ask, _is_retry(request), clock.now_ms())
+        segment = await open_segment(server, caller, ask, _is_retry(request), server.clock.now_ms())
         reading = ResponseEvents(segment.number)
         if ask.background and not ask.stream:
             if segment.heard is not None:
@@ -105,8 +113,6 @@ def routes(server: Server) -> APIRouter:
         reading = ResponseEvents(segment.number)
         await _read_stored(server, caller, segment.run, reading)
         return _json(reading.response(), _told(segment.run))
-
-    return router
 
 
 # -- asks ---------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from app.core.json import JsonObject
 from app.events.catalog.execution import BudgetExceeded
 from app.events.ports import StoreError
 from app.runtime.context import Brief, RunContext
+from app.runtime.inlined import stored_blobs
 from app.runtime.media import Media
 from app.runtime.model_calls import ModelCalls
 from app.runtime.run_log import CutOff, Superseded
@@ -42,7 +43,7 @@ async def run_backend(passage: Passage) -> None:
 def make_context(passage: Passage) -> RunContext:
     agent, log, services = passage.agent, passage.log, passage.services
     gateway, allowed = _gateway(passage)
-    load = partial(_load_blob, passage)
+    load = stored_blobs(services.reader, log.scope.tenant, log.scope.thread_id)
     models = ModelCalls(log, agent, passage.kit, services.router, passage.budget, Media(load))
     plan = passage.asked.get("modelPlan")
     models.model = plan["model"] if plan else None
@@ -134,9 +135,3 @@ async def _mend(
 async def _put_blob(passage: Passage, data: bytes, mime: str) -> JsonObject:
     scope = passage.log.scope
     return await passage.services.blobs.put(scope.tenant, scope.thread_id, data, mime)
-
-
-async def _load_blob(passage: Passage, reference: Any) -> bytes | None:
-    scope = passage.log.scope
-    found = await passage.services.reader.blob(scope.tenant, scope.thread_id, str(reference["sha256"]))
-    return None if found is None else found[1]

@@ -4,7 +4,7 @@ A command is all or nothing. Its conditions are tested inside the transaction th
 fails, nothing of the command is appended and the answer names who won. The store implements `EventLog`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -51,6 +51,8 @@ class Draft:
     """The canonical payload, as the recorder checked it."""
     checked: bool = False
     """Redacted and validated: set by the recorder alone."""
+    valid: bool = False
+    """Of a catalog payload, whose schema is made of its class: it could not have been built wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,7 @@ Answer: TypeAlias = Appended | Refused
 
 
 class EventLog(Protocol):
-    async def append(self, command: Command) -> Answer:
-        """Returns when the events are durable and published, or the command was refused."""
+    def append(self, command: Command) -> Awaitable[Answer]:
+        """Takes the command now: what is appended later comes later in the log, whether this is awaited first or not.
+        The answer is there when the events are durable and published, or the command was refused."""
         ...

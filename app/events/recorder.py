@@ -5,7 +5,7 @@ Leaves to others: order, hash and durability (the store's log) and who may write
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, Protocol
@@ -79,43 +79,25 @@ class Recorder:
         self.narrator: Narrator | None = None
         """Who tells the story, if the workspace wants one told."""
 
-    async def record(
+    def record(
         self, scope: Scope, *entries: Payload | Entry | Draft, conditions: Sequence[Condition] = ()
-    ) -> Answer:
-        """Append catalog payloads together. The answer comes after they are durable and published."""
-        drafts = []
-        for entry in entries:
-            if isinstance(entry, Payload):
-                run_id = None if entry.of_thread else scope.run_id
-                drafts.append(Draft(entry.type, entry.to_json(), run_id, scope.actor))
-                continue
-            if isinstance(entry, Draft):
-                drafts.append(entry)
-                continue
-            drafts.append(
-                Draft(
-                    entry.payload.type,
-                    entry.payload.to_json(),
-                    run_id=None if entry.payload.of_thread else entry.run_id or scope.run_id,
-                    actor=entry.actor or scope.actor,
-                    parent_id=entry.parent_id,
-                    blobs=entry.blobs,
-                )
-            )
-        return await self.record_drafts(scope, drafts, conditions)
+    ) -> Awaitable[Answer]:
+        """Append catalog payloads together. They have their place in the log when this returns; the answer comes after
+        they are durable and published."""
+        return self.record_drafts(scope, [_draft(scope, entry) for entry in entries], conditions)
 
     def prepared(self, scope: Scope, payload: Payload) -> Draft | None:
         """The event as it will be stored, to be recorded with the next ones; None if it has to be recorded by itself,
         because it cannot be stored or because there is something to tell of it."""
-        draft = Draft(payload.type, payload.to_json(), scope.run_id, scope.actor)
+        draft = _draft(scope, payload)
         if _encode(draft) is not None:
             return None
         refused, _ = self._prepare(draft, self._redactor.suspects(draft.encoded))
         told = self.narrator is not None and _sentence(draft, self.narrator) is not None
         return None if refused is not None or told else draft
 
-    async def record_delta(self, scope: Scope, phase: str, message_id: str, part: int, text: str) -> Answer:
-        """The hot path of a streaming model: one delta, written with whatever else is waiting."""
+    def record_delta(self, scope: Scope, phase: str, message_id: str, part: int, text: str) -> Awaitable[Answer]:
+        """The hot path of a streaming backend: one delta, written with whatever else is waiting."""
         signal = {
             "adapter": scope.actor.removeprefix("backend:"),
             "phase": phase,
@@ -124,30 +106,34 @@ class Recorder:
             "text": text,
         }
         draft = Draft(adapter.AdapterEvent.type, {"event": signal}, scope.run_id, scope.actor)
-        return await self.record_drafts(scope, [draft])
+        return self.record_drafts(scope, [draft])
 
-    async def record_drafts(self, scope: Scope, drafts: list[Draft], conditions: Sequence[Condition] = ()) -> Answer:
+    def record_drafts(
+        self, scope: Scope, drafts: list[Draft], conditions: Sequence[Condition] = ()
+    ) -> Awaitable[Answer]:
         """Append events given by type and payload, as a backend or an import has them."""
-        now = self._clock.now_ms()
-        raw = [draft for draft in drafts if not draft.checked]
+        now, raw = self._clock.now_ms(), []
         for draft in drafts:
             draft.at = now
-        for draft in raw:
+            if draft.checked:
+                continue
             failure = _encode(draft)
             if failure is not None:
-                await self._record_refusal(scope, draft, failure, [])
-                return Refused(failure)
+                return self._refuse(scope, draft, failure, [])
+            raw.append(draft)
         # All of them in one look: nearly always there is nothing to find.
         together = raw[0].encoded if len(raw) == 1 else b"\n".join([draft.encoded for draft in raw])
         suspected = self._redactor.suspects(together)
         for draft in raw:
+            if draft.valid and not suspected and len(draft.encoded) <= MAX_INLINE_BYTES:
+                draft.checked = True
+                continue
             failure, issues = self._prepare(draft, suspected)
             if failure is not None:
-                await self._record_refusal(scope, draft, failure, issues)
-                return Refused(failure)
+                return self._refuse(scope, draft, failure, issues)
         if self.narrator is not None:
             drafts = self._with_narration(drafts, self.narrator, now)
-        return await self._log.append(Command(scope.tenant, scope.thread_id, drafts, conditions, scope.fence))
+        return self._log.append(Command(scope.tenant, scope.thread_id, drafts, conditions, scope.fence))
 
     def _prepare(self, draft: Draft, suspected: bool) -> tuple[Failure | None, list[Issue]]:
         """Redact and validate what is encoded; what cannot be stored comes back as a failure."""
@@ -161,7 +147,8 @@ class Recorder:
         if suspected:
             draft.payload = self._redactor.clean(draft.payload)
             encoded = json.canonical(draft.payload)
-        if not validator.accepts(draft.payload):
+        # What was redacted is no longer what was built.
+        if (suspected or not draft.valid) and not validator.accepts(draft.payload):
             issues = validator.issues(draft.payload)
             where = ", ".join(sorted({issue.path or "/" for issue in issues}))
             return Failure("PAYLOAD_INVALID", f"a {draft.type} payload is wrong at {where}"), issues
@@ -190,11 +177,11 @@ class Recorder:
                     told.append(words)
         return told
 
-    async def _record_refusal(self, scope: Scope, draft: Draft, failure: Failure, issues: list[Issue]) -> None:
+    async def _refuse(self, scope: Scope, draft: Draft, failure: Failure, issues: list[Issue]) -> Answer:
         """A refusal is a fact of the run it happened in; without a run there is nobody to tell."""
         run_id = draft.run_id
         if run_id is None:
-            return
+            return Refused(failure)
         payload = policy.SchemaViolated(
             schema_name=schema_id(draft.type)[:200],
             boundary="event",
@@ -204,6 +191,20 @@ class Recorder:
         notice = Draft(payload.type, payload.to_json(), run_id=run_id, at=draft.at)
         notice.encoded = json.canonical(notice.payload)
         await self._log.append(Command(scope.tenant, scope.thread_id, [notice], (), scope.fence))
+        return Refused(failure)
+
+
+def _draft(scope: Scope, entry: Payload | Entry | Draft) -> Draft:
+    if isinstance(entry, Payload):
+        run_id = None if entry.of_thread else scope.run_id
+        return Draft(entry.type, entry.to_json(), run_id, scope.actor, valid=entry.valid)
+    if isinstance(entry, Draft):
+        return entry
+    payload = entry.payload
+    return Draft(
+        payload.type, payload.to_json(), None if payload.of_thread else entry.run_id or scope.run_id,
+        entry.actor or scope.actor, entry.parent_id, blobs=entry.blobs, valid=payload.valid,
+    )  # fmt: skip
 
 
 def _sentence(draft: Draft, narrator: Narrator) -> str | None:

@@ -21,6 +21,11 @@ class Timeouts:
     idle_seconds: float = 60.0
     total_seconds: float = 600.0
 
+    @property
+    def soonest(self) -> float:
+        """When one of them may first be over."""
+        return min(self.first_token_seconds, self.idle_seconds, self.total_seconds)
+
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:

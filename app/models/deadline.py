@@ -1,6 +1,6 @@
 """One scope that ends a call from outside: by a deadline that moves along, or by the run's cancel signal.
 
-The deadline is only a number until it passes: moving it for each token costs nothing, and the timer looks
+The deadline is only a number until it passes: moving it for each token costs nothing, and the one timer looks
 at it when it fires. `asyncio.timeout` does the interrupting, so a cancellation of the task itself is never
 mistaken for ours.
 """
@@ -22,8 +22,11 @@ class Ended(Exception):
 
 
 class Deadline:
-    def __init__(self, cancelled: Signal | None = None) -> None:
+    def __init__(self, cancelled: Signal | None = None, soonest: float | None = None) -> None:
+        """`soonest` is the least of the seconds that will be given, if that is known: then the first look is at that
+        time, and no timer has to be set again for what is expected later."""
         self._loop = asyncio.get_running_loop()
+        self._soonest = soonest
         self._scope = asyncio.timeout(None)
         self._cancelled = cancelled
         self._timer: asyncio.TimerHandle | None = None
@@ -42,7 +45,9 @@ class Deadline:
         self._what, self._patience = what, seconds
         self.beat()
         due = self._due()
-        if self._timer is None or due < self._timer.when():
+        if self._timer is None:
+            self._arm(due if self._soonest is None else min(due, self._loop.time() + self._soonest))
+        elif due < self._timer.when():
             self._arm(due)
 
     def hold(self) -> None:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from app.core import json
 from app.core.clock import Clock
 from app.core.errors import Failure
-from app.models.contract import Batch, ProviderCall, ProviderDeps, Started, StreamError, StreamEvent
+from app.models.contract import Batch, ProviderCall, ProviderDeps, Started, StreamError, StreamEvent, TextDelta
 from app.models.sse import LineParser, PayloadTooLarge, SseParser
 from app.outside.addresses import AddressPolicy, normal_host
 from app.outside.http import Deadlines, Outgoing, OutsideError, Reply, Segments
@@ -54,6 +54,11 @@ class Decoder(Protocol):
     @property
     def done(self) -> bool:
         """Whether the answer is complete: a stream that ends before was cut off."""
+        ...
+
+    def text(self, document: Any) -> str | None:
+        """The piece of the answer that the document is, if it is nothing else: nearly every one is. May raise what a
+        wrong shape raises."""
         ...
 
     def payload(self, document: Any) -> list[StreamEvent]: ...
@@ -112,35 +117,42 @@ class HttpProvider:
             yield [StreamError(Failure("PROVIDER_KEY_MISSING", f"the key of model {call.config.name!r} is not set"))]
             return
         reply: Reply | None = None
+        told: list[StreamEvent] = []
+        """What goes with the next batch: every batch is a step of the run."""
         try:
             reply = await self._deps.client.send(self._outgoing(call, key))
             if reply.status != 200:
                 yield [await _refusal(reply, key, self._deps.clock)]
                 return
-            yield [Started(_request_id(reply))]
-            decoder = self._dialect.decoder()
-            if call.stream and reply.content_type == self._dialect.stream_type:
-                answer = _Answer(decoder, LineParser() if "json" in reply.content_type else SseParser())
+            told.append(Started(_request_id(reply)))
+            decoder, content_type = self._dialect.decoder(), reply.content_type
+            if call.stream and content_type == self._dialect.stream_type:
+                answer = _Answer(decoder, LineParser() if "json" in content_type else SseParser())
                 while data := (await _last(reply) if decoder.done else await reply.some()):
-                    if batch := answer.feed(data):
+                    told += answer.feed(data)
+                    if decoder.done and reply.ended:
+                        break
+                    if told:
+                        batch, told = told, []
                         yield batch
                     answer.raise_fault()
-                yield answer.end()
-            elif reply.content_type == "application/json":
+                told += answer.end()
+            elif content_type == "application/json":
                 # Also the answer of a compatible server that knows no streaming.
-                yield decoder.whole(json.loads(await reply.read())) + decoder.finish()
+                told += decoder.whole(json.loads(await reply.read())) + decoder.finish()
             else:
                 raise WireFault("the answer has the wrong content type")
+            yield told
         except OutsideError as error:
-            yield [StreamError(_outside(error))]
+            yield [*told, StreamError(_outside(error))]
         except Upstream as error:
-            yield [StreamError(status_failure(error.status, _scrubbed(error.message, key)))]
+            yield [*told, StreamError(status_failure(error.status, _scrubbed(error.message, key)))]
         except PayloadTooLarge:
-            yield [StreamError(_malformed("a part of the answer is over the limit"))]
+            yield [*told, StreamError(_malformed("a part of the answer is over the limit"))]
         except WireFault as error:
-            yield [StreamError(_malformed(str(error)))]
+            yield [*told, StreamError(_malformed(str(error)))]
         except _WRONG_SHAPE:
-            yield [StreamError(_malformed("the answer is not in the provider's format"))]
+            yield [*told, StreamError(_malformed("the answer is not in the provider's format"))]
         finally:
             if reply is not None:
                 reply.close()
@@ -207,13 +219,24 @@ class _Answer:
         return events + self._decoder.finish()
 
     def _events(self, payloads: list[bytes]) -> list[StreamEvent]:
-        events: list[StreamEvent] = []
+        decoder, events, pieces = self._decoder, list[StreamEvent](), list[str]()
         try:
             for payload in payloads:
-                if payload != b"[DONE]":
-                    events += self._decoder.payload(json.loads(payload))
+                if payload == b"[DONE]":
+                    continue
+                document = json.loads(payload)
+                text = decoder.text(document)
+                if text is not None:
+                    pieces.append(text)
+                    continue
+                if pieces:
+                    events.append(TextDelta("".join(pieces)))
+                    pieces.clear()
+                events += decoder.payload(document)
         except _FAULTS as fault:
             self._fault = fault
+        if pieces:
+            events.append(TextDelta("".join(pieces)))
         return events
 
 

@@ -61,13 +61,16 @@ class HookRunner:
         """Seconds that asking at one of these points may take in all."""
         return max((sum(hook.timeout_seconds for hook in self._at[point]) for point in points), default=0.0)
 
+    def unasked(self, point: Point, subject: JsonObject) -> Fired:
+        """What holds when nobody is asked."""
+        return Fired(RULES[point].default, subject)
+
     async def fire(
         self, point: Point, subject: JsonObject, about: About, *, key: str | None = None, call_id: str | None = None
     ) -> Fired:
-        rules = RULES[point]
         asked = [hook for hook in self._at[point] if hook.applies(subject, about)]
         if not asked:
-            return Fired(rules.default, subject)
+            return self.unasked(point, subject)
         digest = subject_hash(subject) if key is not None else None
         decision: Decision = Allow()
         entries: list[Entry] = []

@@ -8,6 +8,7 @@ Leaves to the models room: what a call is estimated to cost.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Protocol, TypeVar
 
 from app.core.clock import Clock
@@ -63,12 +64,8 @@ class RunBudget:
     def set(self, asked: Limits) -> None:
         """Other wishes from now on; the workspace's and the agent's own limits stay."""
         limits = [*self._fixed, asked]
-        self._own.allow(
-            tokens=_least(limit.tokens for limit in limits), cost_usd=_least(limit.cost_usd for limit in limits),
-            calls=_least(limit.model_calls for limit in limits),
-        )  # fmt: skip
-        self.tool_calls = _least(limit.tool_calls for limit in limits)
-        self.wall_seconds = _least(limit.wall_seconds for limit in limits)
+        tokens, cost, calls, self.tool_calls, self.wall_seconds = _tightest(tuple(limits))
+        self._own.allow(tokens=tokens, cost_usd=cost, calls=calls)
         if self._timer is not None:
             self._timer.reschedule(self._deadline())
 
@@ -147,6 +144,17 @@ class Budgets:
             budget = known
         budget.allow(tokens=daily.tokens_per_day, cost_usd=daily.cost_usd_per_day)
         return budget
+
+
+@lru_cache(maxsize=256)  # nearly every run of an agent has the same
+def _tightest(
+    limits: tuple[Limits, ...],
+) -> tuple[int | None, float | None, int | None, int | None, float | None]:
+    return (
+        _least(limit.tokens for limit in limits), _least(limit.cost_usd for limit in limits),
+        _least(limit.model_calls for limit in limits), _least(limit.tool_calls for limit in limits),
+        _least(limit.wall_seconds for limit in limits),
+    )  # fmt: skip
 
 
 def _least(values: Iterable[N | None]) -> N | None:

@@ -68,12 +68,14 @@ class Conductor:
         kit = await self._kits.of(workspace)
         if isinstance(kit, Failure):
             return [_failed(kit)]
+        # Whose thread is known without reading it has just been accepted, and nothing was done for it yet.
+        new = events is not None
         events = events or await self._events(scope, run)
         family = _family(run, events)
         if run.tool is not None:
             return await self._ended(self._call_tool(run, scope, control, kit, family), run)
         before = history(_earlier(run, events), run.agent)
-        passage = await self._passage(run, scope, control, kit, family, before)
+        passage = await self._passage(run, scope, control, kit, family, before, new=new)
         if isinstance(passage, Failure):
             return [_failed(passage)]
         # A thread that began with a history began with this run, whose request brought it.
@@ -111,20 +113,24 @@ class Conductor:
 
     async def _passage(
         self, run: Run, scope: Scope, control: Control, kit: Kit, family: Sequence[Event],
-        before: Sequence[dict[str, Any]], parent: Passage | None = None,
+        before: Sequence[dict[str, Any]], parent: Passage | None = None, *, new: bool = False,
     ) -> Passage | Failure:  # fmt: skip
         workspace = kit.workspace
         agent = workspace.agents.get(run.agent or "")
         backend = self._backends.get(agent.spec.backend) if agent is not None else None
         if agent is None or backend is None:
             return Failure("BACKEND_NOT_AVAILABLE", f"nothing here runs the agent {run.agent!r}")
-        entered = request.RequestResumed.type if parent is None else request.RequestStarted.type
-        resumed = any(event.run_id == run.id and event.type == entered for event in family)
-        if resumed and backend.resume == "fail":
-            return Failure("BACKEND_CANNOT_RESUME", f"the backend {backend.kind!r} cannot go on")
-        memo = Memo.of(run.id, family) if backend.resume == "replay" else Memo()
+        memo = Memo()
+        if not new:
+            entered = request.RequestResumed.type if parent is None else request.RequestStarted.type
+            resumed = any(event.run_id == run.id and event.type == entered for event in family)
+            if resumed and backend.resume == "fail":
+                return Failure("BACKEND_CANNOT_RESUME", f"the backend {backend.kind!r} cannot go on")
+            if backend.resume == "replay":
+                memo = Memo.of(run.id, family)
         asked = next((e.payload for e in family if e.run_id == run.id), {"input": run.input})
-        budget = await self._budget(scope, run, asked, workspace, agent, memo, family, parent)
+        used = Used() if new else _used(run, memo, family, parent)
+        budget = await self._budget(scope, asked, workspace, agent, used, parent)
         run_log = RunLog(
             self._services.recorder,
             Scope(scope.tenant, scope.thread_id, scope.run_id, f"backend:{backend.kind}", scope.fence), memo, control,
@@ -139,15 +145,9 @@ class Conductor:
         )  # fmt: skip
 
     async def _budget(
-        self, scope: Scope, run: Run, asked: Mapping[str, Any], workspace: CompiledWorkspace, agent: CompiledAgent,
-        memo: Memo, family: Sequence[Event], parent: Passage | None,
+        self, scope: Scope, asked: Mapping[str, Any], workspace: CompiledWorkspace, agent: CompiledAgent,
+        used: Used, parent: Passage | None,
     ) -> RunBudget:  # fmt: skip
-        """What the family has used counts for its root; a subagent's own limits count what it used itself."""
-        spent = [run_usage(family)] if parent is None else [run.usage]
-        used = Used(
-            tokens=sum(usage["inputTokens"] + usage["outputTokens"] for usage in spent),
-            cost_usd=sum(usage["costUsd"] for usage in spent), model_calls=len(memo.answers), worked_ms=memo.worked_ms,
-        )  # fmt: skip
         fixed = [workspace.runtime.budgets.run, agent.spec.limits] if parent is None else [agent.spec.limits]
         wanted = Limits.model_validate(asked["limits"]) if asked.get("limits") else _NO_WISHES
         daily = workspace.runtime.budgets.tenant
@@ -241,6 +241,14 @@ def _earlier(run: Run, events: Iterable[Event]) -> Iterator[Event]:
             ids.add(event.run_id)
         if event.run_id is None or event.run_id in ids:
             yield event
+
+
+def _used(run: Run, memo: Memo, family: Sequence[Event], parent: Passage | None) -> Used:
+    """What the family has used counts for its root; a subagent's own limits count what it used itself."""
+    usage = run_usage(family) if parent is None else run.usage
+    return Used(
+        usage["inputTokens"] + usage["outputTokens"], usage["costUsd"], len(memo.answers), memo.worked_ms,
+    )  # fmt: skip
 
 
 def run_usage(family: Iterable[Event]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 Leaves to others: providers, retries, fallbacks (the models room), what a backend does with an answer.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from app.events.catalog import Payload
 from app.events.catalog.adapter import AdapterEvent, Delta
 from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.model import ASIDES, ModelCompleted, ModelNegotiated, ModelRequested
+from app.events.ports import Answer
 from app.models.completion import (
     CompletionRequest,
     CompletionResponse,
@@ -31,7 +33,7 @@ from app.models.router import ModelRouter
 from app.runtime.kits import Kit
 from app.runtime.media import Media
 from app.runtime.memo import Told
-from app.runtime.run_log import RunLog
+from app.runtime.run_log import RunLog, expect
 from app.tools.contract import ToolDefinition
 from app.workspace.compiled import CompiledAgent
 from app.workspace.specs.agent import ModelPlan
@@ -100,24 +102,28 @@ class ModelCalls:
         return self._kit.plans.plan(chosen)
 
     async def _complete(self, plan: Plan, request: CompletionRequest, marks: dict[str, str]) -> CompletionResponse:
-        scope = self._log.scope
-
-        held: list[Payload] = []
+        scope, held = self._log.scope, list[Payload]()
+        requested: asyncio.Future[Answer] | None = None
 
         async def record(payload: Payload) -> Payload | None:
-            if isinstance(payload, AdapterEvent) and "role" in marks:
-                if marks["role"] in ASIDES:
-                    return None  # nobody is to take the pieces of it for the answer
-                payload = Delta(payload.to_json()["event"] | {"role": marks["role"]})
+            nonlocal requested
+            if marks:
+                marked = _marked(payload, marks)
+                if marked is None:
+                    return None
+                payload = marked
             if isinstance(payload, ModelNegotiated) and payload.model is not None:
                 held.append(payload)  # goes with the request that follows: one commit less before the first token
                 return None
-            if marks and isinstance(payload, ModelRequested | ModelCompleted):
-                fields = {name: mark for name, mark in marks.items() if name in type(payload).model_fields}
-                payload = payload.model_copy(update=fields)
-            before = tuple(held)
-            held.clear()
-            return await self._record(*before, payload)
+            if isinstance(payload, ModelRequested):
+                # It is stored while the provider begins to answer, and nothing of the answer is looked at before.
+                requested = await self._log.hand_over(*held, payload)
+                held.clear()
+                return None
+            if requested is not None:
+                told, requested = requested, None
+                expect(await told)
+            return await self._record(payload)
 
         negotiation = self._router.negotiate(plan, request)
         outcome = await self._router.complete(
@@ -127,7 +133,7 @@ class ModelCalls:
             negotiated=self._negotiated, negotiation=negotiation, budget=self._budget,
         )  # fmt: skip
         if held:
-            await self._record(*held)
+            await self._log.record(*held)
         self._negotiated = negotiation
         self._log.stop_if_cancelled()
         if not isinstance(outcome, Failure):
@@ -144,18 +150,17 @@ class ModelCalls:
         )
         return await self._log.exceeded(payload)
 
-    async def _record(self, *payloads: Payload) -> Payload | None:
+    async def _record(self, told: Payload) -> Payload | None:
         """Returns a model's answer as it is stored, so that a resumed run sees what this one saw."""
-        told = payloads[-1]
         if not isinstance(told, ModelCompleted):
-            await self._log.record(*payloads)
+            await self._log.record(told)
             return None
         words_only = not told.tool_calls and told.reasoning is None
         draft = None
-        if words_only and len(payloads) == 1 and not self._log.control.cancelled.is_set():
+        if words_only and not self._log.control.cancelled.is_set():
             draft = self._log.hold(told)  # the run's end usually follows at once, in the same commit
         if draft is None:
-            event = (await self._log.record(*payloads)).events[-1]
+            event = (await self._log.record(told)).events[-1]
             stored, encoded = event.payload, event.payload_bytes
         else:
             stored, encoded = draft.payload, draft.encoded
@@ -180,6 +185,17 @@ class ModelCalls:
             presence_penalty=knobs.presence_penalty, frequency_penalty=knobs.frequency_penalty, reasoning=reasoning,
             response_schema=options.response_schema or (self.response_schema if options.role is None else None),
         )  # fmt: skip
+
+
+def _marked(payload: Payload, marks: Mapping[str, str]) -> Payload | None:
+    """The payload of a call that is not the run's own, with who it is for; None for what is not to be told."""
+    if isinstance(payload, AdapterEvent) and "role" in marks:
+        if marks["role"] in ASIDES:
+            return None  # nobody is to take the pieces of it for the answer
+        return Delta(payload.to_json()["event"] | {"role": marks["role"]})
+    if isinstance(payload, ModelRequested | ModelCompleted):
+        return payload.model_copy(update={name: mark for name, mark in marks.items() if name in type(payload).model_fields})
+    return payload
 
 
 def _answer(response: CompletionResponse) -> ModelAnswer:

@@ -35,7 +35,7 @@ class RunHooks:
         """`key` tells apart what is asked several times in a run."""
         self.asked.add(point)
         if not self._runner.asks(point, subject, self._about):
-            return await self._runner.fire(point, subject, self._about)
+            return self._runner.unasked(point, subject)
         key = f"{point}:{key}" if key else str(point)
         recorded = self._recorded(point, subject, key)
         if recorded:

@@ -4,7 +4,7 @@ A refused append means that the run ended or has a new owner. Leaves to the reco
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from app.backends.contract import StepFailed
@@ -78,12 +78,29 @@ class RunLog:
         return self._root == self.run_id
 
     async def record(self, *payloads: Payload | Entry) -> Appended:
+        self._check(payloads)
+        control = self.control
+        if control.flushing is None and not control.held:
+            return expect(await self.recorder.record(self.scope, *payloads))
+        held = await control.take_held()
+        appended = expect(await self.recorder.record(self.scope, *held, *payloads))
+        return Appended(appended.events[len(held) :]) if held else appended
+
+    async def hand_over(self, *payloads: Payload) -> "asyncio.Future[Answer] | None":
+        """To be stored while the run goes on: whoever does so looks at the answer before anything comes of it. None
+        when the log had to be waited for and has it already."""
+        self._check(payloads)
+        held = await self.control.take_held()
+        answer = self.recorder.record(self.scope, *held, *payloads)
+        if isinstance(answer, asyncio.Future):
+            return answer
+        expect(await answer)
+        return None
+
+    def _check(self, payloads: Sequence[Payload | Entry]) -> None:
         if self._expected is not None:
             for payload in payloads:
                 self._expected.check(payload.payload if isinstance(payload, Entry) else payload)
-        held = await self.control.take_held()
-        appended = expect(await self.recorder.record(self.scope, *held, *payloads))
-        return Appended(appended.events[len(held) :]) if held else appended
 
     def hold(self, payload: Payload) -> Draft | None:
         """Ready to be stored in one commit with what the run records next, if that comes before the run waits for

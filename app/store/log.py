@@ -6,7 +6,7 @@ become one event. After a commit of unknown outcome the writer looks for its eve
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -96,7 +96,12 @@ class Log:
     def pending(self) -> int:
         return len(self._waiting)
 
-    async def append(self, command: Command) -> Answer:
+    def append(self, command: Command) -> Awaitable[Answer]:
+        if self._down is not None or len(self._waiting) >= self._max_pending:
+            return self._append_in_time(command)
+        return self._accept(command)
+
+    async def _append_in_time(self, command: Command) -> Answer:
         while len(self._waiting) >= self._max_pending and self._down is None:
             # Producers are held back, nothing is dropped: the queue is the recorder's own.
             self._room.clear()
@@ -104,18 +109,19 @@ class Log:
         if self._down is not None:
             # A fresh one each: an exception that is raised again and again keeps every caller's frames.
             raise StorageDown(self._down.failure.message) from self._down
+        return await self._accept(command)
+
+    def _accept(self, command: Command) -> "asyncio.Future[Answer]":
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         delta = _delta_identity(command)
-        if delta is None or not self._merge(command, delta, answer):
-            self._enqueue(command, delta, answer)
-        return await answer
-
-    def _enqueue(self, command: Command, delta: tuple[object, ...] | None, answer: "asyncio.Future[Answer]") -> None:
-        pieces = [command.drafts[0].payload["event"]["text"]] if delta is not None else []
+        if delta is not None and self._merge(command, delta, answer):
+            return answer
+        pieces = [] if delta is None else [command.drafts[0].payload["event"]["text"]]
         waiting = _Waiting(command, answer, delta, pieces, sum(map(len, pieces)), [])
         self._waiting.append(waiting)
         self._last_of_thread[command.tenant, command.thread_id] = waiting
         self._something.set()
+        return answer
 
     def _merge(self, command: Command, delta: tuple[object, ...], answer: "asyncio.Future[Answer]") -> bool:
         """Only into the thread's last waiting command, so that nothing is reordered."""

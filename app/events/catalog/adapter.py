@@ -34,6 +34,8 @@ class Delta(AdapterEvent):
     """A delta whose signal is in its JSON form already. One is made per token, so nothing is checked here: whatever is
     recorded is checked by its schema."""
 
+    valid = False
+
     def __init__(self, signal: dict[str, Any]) -> None:
         object.__setattr__(self, "__dict__", {"signal": signal})
 

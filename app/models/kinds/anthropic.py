@@ -131,6 +131,15 @@ class MessagesDecoder:
         self._stop: str | None = None
         self.done = False
 
+    def text(self, document: Any) -> str | None:
+        if document["type"] != "content_block_delta":
+            return None
+        delta = document["delta"]
+        if delta["type"] != "text_delta":
+            return None
+        text = delta["text"]
+        return text if text and type(text) is str else None
+
     def payload(self, document: Any) -> list[StreamEvent]:
         kind = document["type"]
         if kind == "content_block_delta":

@@ -112,6 +112,9 @@ class ContentDecoder:
     def done(self) -> bool:
         return self._finish is not None
 
+    def text(self, document: Any) -> str | None:
+        return None  # every chunk has its usage with it
+
     def payload(self, document: Any) -> list[StreamEvent]:
         if "error" in document:
             error = document["error"]

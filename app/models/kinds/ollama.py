@@ -83,6 +83,13 @@ class ChatDecoder:
         self._reason = "stop"
         self.done = False
 
+    def text(self, document: Any) -> str | None:
+        message = document.get("message")
+        if not message or document.get("done") or "thinking" in message or "tool_calls" in message:
+            return None
+        text = message.get("content")
+        return text if text and type(text) is str else None
+
     def payload(self, document: Any) -> list[StreamEvent]:
         if "error" in document:
             raise Upstream(500, str(document["error"]))

@@ -98,17 +98,23 @@ class ChatDecoder:
     def done(self) -> bool:
         return self._finish is not None
 
+    def text(self, document: Any) -> str | None:
+        choices = document.get("choices")
+        if not choices or document.get("usage"):
+            return None
+        choice = choices[0]
+        delta = choice.get("delta")
+        if not delta or len(delta) != 1 or choice.get("finish_reason"):
+            return None
+        text = delta.get("content")
+        return text if text and type(text) is str else None
+
     def payload(self, document: Any) -> list[StreamEvent]:
         events: list[StreamEvent] = []
         choices = document.get("choices")
         if choices:
             choice = choices[0]
-            delta = choice.get("delta") or {}
-            text = delta.get("content")
-            if type(text) is str and text and len(delta) == 1 and not choice.get("finish_reason"):
-                events.append(TextDelta(text))  # nearly every chunk, so it takes no detour
-            else:
-                events = self._delta(delta)
+            events = self._delta(choice.get("delta") or {})
             self._finish = choice.get("finish_reason") or self._finish
         elif "error" in document:
             raise _upstream(document["error"])

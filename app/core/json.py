@@ -85,6 +85,11 @@ def canonical(value: Any) -> bytes:
     return written
 
 
+def present(document: JsonObject) -> JsonObject:
+    """Without what is None: absent and null mean the same on our wires."""
+    return {name: value for name, value in document.items() if value is not None}
+
+
 def pretty(value: Any) -> bytes:
     """For files that people read: sorted, indented, with a final newline."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from app.core.clock import Clock
 from app.core.errors import Failure
-from app.core.json import JsonObject
+from app.core.json import JsonObject, present
 from app.core.tracing import step
 from app.events.catalog import values
 from app.events.catalog.model import ModelCompleted, ModelFailed, ModelRequested
@@ -175,22 +175,20 @@ class Attempt:
             parameters["max_tokens"] = call.max_tokens
         full = talk.contents.messages == "full"
         notes = [*self._prepared.notes, *self._provider.notes(call)]
+        told: JsonObject = {
+            "messageId": self._message_id, "model": self._config.name, "provider": self._config.provider,
+            "providerModel": self._config.model, "attempt": self._number, "requestHash": talk.request_hash,
+            "parameters": {**{_camel(name): value for name, value in parameters.items()}, "stream": call.stream},
+            "messageCount": len(talk.request.messages),
+        }  # fmt: skip
+        if full:
+            told["messages"] = self._loggable(talk.document["messages"])
+        if talk.request.tools:
+            told["tools"] = [tool.name for tool in talk.request.tools]
+        if notes:
+            told["notes"] = notes
         self._requested = True
-        await talk.record(
-            ModelRequested(
-                message_id=self._message_id,
-                model=self._config.name,
-                provider=self._config.provider,
-                provider_model=self._config.model,
-                attempt=self._number,
-                request_hash=talk.request_hash,
-                parameters={_camel(name): value for name, value in parameters.items()} | {"stream": call.stream},
-                messages=self._loggable(talk.document["messages"]) if full else None,
-                message_count=len(talk.request.messages),
-                tools=[tool.name for tool in talk.request.tools] or None,
-                notes=notes or None,
-            )
-        )
+        await talk.record(ModelRequested.written(told))
 
     def _may_log(self, thought: Thought) -> bool:
         """A bare signature tells nothing; the words behind it are reasoning like any other.
@@ -219,27 +217,16 @@ class Attempt:
             thoughts=got.completed.thoughts,
             reasoning=got.reasoning,
         )
-        stored = await self._talk.record(
-            ModelCompleted(
-                message_id=self._message_id,
-                model=config.name,
-                provider=config.provider,
-                text=response.text,
-                tool_calls=[
-                    values.ToolCallValue(id=c.id, name=c.name, args=c.args, raw_args=c.raw_args) for c in got.calls
-                ],
-                finish_reason=response.finish_reason,
-                usage=_value(usage),
-                request_hash=self._talk.request_hash,
-                parts=[part.to_json() for part in response.parts] or None,
-                thoughts=[thought.to_json() for thought in response.thoughts if self._may_log(thought)] or None,
-                reasoning=reasoning or None,
-                first_token_ms=self._first_token_ms,
-                duration_ms=self._duration_ms(),
-                provider_request_id=got.provider_request_id,
-                attempt=self._number,
-            )
-        )
+        told = present({
+            "messageId": self._message_id, "model": config.name, "provider": config.provider, "text": response.text,
+            "toolCalls": [_call_json(call) for call in got.calls], "finishReason": response.finish_reason,
+            "usage": _usage_json(usage), "requestHash": self._talk.request_hash,
+            "parts": [part.to_json() for part in response.parts] or None,
+            "thoughts": [thought.to_json() for thought in response.thoughts if self._may_log(thought)] or None,
+            "reasoning": reasoning or None, "firstTokenMs": self._first_token_ms, "durationMs": self._duration_ms(),
+            "providerRequestId": got.provider_request_id, "attempt": self._number,
+        })  # fmt: skip
+        stored = await self._talk.record(ModelCompleted.written(told))
         return _as_stored(response, stored) if isinstance(stored, ModelCompleted) else response
 
     async def _failed(self, failure: Failure, usage: Usage) -> Broken:
@@ -253,7 +240,7 @@ class Attempt:
                     error=values.ErrorValue(code=failure.code, message=failure.message, retryable=failure.retryable),
                     abandoned=self._published,
                     attempt=self._number,
-                    usage=_value(usage) if self._published else None,
+                    usage=values.Usage.model_validate(_usage_json(usage)) if self._published else None,
                     duration_ms=self._duration_ms(),
                     provider_request_id=self._got.provider_request_id,
                 )
@@ -267,11 +254,12 @@ def _as_stored(response: CompletionResponse, stored: ModelCompleted) -> Completi
     return replace(response, text=stored.text, tool_calls=calls, reasoning=reasoning)
 
 
-def _value(usage: Usage) -> values.Usage:
-    return values.Usage(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        cached_tokens=usage.cached_tokens,
-        cost_usd=usage.cost_usd,
-    )
+def _call_json(call: ToolCall) -> JsonObject:
+    return present({"id": call.id, "name": call.name, "args": call.args, "rawArgs": call.raw_args})
+
+
+def _usage_json(usage: Usage) -> JsonObject:
+    return present({
+        "inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens,
+        "reasoningTokens": usage.reasoning_tokens, "cachedTokens": usage.cached_tokens, "costUsd": usage.cost_usd,
+    })  # fmt: skip

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.events.catalog.adapter import OUTPUT_DELTA, REASONING_DELTA, TOOL_DELTA, AdapterEvent, Delta
+from app.events.catalog.adapter import OUTPUT_DELTA, REASONING_DELTA, TOOL_DELTA, AdapterEvent
 from app.models.completion import ToolCall, Usage
 from app.models.contract import (
     Batch,
@@ -115,4 +115,4 @@ class Collector:
         call = self._call
         if call is not None:
             signal |= {"part": call.part, "toolId": call.name, "callId": call.id}
-        return Delta(signal)
+        return AdapterEvent.written({"event": signal})

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.core.errors import Failure
-from app.events.catalog.model import Candidate, ModelNegotiated
+from app.core.json import JsonObject
+from app.events.catalog.model import ModelNegotiated
 from app.models.capabilities import needed
 from app.models.completion import CompletionRequest
 from app.models.config import ModelConfig
@@ -38,13 +39,13 @@ class Negotiation:
     qualified: tuple[ModelConfig, ...]
 
     def payload(self) -> ModelNegotiated:
-        chosen = self.qualified[0] if self.qualified else None
-        return ModelNegotiated(
-            required=list(self.required),
-            candidates=[Candidate(model=name, lacks=list(lacks)) for name, lacks in self.candidates],
-            model=chosen and chosen.name,
-            provider=chosen and chosen.provider,
-        )
+        told: JsonObject = {
+            "required": list(self.required),
+            "candidates": [{"model": name, "lacks": list(lacks)} for name, lacks in self.candidates],
+        }
+        if self.qualified:
+            told |= {"model": self.qualified[0].name, "provider": self.qualified[0].provider}
+        return ModelNegotiated.written(told)
 
     def failure(self) -> Failure:
         lacking = [{"model": name, "lacks": list(lacks)} for name, lacks in self.candidates]

@@ -11,6 +11,7 @@ import structlog
 
 from app.backends.contract import Backend, Output, StepFailed
 from app.core.errors import Failure, HoldfastError
+from app.core.json import present
 from app.events.catalog import Payload, artifact, model, request, skill, thread, tool
 from app.events.catalog.values import ArtifactValue, ErrorValue
 from app.events.envelope import Event
@@ -268,8 +269,8 @@ def _completed(output: Output) -> list[Payload]:
     made: list[Payload] = [
         artifact.ArtifactCreated(artifact=ArtifactValue.model_validate(value)) for value in output.artifacts
     ]
-    metadata = dict(output.metadata) or None
-    return [*made, request.RequestCompleted(output=output.text, message_id=output.message_id, metadata=metadata)]
+    ended = {"output": output.text, "messageId": output.message_id, "metadata": dict(output.metadata) or None}
+    return [*made, request.RequestCompleted.written(present(ended))]
 
 
 def _failed(failure: Failure) -> request.RequestFailed:

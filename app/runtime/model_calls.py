@@ -12,7 +12,7 @@ from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.json import JsonObject
 from app.events.catalog import Payload
-from app.events.catalog.adapter import AdapterEvent, Delta
+from app.events.catalog.adapter import AdapterEvent
 from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.model import ASIDES, ModelCompleted, ModelNegotiated, ModelRequested
 from app.events.ports import Answer
@@ -112,7 +112,7 @@ class ModelCalls:
                 if marked is None:
                     return None
                 payload = marked
-            if isinstance(payload, ModelNegotiated) and payload.model is not None:
+            if isinstance(payload, ModelNegotiated) and "model" in payload.to_json():
                 held.append(payload)  # goes with the request that follows: one commit less before the first token
                 return None
             if isinstance(payload, ModelRequested):
@@ -155,7 +155,8 @@ class ModelCalls:
         if not isinstance(told, ModelCompleted):
             await self._log.record(told)
             return None
-        words_only = not told.tool_calls and told.reasoning is None
+        made = told.to_json()
+        words_only = not made["toolCalls"] and "reasoning" not in made
         draft = None
         if words_only and not self._log.control.cancelled.is_set():
             draft = self._log.hold(told)  # the run's end usually follows at once, in the same commit
@@ -164,7 +165,7 @@ class ModelCalls:
             stored, encoded = event.payload, event.payload_bytes
         else:
             stored, encoded = draft.payload, draft.encoded
-        if b'"$blob"' in encoded or (words_only and stored["text"] == told.text):
+        if b'"$blob"' in encoded or (words_only and stored["text"] == made["text"]):
             return None
         return ModelCompleted.model_validate(stored)
 
@@ -192,9 +193,10 @@ def _marked(payload: Payload, marks: Mapping[str, str]) -> Payload | None:
     if isinstance(payload, AdapterEvent) and "role" in marks:
         if marks["role"] in ASIDES:
             return None  # nobody is to take the pieces of it for the answer
-        return Delta(payload.to_json()["event"] | {"role": marks["role"]})
+        return AdapterEvent.written({"event": payload.to_json()["event"] | {"role": marks["role"]}})
     if isinstance(payload, ModelRequested | ModelCompleted):
-        return payload.model_copy(update={name: mark for name, mark in marks.items() if name in type(payload).model_fields})
+        fields = {name: mark for name, mark in marks.items() if name in type(payload).model_fields}
+        return type(payload).written(payload.to_json() | fields)
     return payload
 
 

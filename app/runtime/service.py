@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.ids import new_id
+from app.core.json import present
 from app.core.principal import Principal
 from app.core.schemas import SchemaInvalid, Validator
 from app.events import ports
@@ -116,15 +117,16 @@ class Service:
         busy = wanted.busy or _policy(workspace, wanted.agent)
         thread_id, run_id = wanted.thread_id or new_id("thread"), new_id("run")
         scope = Scope(who.tenant, thread_id, run_id, actor=who.actor)
-        told = _queued(workspace, wanted, busy)
-        queued = Entry(told, blobs=tuple(wanted.blobs))
+        agent = None if wanted.tool is not None else wanted.agent or workspace.default_agent
+        told = _queued(workspace, wanted, agent, busy)
+        queued = Entry(told, blobs=tuple(wanted.blobs)) if wanted.blobs else told
         if wanted.announce is not None:
             wanted.announce(thread_id)
         for new in await self._births(who, wanted):
             # A thread is born in the commit of its first run, or not at all.
-            born: list[Payload | Entry] = [thread.ThreadCreated(history=_history(wanted))] if new else []
+            born: list[Payload | Entry] = [_born(wanted)] if new else []
             conditions = self._conditions(wanted, busy, run_id, new)
-            place = self._admit(who.tenant, thread_id, run_id, told.agent or "") if new else None
+            place = self._admit(who.tenant, thread_id, run_id, agent or "") if new else None
             answer = await self._submitted(scope, [*born, queued], conditions, busy, place)
             if isinstance(answer, ports.Appended):
                 run = _accepted(answer, run_id)
@@ -210,7 +212,7 @@ class Service:
                 return refused
         if wanted.model_plan is not None and wanted.model_plan not in workspace.models:
             return Failure("MODEL_NOT_FOUND", "the workspace has no such model")
-        return check_limits(wanted.limits or {})
+        return check_limits(wanted.limits) if wanted.limits else None
 
     def _check_agent(self, workspace: CompiledWorkspace, wanted: Submission) -> Failure | None:
         name = wanted.agent or workspace.default_agent
@@ -333,21 +335,22 @@ def _policy(workspace: CompiledWorkspace, name: str | None) -> Busy:
     return (agent.spec.busy_policy if agent else None) or workspace.runtime.busy_policy
 
 
-def _queued(workspace: CompiledWorkspace, wanted: Submission, busy: Busy) -> request.RequestQueued:
-    agent = None if wanted.tool is not None else wanted.agent or workspace.default_agent
-    return request.RequestQueued(
-        agent=agent, tool=wanted.tool, input=wanted.input, metadata=dict(wanted.metadata), labels=dict(wanted.labels),
-        busy=busy, workspace_digest=workspace.digest, limits=dict(wanted.limits) if wanted.limits else None,
-        model_plan={"model": wanted.model_plan} if wanted.model_plan else None, instructions=wanted.instructions,
-        client_tools=[dict(tool) for tool in wanted.client_tools] or None,
-        response_schema=dict(wanted.response_schema) if wanted.response_schema else None,
-        trace_context=dict(wanted.trace_context) if wanted.trace_context else None, rerun_of=wanted.rerun_of,
-        replay=dict(wanted.replay) if wanted.replay else None,
-    )  # fmt: skip
+def _queued(workspace: CompiledWorkspace, wanted: Submission, agent: str | None, busy: Busy) -> request.RequestQueued:
+    return request.RequestQueued.written(present({
+        "agent": agent, "tool": wanted.tool, "input": wanted.input, "metadata": dict(wanted.metadata),
+        "labels": dict(wanted.labels), "busy": busy, "workspaceDigest": workspace.digest,
+        "limits": dict(wanted.limits) if wanted.limits else None,
+        "modelPlan": {"model": wanted.model_plan} if wanted.model_plan else None, "instructions": wanted.instructions,
+        "clientTools": [dict(tool) for tool in wanted.client_tools] or None,
+        "responseSchema": dict(wanted.response_schema) if wanted.response_schema else None,
+        "traceContext": dict(wanted.trace_context) if wanted.trace_context else None, "rerunOf": wanted.rerun_of,
+        "replay": dict(wanted.replay) if wanted.replay else None,
+    }))  # fmt: skip
 
 
-def _history(wanted: Submission) -> list[dict[str, Any]] | None:
-    return [dict(message) for message in wanted.history] or None
+def _born(wanted: Submission) -> thread.ThreadCreated:
+    history = [dict(message) for message in wanted.history] or None
+    return thread.ThreadCreated.written(present({"metadata": {}, "labels": {}, "owner": "user", "history": history}))
 
 
 def _cancel_command(*, rollback: bool = False) -> execution.CommandInjected:

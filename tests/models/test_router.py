@@ -421,7 +421,7 @@ async def test_the_answer_is_what_was_stored_when_the_recorder_redacted_it() -> 
         async def record(payload: Payload) -> Payload:
             await house.recorder(payload)
             if isinstance(payload, ModelCompleted):
-                return payload.model_copy(update={"text": "the password is [REDACTED:secret]"})
+                return ModelCompleted.written(payload.to_json() | {"text": "the password is [REDACTED:secret]"})
             return payload
 
         outcome = await house.router.complete(ModelPlan(house.config()), ASK, record=record, message_id="msg_1")

@@ -1,6 +1,6 @@
 """The envelope around signals that a backend or its upstream owns: `agent.*` phases."""
 
-from typing import Any, Final
+from typing import Final
 
 from app.events.catalog.base import Open, Payload, event
 
@@ -28,21 +28,3 @@ class Signal(Open):
 @event("runtime.adapter.event")
 class AdapterEvent(Payload):
     event: Signal
-
-
-class Delta(AdapterEvent):
-    """A delta whose signal is in its JSON form already. One is made per token, so nothing is checked here: whatever is
-    recorded is checked by its schema."""
-
-    valid = False
-
-    def __init__(self, signal: dict[str, Any]) -> None:
-        object.__setattr__(self, "__dict__", {"signal": signal})
-
-    def to_json(self) -> dict[str, Any]:
-        return {"event": self.__dict__["signal"]}
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "event":
-            return Signal.model_validate(self.__dict__["signal"])
-        raise AttributeError(name)

@@ -203,8 +203,8 @@ class ModelCalls:
         return CompletionRequest(
             messages=tuple(message_from_json(message, load) for message in messages), tools=offered,
             tool_choice=choice if offered else None, parallel_tool_calls=parallel if offered else None,
-            max_tokens=knobs.max_tokens,
-            temperature=knobs.temperature, top_p=knobs.top_p, stop=knobs.stop, seed=knobs.seed,
+            max_tokens=knobs.max_tokens, temperature=knobs.temperature, top_p=knobs.top_p, stop=knobs.stop,
+            seed=knobs.seed,
             presence_penalty=knobs.presence_penalty, frequency_penalty=knobs.frequency_penalty, reasoning=reasoning,
             response_schema=options.response_schema or (self.response_schema if options.role is None else None),
         )  # fmt: skip

@@ -25,12 +25,12 @@ def chosen_tools(body: JsonObject, *, nested: bool) -> tuple[tuple[JsonObject, .
         return (), "none" if choice == "none" else None
     if not isinstance(given, list):
         raise Refusal("INVALID_REQUEST", "tools must be a list", param="tools")
+    if choice == "none":
+        return (), "none"
     tools = tuple(_tool(tool, f"tools.{index}", nested) for index, tool in enumerate(given))
     match choice:
         case None | "auto":
             return tools, None
-        case "none":
-            return (), "none"
         case "required":
             return tools, "required"
         case {"type": "function"}:

@@ -18,6 +18,8 @@ _WORDS: Final = frozenset({"auto", "none", "required"})
 
 def chosen_tools(body: JsonObject, *, nested: bool) -> tuple[tuple[JsonObject, ...], Choice | None]:
     """(functions in our words, choice). `nested` is the spelling of chat completions: `{type, function: {...}}`."""
+    if "tools" not in body and "tool_choice" not in body:
+        return (), None
     given, choice = body.get("tools"), body.get("tool_choice")
     if not given:
         if choice not in (None, "auto", "none"):

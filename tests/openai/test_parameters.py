@@ -2,6 +2,7 @@
 side of the real server, a recording provider on the other.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.models.fakes.server import Answer, Call, Fake, running
 from tests.openai.test_chat import WEATHER, user
 from tests.openai.test_responses import TOOL, frames
 from tests.scenarios.proof import assert_replay_equals_tables
-from tests.server import in_process
+from tests.server import ServerProcess, in_process
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -227,6 +228,29 @@ async def test_a_rerun_asks_the_model_the_same(world: World) -> None:
         text = "".join([line async for line in events.aiter_lines()])
     assert "runtime.request.completed" in text
     assert world.sent == first
+
+
+@pytest.mark.requirement("G5")
+async def test_a_run_that_is_resumed_after_a_crash_asks_the_model_the_same(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    async with running(Speaker()) as upstream, asyncio.timeout(90):
+        (tmp_path / "workspace/all.yaml").write_text(WORKSPACE.replace("URL", upstream.url))
+        upstream.plays(Answer(hang_after=1), Answer())
+        server = await asyncio.to_thread(ServerProcess.start, tmp_path / "data", workspace=tmp_path / "workspace")
+        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client:
+            made = await client.responses.create(
+                model="free", input="hi", background=True, tools=[TOOL], tool_choice="required", temperature=0.7
+            )
+        await upstream.hanging.wait()
+        await asyncio.to_thread(server.kill)
+        server = await asyncio.to_thread(ServerProcess.start, tmp_path / "data", workspace=tmp_path / "workspace")
+        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client:
+            async for event in await client.responses.retrieve(made.id, stream=True):
+                last = event
+        await asyncio.to_thread(server.stop)
+    assert last.type == "response.completed"
+    assert upstream.seen[0].body == upstream.seen[1].body
+    assert (upstream.seen[1].body["temperature"], upstream.seen[1].body["tool_choice"]) == (0.7, "required")
 
 
 BAD: list[tuple[str, Any]] = [

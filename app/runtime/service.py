@@ -69,6 +69,11 @@ class Submission:
     client_tools: Sequence[Mapping[str, Any]] = ()
     """`{name, description?, input}` each; a call of one waits for the client's answer."""
     response_schema: Mapping[str, Any] | None = None
+    parameters: Mapping[str, Any] | None = None
+    """Sampling of the answering model calls, checked by whoever took the request; not recorded if the agent pins its
+    own."""
+    tool_choice: str | Mapping[str, str] | None = None
+    """`required` or `{name}`, for the first answering model call."""
     blobs: Sequence[ports.BlobDraft] = ()
     """Content that the input or the history refers to by hash."""
     announce: Callable[[str], None] | None = None
@@ -343,6 +348,8 @@ def _queued(workspace: CompiledWorkspace, wanted: Submission, agent: str | None,
         "modelPlan": {"model": wanted.model_plan} if wanted.model_plan else None, "instructions": wanted.instructions,
         "clientTools": [dict(tool) for tool in wanted.client_tools] or None,
         "responseSchema": dict(wanted.response_schema) if wanted.response_schema else None,
+        "parameters": _parameters(workspace, agent, wanted.parameters) if wanted.parameters else None,
+        "toolChoice": None if wanted.tool_choice is None else _choice(wanted.tool_choice),
         "traceContext": dict(wanted.trace_context) if wanted.trace_context else None, "rerunOf": wanted.rerun_of,
         "replay": dict(wanted.replay) if wanted.replay else None,
     }))  # fmt: skip
@@ -351,6 +358,15 @@ def _queued(workspace: CompiledWorkspace, wanted: Submission, agent: str | None,
 def _born(wanted: Submission) -> thread.ThreadCreated:
     history = [dict(message) for message in wanted.history] or None
     return thread.ThreadCreated.written(present({"metadata": {}, "labels": {}, "owner": "user", "history": history}))
+
+
+def _parameters(workspace: CompiledWorkspace, agent: str | None, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    known = workspace.agents.get(agent or "")
+    return dict(given) if known is not None and known.spec.client_parameters else None
+
+
+def _choice(given: str | Mapping[str, str]) -> str | dict[str, str]:
+    return given if isinstance(given, str) else dict(given)
 
 
 def _cancel_command(*, rollback: bool = False) -> execution.CommandInjected:

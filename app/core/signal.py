@@ -1,27 +1,30 @@
 """A flag that is set once and tells whoever asked to be told.
 
-Unlike waiting for an `asyncio.Event`, being told costs neither a task nor a future, so every model call can afford it.
+Unlike an `asyncio.Event` it costs neither a task nor a future to be told, so every model call can afford it.
 """
 
 import asyncio
 from collections.abc import Callable
 
 
-class Signal(asyncio.Event):
+class Signal:
     def __init__(self) -> None:
-        super().__init__()
+        self._set = False
         self._told: list[Callable[[], None]] = []
 
+    def is_set(self) -> bool:
+        return self._set
+
     def set(self) -> None:
-        if self.is_set():
+        if self._set:
             return
-        super().set()
+        self._set = True
         for tell in tuple(self._told):
             tell()
 
     def tell(self, listener: Callable[[], None]) -> None:
         """Call it when the signal is set, at once if it is."""
-        if self.is_set():
+        if self._set:
             listener()
         else:
             self._told.append(listener)
@@ -29,3 +32,11 @@ class Signal(asyncio.Event):
     def forget(self, listener: Callable[[], None]) -> None:
         if listener in self._told:
             self._told.remove(listener)
+
+    async def wait(self) -> None:
+        woken = asyncio.Event()
+        self.tell(woken.set)
+        try:
+            await woken.wait()
+        finally:
+            self.forget(woken.set)

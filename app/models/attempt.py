@@ -111,7 +111,7 @@ class Attempt:
     async def _within_deadline(self) -> Failure | None:
         timeouts = self._config.timeouts
         try:
-            async with Deadline(self._talk.cancelled, timeouts.soonest) as deadline:
+            with Deadline(self._talk.cancelled, timeouts.soonest) as deadline:
                 deadline.bound(timeouts.total_seconds)
                 refused = await self._admit()
                 if refused is not None:

@@ -1,14 +1,14 @@
 """One scope that ends a call from outside: by a deadline that moves along, or by the run's cancel signal.
 
 The deadline is only a number until it passes: moving it for each token costs nothing, and the one timer looks
-at it when it fires. `asyncio.timeout` does the interrupting, so a cancellation of the task itself is never
-mistaken for ours.
+at it when it fires. Leaves to `core.ending`: the interrupting.
 """
 
 import asyncio
 from types import TracebackType
 from typing import Self
 
+from app.core.ending import Ending
 from app.core.errors import Failure
 from app.models.contract import Signal
 
@@ -27,7 +27,7 @@ class Deadline:
         time, and no timer has to be set again for what is expected later."""
         self._loop = asyncio.get_running_loop()
         self._soonest = soonest
-        self._scope = asyncio.timeout(None)
+        self._scope = Ending()
         self._cancelled = cancelled
         self._timer: asyncio.TimerHandle | None = None
         self._since: float | None = None
@@ -42,11 +42,11 @@ class Deadline:
 
     def expect(self, what: str, seconds: float) -> None:
         """Something (named for the error) must happen within so many seconds, and again after each `beat`."""
+        now = self._since = self._loop.time()
         self._what, self._patience = what, seconds
-        self.beat()
-        due = self._due()
+        due = min(now + seconds, self._total)
         if self._timer is None:
-            self._arm(due if self._soonest is None else min(due, self._loop.time() + self._soonest))
+            self._arm(due if self._soonest is None else min(due, now + self._soonest))
         elif due < self._timer.when():
             self._arm(due)
 
@@ -58,13 +58,13 @@ class Deadline:
         """What was expected has happened; the waiting begins anew."""
         self._since = self._loop.time()
 
-    async def __aenter__(self) -> Self:
-        await self._scope.__aenter__()
+    def __enter__(self) -> Self:
+        self._scope.__enter__()
         if self._cancelled is not None:
             self._cancelled.tell(self._cancel)
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._timer is not None:
@@ -72,7 +72,7 @@ class Deadline:
         if self._cancelled is not None:
             self._cancelled.forget(self._cancel)
         try:
-            await self._scope.__aexit__(kind, error, trace)
+            self._scope.__exit__(kind, error, trace)
         except TimeoutError:
             assert self._failure is not None
             raise Ended(self._failure) from None
@@ -102,4 +102,4 @@ class Deadline:
     def _end(self, failure: Failure) -> None:
         if self._failure is None:
             self._failure = failure
-            self._scope.reschedule(self._loop.time())
+            self._scope.end()

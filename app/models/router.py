@@ -159,7 +159,7 @@ class ModelRouter:
 
     async def _pause(self, delay: float, cancelled: Signal | None) -> Failure | None:
         try:
-            async with Deadline(cancelled):
+            with Deadline(cancelled):
                 await self._sleep(delay)
         except Ended as ended:
             return ended.failure

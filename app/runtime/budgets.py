@@ -9,9 +9,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import TracebackType
 from typing import Final, Protocol, TypeVar
 
 from app.core.clock import Clock
+from app.core.ending import Ending
 from app.core.errors import Failure
 from app.events.catalog.execution import BudgetExceeded
 from app.models.budget import LocalBudget
@@ -58,7 +60,7 @@ class RunBudget:
         self._own.used_calls = used.model_calls
         self._parts: tuple[_Part, ...] = (self._own, *above)
         self._reserved: dict[str, list[Reservation]] = {}
-        self._timer: asyncio.Timeout | None = None
+        self._timer: WallTimer | None = None
         self.set(asked)
 
     def set(self, asked: Limits) -> None:
@@ -67,7 +69,7 @@ class RunBudget:
         tokens, cost, calls, self.tool_calls, self.wall_seconds = _tightest(tuple(limits))
         self._own.allow(tokens=tokens, cost_usd=cost, calls=calls)
         if self._timer is not None:
-            self._timer.reschedule(self._deadline())
+            self._timer.set(self.time_left())
 
     def time_left(self) -> float | None:
         """Seconds of work; time in which a run waits for people does not count."""
@@ -84,14 +86,11 @@ class RunBudget:
         limit = self.wall_seconds
         return BudgetExceeded(budget="wall_time", scope="run", limit=limit, used=round(limit - left, 3))
 
-    def timer(self) -> asyncio.Timeout:
+    def timer(self) -> "WallTimer":
         """Ends what runs inside it when the time is used up."""
-        self._timer = asyncio.timeout_at(self._deadline())
+        self._timer = WallTimer()
+        self._timer.set(self.time_left())
         return self._timer
-
-    def _deadline(self) -> float | None:
-        left = self.time_left()
-        return None if left is None else asyncio.get_running_loop().time() + max(0.0, left)
 
     async def reserve(self, estimate: Estimate) -> Reservation | Failure:
         held: list[Reservation] = []
@@ -112,6 +111,29 @@ class RunBudget:
     def release(self, reservation: Reservation) -> None:
         for part, held in zip(self._parts, self._reserved.pop(reservation.id, ()), strict=False):
             part.release(held)
+
+
+class WallTimer(Ending):
+    """A scope for the seconds that are left; most runs have no such limit, and then it costs nothing."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._handle: asyncio.TimerHandle | None = None
+
+    def set(self, seconds: float | None) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+        self._handle = None
+        if seconds is not None:
+            self._handle = asyncio.get_running_loop().call_later(max(0.0, seconds), self.end)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.set(None)
+        super().__exit__(kind, error, trace)
 
 
 class Budgets:

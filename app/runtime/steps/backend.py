@@ -29,10 +29,10 @@ from app.workspace.specs.base import Limits
 async def run_backend(passage: Passage) -> None:
     context = make_context(passage)
     try:
-        async with passage.budget.timer() as timer:
+        with passage.budget.timer() as timer:
             result = await passage.backend.run(context)
     except TimeoutError:
-        if not timer.expired():
+        if not timer.ended:
             raise
         limit = passage.budget.wall_seconds or 0
         exceeded = BudgetExceeded(budget="wall_time", scope="run", limit=limit, used=limit)

@@ -12,16 +12,23 @@ from typing import Self
 class Ending:
     """`with Ending() as scope:` until somebody calls `end`; then the scope raises `TimeoutError`."""
 
-    __slots__ = ("_cancelling", "_task", "ended")
+    __slots__ = ("_asked", "_cancelling", "_task", "ended")
 
     def __init__(self) -> None:
         self._task: asyncio.Task[object] | None = None
         self._cancelling = 0
+        self._asked = False
         self.ended = False
 
     def end(self) -> None:
         """Whatever is awaited in the scope is cancelled; nothing happens outside of it, or a second time."""
-        if self._task is not None and not self.ended:
+        if self._task is not None and not self._asked:
+            self._asked = True
+            # Never while the task itself is running: the cancel would wait for whatever it awaits after the scope.
+            asyncio.get_running_loop().call_soon(self._interrupt)
+
+    def _interrupt(self) -> None:
+        if self._task is not None:
             self.ended = True
             self._task.cancel()
 

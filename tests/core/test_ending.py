@@ -28,6 +28,7 @@ async def test_a_cancel_of_the_task_passes_through_although_the_scope_is_ended_a
     task = asyncio.create_task(work())
     await inside.wait()
     scope.end()
+    await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -45,3 +46,11 @@ async def test_what_fails_inside_fails_as_it_is() -> None:
     with pytest.raises(ValueError, match="mine"):
         with Ending():
             raise ValueError("mine")
+
+
+async def test_a_scope_that_is_left_before_it_can_be_ended_leaves_nothing_behind() -> None:
+    with Ending() as scope:
+        scope.end()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # would be cancelled here
+    assert not scope.ended

@@ -23,6 +23,8 @@ class RequestQueued(Payload):
     """What the client adds to the agent's own."""
     client_tools: list[dict[str, Any]] | None = None
     response_schema: dict[str, Any] | None = None
+    approval_policy: Literal["untrusted", "on-failure", "on-request", "never"] | None = None
+    """What the conversation asks for; it only ever makes the workspace's own rules stricter."""
     metadata: dict[str, Any] = Field(default_factory=dict)
     labels: dict[str, str] = Field(default_factory=dict)
     trace_context: dict[str, str] | None = None

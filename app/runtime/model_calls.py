@@ -194,7 +194,9 @@ def _marked(payload: Payload, marks: Mapping[str, str]) -> Payload | None:
             return None  # nobody is to take the pieces of it for the answer
         return Delta(payload.to_json()["event"] | {"role": marks["role"]})
     if isinstance(payload, ModelRequested | ModelCompleted):
-        return payload.model_copy(update={name: mark for name, mark in marks.items() if name in type(payload).model_fields})
+        return payload.model_copy(
+            update={name: mark for name, mark in marks.items() if name in type(payload).model_fields}
+        )
     return payload
 
 

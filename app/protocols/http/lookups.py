@@ -70,10 +70,10 @@ async def whole_thread(server: Server, caller: Principal, thread: Thread) -> lis
 async def whole_transcript(server: Server, caller: Principal, thread: Thread) -> tuple[list[Run], list[Entry]]:
     """What was said in the thread; of a fork also what it took over, with the turns that this was said in."""
     own = await server.reader.transcript(caller.tenant, thread.id)
-    if thread.forked_from is None:
+    born = None if thread.forked_from is None else await server.reader.events(caller.tenant, thread.id, 0, 1)
+    if not born:  # no fork, or one that was deleted a moment ago
         return [], own
-    [born] = await server.reader.events(caller.tenant, thread.id, 0, 1)
-    turns, first = earlier(thread.id, await inline(born, stored_blobs(server.reader, caller.tenant, thread.id)))
+    turns, first = earlier(thread.id, await inline(born[0], stored_blobs(server.reader, caller.tenant, thread.id)))
     return turns, with_earlier(first, own)
 
 

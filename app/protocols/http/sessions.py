@@ -106,7 +106,7 @@ def _both(thread: Thread) -> dict[str, Any]:
 async def _whole(server: Server, caller: Principal, thread: Thread) -> dict[str, Any]:
     runs = await server.reader.runs(caller.tenant, thread_id=thread.id, status=None, before=None, limit=_MAX_RUNS)
     earlier, entries = await whole_transcript(server, caller, thread)
-    runs = [*earlier, *runs]
+    runs = [*earlier[-_MAX_RUNS:], *runs]
     roots = [run for run in runs if run.parent_run_id is None]
     return {
         "session": dialect.summary(thread),

@@ -10,6 +10,8 @@ PARALLEL_TOOLS: Final = "parallelTools"
 REASONING: Final = "reasoning"
 STRUCTURED_OUTPUT: Final = "structuredOutput"
 SYSTEM_MESSAGES: Final = "systemMessages"
+TOOL_CHOICE: Final = "toolChoice"
+"""Whether a model can be made to call a tool. No model declares it: it is a word of the provider's interface."""
 MEDIA: Final = ("text", "json", "image", "audio", "video", "file")
 
 ALWAYS: Final = frozenset({SYSTEM_MESSAGES, "input.text", "input.json", "output.text"})
@@ -17,6 +19,7 @@ KNOWN: Final = frozenset(
     {STREAMING, TOOLS, PARALLEL_TOOLS, REASONING, STRUCTURED_OUTPUT, SYSTEM_MESSAGES}
     | {f"{way}.{medium}" for way in ("input", "output") for medium in MEDIA}
 )
+_FREE: Final = (None, "auto", "none")
 
 
 def needed(request: CompletionRequest) -> frozenset[str]:
@@ -24,4 +27,6 @@ def needed(request: CompletionRequest) -> frozenset[str]:
     found = {f"input.{part.kind}" for message in request.messages for part in message.parts if isinstance(part, Media)}
     if request.tools:
         found.add(TOOLS)
+        if request.tool_choice not in _FREE:
+            found.add(TOOL_CHOICE)
     return frozenset(found)

@@ -28,7 +28,7 @@ _KNOBS: Final = (
     "frequency_penalty",
 )
 _knobs: Final = attrgetter(*_KNOBS)
-Effort = Literal["none", "minimal", "low", "medium", "high"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,9 @@ class Negotiation:
     def failure(self) -> Failure:
         lacking = [{"model": name, "lacks": list(lacks)} for name, lacks in self.candidates]
         detail = {"required": list(self.required), "candidates": lacking}
-        return Failure("NEGOTIATION_FAILED", "no model of the plan can do what is required", detail=detail)
+        missing = sorted({what for _, lacks in self.candidates for what in lacks})
+        message = f"no model of the plan can do what is required ({', '.join(missing)})"
+        return Failure("NEGOTIATION_FAILED", message, detail=detail)
 
 
 CapabilitiesOf = Callable[[ModelConfig], frozenset[str] | None]

@@ -10,6 +10,7 @@ from typing import Final
 
 import structlog
 
+from app.models.capabilities import TOOL_CHOICE
 from app.models.config import ModelConfig
 from app.models.contract import Provider, ProviderDeps, ProviderFactory
 
@@ -55,3 +56,8 @@ class Providers:
         if provider is None:
             return None
         return provider.capabilities if config.capabilities is None else config.capabilities
+
+    def all_capabilities(self, config: ModelConfig) -> frozenset[str] | None:
+        """The same with what only the kind knows of itself, for the few requests that ask for it."""
+        provider, has = self.get(config.provider), self.capabilities(config)
+        return has if provider is None or has is None else has | (provider.capabilities & {TOOL_CHOICE})

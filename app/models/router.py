@@ -59,7 +59,8 @@ class ModelRouter:
         return self._services.health
 
     def negotiate(self, plan: ModelPlan, request: CompletionRequest) -> Negotiation:
-        return negotiate(plan, request, self._providers.capabilities)
+        known = self._providers.capabilities if request.tool_choice is None else self._providers.all_capabilities
+        return negotiate(plan, request, known)
 
     async def complete(
         self,

@@ -34,6 +34,9 @@ from app.workspace.specs.agent import ContextPolicy
 GO_ON: Final = "Go on."
 """What begins a turn that a Stop hook granted without saying what for."""
 
+_TAKEN_UP: Final = frozenset({"steer", "switch_model_plan", "set_limits", "set_parameters"})
+"""Commands that take effect with a model call."""
+
 AskAgent = Callable[[str, Any, str], Awaitable[AgentAnswer]]
 SetLimits = Callable[[Mapping[str, Any]], None]
 
@@ -176,7 +179,7 @@ class RunContext:
         # Commands are for the root run; those that came since it was entered are not a subagent's to take up.
         since = self._log.control.commands if self._log.is_root else []
         for told in memo.commands + since:
-            if told["commandId"] not in seen and told["command"] in ("steer", "switch_model_plan", "set_limits"):
+            if told["commandId"] not in seen and told["command"] in _TAKEN_UP:
                 fresh[told["commandId"]] = told
         self._log.control.commands = [c for c in self._log.control.commands if c["commandId"] not in fresh]
         return list(fresh.values())
@@ -186,6 +189,9 @@ class RunContext:
             self._models.model = arguments["model"]
         elif command == "set_limits":
             self._set_limits(arguments)
+        elif command == "set_parameters":
+            self._models.ask(arguments)
+            self._tools.parallel = self._models.parallel
 
     @property
     def context_tokens(self) -> int | None:

@@ -33,6 +33,7 @@ from app.models.router import ModelRouter
 from app.runtime.kits import Kit
 from app.runtime.media import Media
 from app.runtime.memo import Told
+from app.runtime.parameters import Wanted, wanted_of
 from app.runtime.run_log import RunLog, expect
 from app.tools.contract import ToolDefinition
 from app.workspace.compiled import CompiledAgent
@@ -53,12 +54,27 @@ class ModelCalls:
         self.model: str | None = None
         """What people switched to; None keeps the agent's plan."""
         self.response_schema: Mapping[str, Any] | None = agent.spec.output_schema
+        self.parallel = agent.spec.parallel_tools
+        self._asked: JsonObject = {}
+        self._wanted: Wanted | None = None
+        """None as long as the client wants nothing of its own."""
+        self._choice: str | None = None
+
+    def ask(self, told: Mapping[str, Any]) -> None:
+        """What the client wants of the answering calls from now on; its choice of a tool holds for the next one only,
+        because a model that must always call never answers."""
+        if (parameters := told.get("parameters")) is not None and self._agent.spec.client_parameters:
+            self._asked |= parameters
+            self._wanted = wanted_of(self._agent.spec, self._asked)
+            self.parallel = self._wanted.parallel
+        choice = told.get("toolChoice")
+        self._choice = choice["name"] if isinstance(choice, Mapping) else choice
 
     async def call(
         self, messages: Sequence[JsonObject], tools: Sequence[ToolDefinition], options: CallOptions
     ) -> ModelAnswer:
         number, self.number = self.number, self.number + 1
-        plan, request = self._plan(options.model), await self._request(messages, tools, options)
+        plan, request = self._plan(options.model), await self._request(messages, tools, options, options.role is None)
         answers = self._log.memo.answers
         if number < len(answers):
             if answers[number].get("requestHash") != request_hash(request.to_json(plan.primary.name)):
@@ -71,7 +87,8 @@ class ModelCalls:
     def room(self, tools: Sequence[ToolDefinition]) -> int | None:
         """What messages may come to, by the smallest model that might be asked; None when none of them says."""
         plan = self._plan(None)
-        wanted = self._agent.spec.parameters.max_tokens
+        knobs = self._agent.spec.parameters if self._wanted is None else self._wanted.within(plan)
+        wanted = knobs.max_tokens
         rooms = [input_room(model, wanted) for model in (plan.primary, *plan.fallbacks)]
         known = [room for room in rooms if room is not None]
         if not known:
@@ -86,7 +103,7 @@ class ModelCalls:
         recorded = self._log.memo.repairs.get(call_id)
         if recorded is not None:
             return _recorded_answer(recorded)
-        request = await self._request(messages, [tool], CallOptions())
+        request = await self._request(messages, [tool], CallOptions(), False)
         try:
             return _answer(await self._complete(self._plan(None), request, {"role": "repair", "repairs": call_id}))
         except StepFailed:
@@ -169,10 +186,15 @@ class ModelCalls:
         return ModelCompleted.model_validate(stored)
 
     async def _request(
-        self, messages: Sequence[JsonObject], tools: Sequence[ToolDefinition], options: CallOptions
+        self, messages: Sequence[JsonObject], tools: Sequence[ToolDefinition], options: CallOptions, answering: bool
     ) -> CompletionRequest:
         agent = self._agent
-        knobs, thinking = agent.spec.parameters, agent.spec.reasoning
+        knobs, thinking, parallel = agent.spec.parameters, agent.spec.reasoning, agent.spec.parallel_tools
+        wanted, choice = (self._wanted, self._choice) if answering else (None, None)
+        if wanted is not None:
+            knobs, thinking, parallel = wanted.within(self._plan(options.model)), wanted.reasoning, wanted.parallel
+        if choice is not None:
+            self._choice = None
         offered = tuple(ToolDef(tool.name, tool.description, dict(tool.input)) for tool in tools)
         reasoning = None
         if thinking.effort is not None or thinking.budget_tokens is not None:
@@ -180,8 +202,9 @@ class ModelCalls:
         load = await self._media.of(messages)
         return CompletionRequest(
             messages=tuple(message_from_json(message, load) for message in messages), tools=offered,
-            parallel_tool_calls=agent.spec.parallel_tools if offered else None, max_tokens=knobs.max_tokens,
-            temperature=knobs.temperature, top_p=knobs.top_p, stop=knobs.stop, seed=knobs.seed,
+            tool_choice=choice if offered else None, parallel_tool_calls=parallel if offered else None,
+            max_tokens=knobs.max_tokens, temperature=knobs.temperature, top_p=knobs.top_p, stop=knobs.stop,
+            seed=knobs.seed,
             presence_penalty=knobs.presence_penalty, frequency_penalty=knobs.frequency_penalty, reasoning=reasoning,
             response_schema=options.response_schema or (self.response_schema if options.role is None else None),
         )  # fmt: skip

@@ -69,6 +69,11 @@ class Submission:
     client_tools: Sequence[Mapping[str, Any]] = ()
     """`{name, description?, input}` each; a call of one waits for the client's answer."""
     response_schema: Mapping[str, Any] | None = None
+    parameters: Mapping[str, Any] | None = None
+    """Sampling of the answering model calls, checked by whoever took the request; not recorded if the agent pins its
+    own."""
+    tool_choice: str | Mapping[str, str] | None = None
+    """`required` or `{name}`, for the first answering model call."""
     approval_policy: ApprovalPolicy | None = None
     """None takes the thread's own, if somebody gave it one."""
     thread_change: thread.ThreadUpdated | None = None
@@ -354,9 +359,20 @@ def _queued(
         model_plan={"model": wanted.model_plan} if wanted.model_plan else None, instructions=wanted.instructions,
         client_tools=[dict(tool) for tool in wanted.client_tools] or None,
         response_schema=dict(wanted.response_schema) if wanted.response_schema else None,
+        parameters=_parameters(workspace, agent, wanted.parameters) if wanted.parameters else None,
+        tool_choice=None if wanted.tool_choice is None else _choice(wanted.tool_choice),
         trace_context=dict(wanted.trace_context) if wanted.trace_context else None, rerun_of=wanted.rerun_of,
         replay=dict(wanted.replay) if wanted.replay else None, approval_policy=approvals,
     )  # fmt: skip
+
+
+def _parameters(workspace: CompiledWorkspace, agent: str | None, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    known = workspace.agents.get(agent or "")
+    return dict(given) if known is not None and known.spec.client_parameters else None
+
+
+def _choice(given: str | Mapping[str, str]) -> str | dict[str, str]:
+    return given if isinstance(given, str) else dict(given)
 
 
 def _history(wanted: Submission) -> list[dict[str, Any]] | None:

@@ -61,7 +61,7 @@ class ToolCalls:
         who: str = "the caller", limit: int | None = None,
     ) -> None:  # fmt: skip
         self._log, self._gateway, self._scope = log, gateway, scope
-        self._ports, self._parallel, self._who = ports, parallel, who
+        self._ports, self.parallel, self._who = ports, parallel, who
         self.limit = limit
         """How many calls may be begun; None for any number."""
         self._begun = set(log.memo.intents)
@@ -124,7 +124,7 @@ class ToolCalls:
         cancelled = self._log.control.cancelled
         cancelled.acting = True
         try:
-            return await self._gateway.call_all(calls, scope, ports, parallel=self._parallel)
+            return await self._gateway.call_all(calls, scope, ports, parallel=self.parallel)
         finally:
             cancelled.acting = False
             # A result that came after the cancel is recorded, and not applied.

@@ -16,6 +16,8 @@ from app.events.envelope import Event
 
 _PREFIX: Final = "rt1_"
 _ASKED: Final = ("agent", "tool", "input", "instructions", "clientTools", "responseSchema", "modelPlan")
+_ASKED_SINCE: Final = ("parameters", "toolChoice")
+"""Only where they were asked for, so that a token from before there were any still fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,14 @@ def replay_token(run_id: str, events: Iterable[Event], version: str) -> ReplayTo
             case tool.ToolInvoked.type if told.get("attempt", 1) == 1:
                 calls.append(call_hash(told["tool"], told["arguments"]))
     return ReplayToken(
-        run_id, _hash({name: asked.get(name) for name in _ASKED}), prompt, _hash(calls), models_hash(models),
+        run_id, _request_hash(asked), prompt, _hash(calls), models_hash(models),
         f"{version}/{asked.get('workspaceDigest')}",
     )  # fmt: skip
+
+
+def _request_hash(asked: dict[str, Any]) -> str:
+    given = {name: asked.get(name) for name in _ASKED}
+    return _hash(given | {name: asked[name] for name in _ASKED_SINCE if name in asked})
 
 
 def tool_calls(events: Iterable[Event]) -> list[str]:

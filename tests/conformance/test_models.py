@@ -6,10 +6,12 @@ from dataclasses import replace
 import pytest
 
 from app.core import json
+from app.core.errors import Failure
 from app.core.signal import Signal
 from app.models import transport
 from app.models.completion import (
     CompletionRequest,
+    CompletionResponse,
     JsonPart,
     Media,
     Message,
@@ -228,6 +230,21 @@ async def test_cancel_before_the_first_byte_closes_the_connection(kind: str) -> 
 
 
 @every_kind
+async def test_a_kind_is_told_which_tool_to_call_or_says_beforehand_that_it_cannot_be(kind: str) -> None:
+    request = CompletionRequest((Message("user", "Go"),), tools=(WEATHER,), tool_choice="weather")
+    async with a_house(kind) as house:
+        house.plays(Answer())
+        can = house.router.negotiate(ModelPlan(house.config()), request).qualified
+        outcome = await house.complete(request)
+        if can:
+            assert isinstance(outcome, CompletionResponse)
+            assert house.fake is None or house.fake.seen[0].raw.count(b'"weather"') == 2, "declared, and chosen"
+        else:
+            assert isinstance(outcome, Failure) and outcome.code == "NEGOTIATION_FAILED"
+            assert house.fake is None or not house.fake.seen
+
+
+@every_kind
 async def test_a_conversation_with_tools_and_attachments_is_understood(kind: str) -> None:
     picture = Media("image", "image/png", b"\x89PNG" + bytes(200_000))
     request = CompletionRequest(
@@ -239,7 +256,7 @@ async def test_a_conversation_with_tools_and_attachments_is_understood(kind: str
             Message("user", "And?"),
         ),
         tools=(WEATHER,),
-        tool_choice="weather",
+        tool_choice="auto",
         temperature=0.5,
         max_tokens=100,
         stop=("END",),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.core import json
+from app.models.capabilities import TOOL_CHOICE, needed
 from app.models.completion import (
     CompletionRequest,
     JsonPart,
@@ -100,6 +101,96 @@ def test_a_response_schema_is_said_in_the_providers_words(kind: str, found: Any)
 )
 def test_a_tool_choice_is_said_in_the_providers_words(kind: str, choice: str, expected: Any) -> None:
     assert body_of(kind, replace(ASK, tools=(ToolDef("t"),), tool_choice=choice))["tool_choice"] == expected
+
+
+@pytest.mark.requirement("HK-8")
+@pytest.mark.parametrize(
+    ("kind", "place", "expected"),
+    [
+        (
+            "openai",
+            (),
+            {"temperature": 1.5, "top_p": 0.9, "max_completion_tokens": 64, "stop": ["END"], "seed": 7,
+             "presence_penalty": 0.5, "frequency_penalty": -0.5},
+        ),
+        ("anthropic", (), {"temperature": 1.0, "max_tokens": 64, "stop_sequences": ["END"]}),
+        (
+            "gemini",
+            ("generationConfig",),
+            {"temperature": 1.5, "topP": 0.9, "maxOutputTokens": 64, "stopSequences": ["END"], "seed": 7,
+             "presencePenalty": 0.5, "frequencyPenalty": -0.5},
+        ),
+        (
+            "ollama",
+            ("options",),
+            {"temperature": 1.5, "top_p": 0.9, "num_predict": 64, "stop": ["END"], "seed": 7, "presence_penalty": 0.5,
+             "frequency_penalty": -0.5},
+        ),
+    ],
+)  # fmt: skip
+def test_every_knob_is_said_in_the_providers_words(kind: str, place: tuple[str, ...], expected: Any) -> None:
+    request = replace(
+        ASK, temperature=1.5, top_p=0.9, max_tokens=64, stop=("END",), seed=7, presence_penalty=0.5,
+        frequency_penalty=-0.5,
+    )  # fmt: skip
+    sent = body_of(kind, request)
+    for name in place:
+        sent = sent[name]
+    content = {"model", "messages", "system", "stream", "stream_options"}
+    assert {name: value for name, value in sent.items() if name not in content} == expected
+
+
+def test_anthropic_takes_one_of_two_knobs_and_says_what_it_left_out() -> None:
+    both = replace(ASK, temperature=0.5, top_p=0.9, seed=7, presence_penalty=0.5)
+    assert [note.split()[0] for note in notes_of("anthropic", both)] == ["seed", "presence_penalty", "top_p"]
+    assert body_of("anthropic", replace(ASK, top_p=0.9))["top_p"] == 0.9
+
+
+@pytest.mark.parametrize(
+    ("kind", "effort", "sent"),
+    [
+        ("openai", "minimal", "minimal"), ("openai", "xhigh", "xhigh"), ("anthropic", "minimal", "low"),
+        ("anthropic", "max", "max"), ("gemini", "xhigh", "high"), ("gemini", "max", "high"), ("ollama", "max", "high"),
+        ("ollama", "minimal", True), ("ollama", "none", False),
+    ],
+)  # fmt: skip
+def test_an_effort_that_a_provider_does_not_know_is_the_nearest_that_it_does(kind: str, effort: Any, sent: Any) -> None:
+    body = body_of(kind, replace(ASK, reasoning=Reasoning(effort)))
+    found = {
+        "openai": lambda: body["reasoning_effort"],
+        "anthropic": lambda: body["output_config"]["effort"],
+        "gemini": lambda: body["generationConfig"]["thinkingConfig"]["thinkingLevel"],
+        "ollama": lambda: body["think"],
+    }[kind]()
+    assert found == sent
+
+
+def test_whoever_must_call_a_tool_of_anthropics_does_not_think_first() -> None:
+    request = replace(ASK, tools=(ToolDef("t"),), tool_choice="required", reasoning=Reasoning("high"), temperature=0.5)
+    body = body_of("anthropic", request)
+    assert "thinking" not in body
+    assert (body["tool_choice"], body["temperature"]) == ({"type": "any"}, 0.5)
+    assert "a forced tool" in notes_of("anthropic", request)[0]
+    assert "thinking" in body_of("anthropic", replace(request, tool_choice="auto"))
+
+
+def test_geminis_one_tool_is_named() -> None:
+    body = body_of("gemini", replace(ASK, tools=(ToolDef("t"), ToolDef("u")), tool_choice="t"))
+    assert body["toolConfig"]["functionCallingConfig"] == {"mode": "ANY", "allowedFunctionNames": ["t"]}
+
+
+def test_ollama_is_not_shown_tools_that_it_must_not_call() -> None:
+    request = replace(ASK, tools=(ToolDef("t"),), tool_choice="none")
+    assert "tools" not in body_of("ollama", request)
+    assert notes_of("ollama", request) == []
+
+
+@pytest.mark.parametrize(("kind", "can"), [("openai", True), ("anthropic", True), ("gemini", True), ("ollama", False)])
+def test_a_kind_says_whether_it_can_be_made_to_call_a_tool(kind: str, can: bool) -> None:
+    assert (TOOL_CHOICE in DIALECTS[kind].capabilities) is can
+    forced = replace(ASK, tools=(ToolDef("t"),), tool_choice="t")
+    assert TOOL_CHOICE in needed(forced)
+    assert TOOL_CHOICE not in needed(replace(forced, tool_choice="auto"))
 
 
 @pytest.mark.parametrize(("choice", "mode"), [("auto", "AUTO"), ("none", "NONE"), ("required", "ANY")])

@@ -25,7 +25,9 @@ class StepCompleted(Payload):
 
 @event("runtime.command.injected")
 class CommandInjected(Payload):
-    command: Literal["cancel", "pause", "resume", "steer", "switch_model_plan", "set_limits", "checkpoint"]
+    command: Literal[
+        "cancel", "pause", "resume", "steer", "switch_model_plan", "set_limits", "set_parameters", "checkpoint"
+    ]
     command_id: str
     arguments: dict[str, Any] = Field(default_factory=dict)
 

@@ -23,6 +23,10 @@ class RequestQueued(Payload):
     """What the client adds to the agent's own."""
     client_tools: list[dict[str, Any]] | None = None
     response_schema: dict[str, Any] | None = None
+    parameters: dict[str, Any] | None = None
+    """What the client wants of the answering model calls, as far as the agent lets it."""
+    tool_choice: str | dict[str, str] | None = None
+    """`required` or `{name}`: what the first answering model call must do."""
     approval_policy: Literal["untrusted", "on-failure", "on-request", "never"] | None = None
     """What the conversation asks for; it only ever makes the workspace's own rules stricter."""
     metadata: dict[str, Any] = Field(default_factory=dict)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from app.core import json
-from app.models.capabilities import ALWAYS, PARALLEL_TOOLS, REASONING, STREAMING, STRUCTURED_OUTPUT, TOOLS
+from app.models.capabilities import ALWAYS, PARALLEL_TOOLS, REASONING, STREAMING, STRUCTURED_OUTPUT, TOOL_CHOICE, TOOLS
 from app.models.completion import (
     CompletionRequest,
     FinishReason,
@@ -52,6 +52,9 @@ _STATUS: Final = {
 _DEFAULT_MAX_TOKENS: Final = 4_096
 _MIN_THINKING: Final = 1_024
 _NAME: Final = "anthropic"
+_NO_THOUGHT: Final = (
+    "reasoning was left out: too few tokens, a forced tool, or a tool call to go on from has no signed thought"
+)
 
 
 def provider(deps: ProviderDeps) -> Provider:
@@ -64,6 +67,7 @@ class Anthropic:
     capabilities = ALWAYS | {
         STREAMING,
         TOOLS,
+        TOOL_CHOICE,
         PARALLEL_TOOLS,
         STRUCTURED_OUTPUT,
         REASONING,
@@ -91,7 +95,8 @@ class Anthropic:
         # Extended thinking takes no other temperature than its own.
         if request.temperature is not None and "thinking" not in body:
             body["temperature"] = min(request.temperature, 1.0)
-        if request.top_p is not None and "thinking" not in body:
+        # Newer models take only one of the two.
+        elif request.top_p is not None and "thinking" not in body:
             body["top_p"] = request.top_p
         if request.stop:
             body["stop_sequences"] = list(request.stop)
@@ -114,10 +119,12 @@ class Anthropic:
             if getattr(request, name) is not None
         ]
         thinks = _thinking(call, call.max_tokens or _DEFAULT_MAX_TOKENS)
-        if request.reasoning is not None and request.reasoning.effort != "none" and not thinks:
-            notes.append("reasoning was left out: too few tokens, or a tool call to go on from has no signed thought")
+        if request.reasoning is not None and request.reasoning.effort != "none" and "thinking" not in thinks:
+            notes.append(_NO_THOUGHT)
         if "thinking" in thinks and request.temperature is not None:
             notes.append("temperature was left out: anthropic has its own while reasoning")
+        elif request.temperature is not None and request.top_p is not None:
+            notes.append("top_p was left out: anthropic takes it or temperature")
         return notes
 
 
@@ -225,13 +232,18 @@ def _thinking(call: ProviderCall, max_tokens: int) -> dict[str, Any]:
     if reasoning.effort is not None:
         effort = "low" if reasoning.effort == "minimal" else reasoning.effort
         made["output_config"] = {"effort": effort}
-    if not _unsigned_calls(call.request.messages):
+    if not _unsigned_calls(call.request.messages) and not _is_forced(call.request):
         if reasoning.budget is None:
             made["thinking"] = {"type": "adaptive"}
         elif max_tokens > _MIN_THINKING:
             budget = max(_MIN_THINKING, min(reasoning.budget, max_tokens - 1))
             made["thinking"] = {"type": "enabled", "budget_tokens": budget}
     return made
+
+
+def _is_forced(request: CompletionRequest) -> bool:
+    """Whoever must call a tool may not think about it first: the interface refuses both together."""
+    return bool(request.tools) and request.tool_choice not in (None, "auto", "none")
 
 
 def _unsigned_calls(messages: tuple[Message, ...]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from app.core import json
 from app.core.ids import new_id
-from app.models.capabilities import ALWAYS, PARALLEL_TOOLS, REASONING, STREAMING, STRUCTURED_OUTPUT, TOOLS
+from app.models.capabilities import ALWAYS, PARALLEL_TOOLS, REASONING, STREAMING, STRUCTURED_OUTPUT, TOOL_CHOICE, TOOLS
 from app.models.completion import (
     CompletionRequest,
     FinishReason,
@@ -47,7 +47,8 @@ _FINISH: Final[dict[str, FinishReason]] = {
 }
 _BROKEN_CALLS: Final = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"})
 _NAME: Final = "gemini"
-_LEVELS: Final = {"none": "minimal", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high"}
+_LEVELS: Final = {"none": "minimal", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high",
+                  "xhigh": "high", "max": "high"}  # fmt: skip
 
 
 def provider(deps: ProviderDeps) -> Provider:
@@ -60,6 +61,7 @@ class Gemini:
     capabilities = ALWAYS | {
         STREAMING,
         TOOLS,
+        TOOL_CHOICE,
         PARALLEL_TOOLS,
         STRUCTURED_OUTPUT,
         REASONING,

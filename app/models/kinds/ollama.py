@@ -39,7 +39,7 @@ class Ollama:
             "messages": [_message(message, attachments) for message in request.messages],
             "stream": call.stream,
         }
-        if request.tools:
+        if request.tools and request.tool_choice != "none":
             body["tools"] = [
                 {
                     "type": "function",
@@ -56,6 +56,7 @@ class Ollama:
         if request.reasoning is not None and request.reasoning.effort is not None:
             # Most models know only on and off; a level where one is named that they all take.
             effort = request.reasoning.effort
+            effort = "high" if effort in ("xhigh", "max") else effort
             body["think"] = effort if effort in ("low", "medium", "high") else effort != "none"
         if request.response_schema is not None:
             body["format"] = dict(request.response_schema)
@@ -70,7 +71,7 @@ class Ollama:
         notes = []
         if request.reasoning is not None and request.reasoning.budget is not None:
             notes.append("reasoning.budget is not supported by ollama and was left out")
-        if request.tool_choice not in (None, "auto"):
+        if request.tool_choice not in (None, "auto", "none"):
             notes.append("tool_choice is not supported by ollama and was left out")
         if request.parallel_tool_calls is not None:
             notes.append("parallel_tool_calls is not supported by ollama and was left out")

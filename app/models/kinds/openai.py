@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from app.core import json
-from app.models.capabilities import ALWAYS, PARALLEL_TOOLS, REASONING, STREAMING, STRUCTURED_OUTPUT, TOOLS
+from app.models.capabilities import ALWAYS, PARALLEL_TOOLS, REASONING, STREAMING, STRUCTURED_OUTPUT, TOOL_CHOICE, TOOLS
 from app.models.completion import (
     FinishReason,
     JsonPart,
@@ -46,7 +46,15 @@ def provider(deps: ProviderDeps) -> Provider:
 class OpenAi:
     default_url = "https://api.openai.com/v1"
     stream_type = "text/event-stream"
-    capabilities = ALWAYS | {STREAMING, TOOLS, PARALLEL_TOOLS, STRUCTURED_OUTPUT, REASONING, "input.image"}
+    capabilities = ALWAYS | {
+        STREAMING,
+        TOOLS,
+        TOOL_CHOICE,
+        PARALLEL_TOOLS,
+        STRUCTURED_OUTPUT,
+        REASONING,
+        "input.image",
+    }
 
     def encode(self, call: ProviderCall, key: str | None) -> Encoded:
         attachments = Attachments()

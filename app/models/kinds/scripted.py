@@ -13,7 +13,7 @@ from typing import Any, Final
 from app.core import json
 from app.core.errors import Failure
 from app.core.ids import new_id
-from app.models.capabilities import KNOWN
+from app.models.capabilities import KNOWN, TOOL_CHOICE
 from app.models.completion import CompletionRequest, FinishReason, Message, ToolCall, estimate_tokens, text_of
 from app.models.config import Script, ScriptFailure, ScriptMatch, ScriptReply
 from app.models.contract import (
@@ -42,7 +42,7 @@ def provider(deps: ProviderDeps) -> Provider:
 
 
 class Scripted:
-    capabilities = KNOWN
+    capabilities = KNOWN | {TOOL_CHOICE}
 
     def __init__(self, sleep: Sleep) -> None:
         self._sleep = sleep

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core import json
-from app.events.catalog import adapter, interrupt, model, request, tool
+from app.events.catalog import adapter, execution, interrupt, model, request, tool
 from app.events.envelope import Event
 
 Told = dict[str, Any]
@@ -114,6 +114,9 @@ class Reading:
     def on_abandoned(self, message_id: str) -> None: ...
 
     def on_calls(self, calls: list[ClientCall]) -> None: ...
+
+    def on_parameters(self, wanted: Told) -> None:
+        """The client wants something else of the model from the segment on that begins now, whichever it is."""
 
     def on_completed(self, output: str, message_id: str | None) -> None: ...
 
@@ -226,6 +229,10 @@ class Reading:
         self._at += 1
         self._begun = False
 
+    def _commanded(self, _event: Event, told: Told) -> None:
+        if told["command"] == "set_parameters":
+            self.on_parameters(told["arguments"])
+
     def _resolved(self, _event: Event, told: Told) -> None:
         self.people.discard(told["interruptId"])
 
@@ -261,6 +268,7 @@ _HANDLERS: Final = {
     interrupt.InterruptResolved.type: Reading._resolved,
     interrupt.InterruptExpired.type: Reading._resolved,
     tool.ToolResulted.type: Reading._resulted,
+    execution.CommandInjected.type: Reading._commanded,
     request.RequestCompleted.type: Reading._completed,
     request.RequestFailed.type: Reading._failed,
     request.RequestCancelled.type: Reading._cancelled,

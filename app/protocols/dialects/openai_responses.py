@@ -32,6 +32,9 @@ class ResponseEvents(Reading):
         self._created = 0
         self._error: JsonObject | None = None
         self._completed_at: int | None = None
+        self._parameters: Told = {}
+        """Which the client set on the way; `choice` with the segment that it is for."""
+        self._choice: tuple[int, Any] = (-1, None)
 
     @property
     def last_number(self) -> int:
@@ -79,6 +82,10 @@ class ResponseEvents(Reading):
         for call in calls:
             self._call(call)
         self._end("response.completed", "completed")
+
+    def on_parameters(self, wanted: Told) -> None:
+        self._parameters = self._parameters | wanted.get("parameters", {})
+        self._choice = (self.segments_ended, wanted.get("toolChoice"))
 
     def on_completed(self, output: str, message_id: str | None) -> None:
         if message_id not in self._told and output:
@@ -156,6 +163,10 @@ class ResponseEvents(Reading):
     def response(self) -> JsonObject:
         """The response as the events so far have it."""
         told, tokens = self.queued, self.tokens
+        wanted = told.get("parameters", {}) | self._parameters
+        choice = told.get("toolChoice") if self._wanted == 0 else None
+        if self._choice[0] == self._wanted:
+            choice = self._choice[1]
         cut = _INCOMPLETE.get(self.finish) if self._status == "incomplete" else None
         schema = told.get("responseSchema")
         return {
@@ -167,16 +178,17 @@ class ResponseEvents(Reading):
             "error": self._error,
             "incomplete_details": {"reason": cut} if cut else None,
             "instructions": told.get("instructions"),
-            "max_output_tokens": None,
+            "max_output_tokens": wanted.get("maxTokens"),
             "model": told.get("agent") or told.get("tool") or "",
             "output": list(self._output),
-            "parallel_tool_calls": True,
+            "parallel_tool_calls": wanted.get("parallelTools", True),
             "previous_response_id": told.get("labels", {}).get(PREVIOUS),
             "conversation": {"id": self.thread_id},
-            "temperature": None,
-            "top_p": None,
+            "reasoning": {"effort": wanted.get("effort"), "summary": None},
+            "temperature": wanted.get("temperature"),
+            "top_p": wanted.get("topP"),
             "text": {"format": {"type": "text"} if schema is None else _format(schema)},
-            "tool_choice": "auto",
+            "tool_choice": _choice(choice),
             "tools": [_tool(declared) for declared in told.get("clientTools") or ()],
             "truncation": "disabled",
             "usage": {
@@ -226,6 +238,10 @@ def _tool(declared: Told) -> JsonObject:
         "parameters": declared.get("input"),
         "strict": False,
     }
+
+
+def _choice(choice: Any) -> Any:
+    return {"type": "function", "name": choice["name"]} if isinstance(choice, dict) else choice or "auto"
 
 
 def _format(schema: Told) -> JsonObject:

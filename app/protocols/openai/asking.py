@@ -1,7 +1,7 @@
 """What a client asks for, read from the body of chat completions or responses into one shape.
 
-Sampling and models are the agent's business: parameters about them are taken and have no effect. What would change
-the meaning of the answer and cannot be done is refused. Leaves to `messages`: the conversation's own shapes.
+What would change the meaning of the answer and cannot be done is refused. Leaves to `messages`: the conversation's own
+shapes; to `parameters`: sampling; to `choosing`: the client's tools and which of them must be called.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,10 @@ from typing import Any, Final, Literal
 
 from app.core.json import JsonObject
 from app.protocols.dialects.openai_reading import parse_response_id
+from app.protocols.openai.choosing import Choice, chosen_tools
 from app.protocols.openai.errors import Refusal
 from app.protocols.openai.messages import chat_messages, response_items
+from app.protocols.openai.parameters import chat_parameters, response_parameters
 
 OnDisconnect = Literal["detach", "cancel"]
 
@@ -31,7 +33,9 @@ class Ask:
     messages: list[JsonObject]
     instructions: str | None = None
     client_tools: tuple[JsonObject, ...] = ()
+    tool_choice: Choice | None = None
     response_schema: JsonObject | None = None
+    parameters: JsonObject | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     thread_id: str | None = None
     previous: tuple[str, int] | None = None
@@ -48,10 +52,8 @@ class Ask:
 
 def chat_ask(body: JsonObject, fingerprint: str) -> Ask:
     _refuse_upstreams(body)
-    if body.get("n") not in (None, 1):
-        raise Refusal("INVALID_REQUEST", "an agent gives one answer", param="n")
-    if body.get("functions"):
-        raise Refusal("INVALID_REQUEST", "functions are old: send tools", param="functions")
+    parameters = chat_parameters(body)
+    tools, choice = chosen_tools(body, nested=True)
     instructions, messages = chat_messages(body.get("messages"))
     options = _object(body, "stream_options")
     metadata = _object(body, "metadata")
@@ -60,8 +62,10 @@ def chat_ask(body: JsonObject, fingerprint: str) -> Ask:
         _text(body, "model"),
         messages,
         instructions,
-        _tools(body, nested=True),
+        tools,
+        choice,
         _schema(_object(body, "response_format"), "response_format"),
+        parameters,
         metadata,
         thread_id=_thread(metadata),
         stream=_flag(body, "stream"),
@@ -76,6 +80,8 @@ def responses_ask(body: JsonObject, fingerprint: str) -> Ask:
     _refuse_upstreams(body)
     if body.get("store") is False:
         raise Refusal("INVALID_REQUEST", "every run is stored; leave `store` away or true", param="store")
+    parameters = response_parameters(body)
+    tools, choice = chosen_tools(body, nested=False)
     instructions, messages = response_items(body.get("input"), body.get("instructions"))
     options, metadata = _object(body, "stream_options"), _object(body, "metadata")
     conversation = body.get("conversation")
@@ -85,8 +91,10 @@ def responses_ask(body: JsonObject, fingerprint: str) -> Ask:
         _text(body, "model"),
         messages,
         instructions,
-        _tools(body, nested=False),
+        tools,
+        choice,
         _schema(_object(_object(body, "text"), "format"), "text.format"),
+        parameters,
         metadata,
         thread_id=_thread(metadata) or (named if isinstance(named, str) else None),
         previous=_previous(body.get("previous_response_id")),
@@ -103,6 +111,8 @@ def fingerprint_of(principal: str, raw: bytes) -> str:
 
 
 def _refuse_upstreams(body: JsonObject) -> None:
+    if _UPSTREAM.isdisjoint(body):
+        return
     for name in _UPSTREAM & body.keys():
         raise Refusal("ADDRESS_REFUSED", "a client does not say where models are called", param=name)
 
@@ -162,38 +172,6 @@ def _previous(value: Any) -> tuple[str, int] | None:
     if found is None:
         raise Refusal("RESPONSE_NOT_FOUND", "there is no such response", param="previous_response_id", status=404)
     return found
-
-
-def _tools(body: JsonObject, *, nested: bool) -> tuple[JsonObject, ...]:
-    """The client's own functions in our words. `tool_choice` may only say that none is to be used."""
-    given, choice = body.get("tools"), body.get("tool_choice")
-    if not given:
-        return ()
-    if not isinstance(given, list):
-        raise Refusal("INVALID_REQUEST", "tools must be a list", param="tools")
-    if choice not in (None, "auto", "none"):
-        raise Refusal("INVALID_REQUEST", "the agent decides which tools it uses", param="tool_choice")
-    if choice == "none":
-        return ()
-    return tuple(_tool(tool, f"tools.{index}", nested) for index, tool in enumerate(given))
-
-
-def _tool(tool: Any, where: str, nested: bool) -> JsonObject:
-    if not isinstance(tool, dict) or tool.get("type") != "function":
-        raise Refusal("INVALID_REQUEST", "only functions of the client are taken", param=f"{where}.type")
-    function = tool.get("function") if nested else tool
-    name = function.get("name") if isinstance(function, dict) else None
-    if not isinstance(function, dict) or not isinstance(name, str) or not name:
-        raise Refusal("INVALID_REQUEST", "a function needs a name", param=where)
-    parameters = function.get("parameters")
-    if parameters is not None and not isinstance(parameters, dict):
-        raise Refusal("INVALID_REQUEST", "parameters must be a JSON Schema", param=f"{where}.parameters")
-    description = function.get("description")
-    return {
-        "name": name,
-        "description": description if isinstance(description, str) else "",
-        "input": parameters or {"type": "object"},
-    }
 
 
 def _schema(given: JsonObject, where: str) -> JsonObject | None:

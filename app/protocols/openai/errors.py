@@ -34,7 +34,13 @@ _PARAMS: Final = {
     "UPLOAD_NOT_FOUND": "file_id",
     "UPLOAD_DELETED": "file_id",
 }
-_OF_A_RUN: Final = {"INPUT_TOO_LONG": 400, "RUN_CANCELLED": 409, "BUDGET_EXCEEDED": 429, "PROVIDER_ERROR": 502}
+_OF_A_RUN: Final = {
+    "INPUT_TOO_LONG": 400,
+    "NEGOTIATION_FAILED": 400,
+    "RUN_CANCELLED": 409,
+    "BUDGET_EXCEEDED": 429,
+    "PROVIDER_ERROR": 502,
+}
 """How a run's own failure is answered; the rest is 500."""
 _WORTH_A_RETRY: Final = frozenset({429, 503})
 

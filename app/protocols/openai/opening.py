@@ -4,15 +4,17 @@ one that an earlier try of the same request already began.
 Leaves to others: what the body meant (`asking`), frames (`streaming` and the dialects), running (the runtime).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
 from app.core.errors import Failure
-from app.core.json import JsonObject
+from app.core.json import JsonObject, canonical
 from app.core.principal import Principal
 from app.events.catalog.execution import CommandInjected
+from app.events.catalog.request import RequestQueued
+from app.events.envelope import Event
 from app.events.hub import Subscription
 from app.events.ports import BlobDraft
 from app.protocols.context import Server
@@ -52,7 +54,7 @@ async def open_segment(server: Server, caller: Principal, ask: Ask, retry: bool,
         asked = await server.reader.interrupts_of_calls(caller.tenant, list(outputs))
         if asked:
             said = [it for it in fresh if it["role"] == "user" and (it["content"].strip() or "parts" in it)]
-            return await _go_on(server, caller, asked, outputs, said)
+            return await _go_on(server, caller, ask, asked, outputs, said)
     if retry:
         earlier = await _earlier_try(server, caller, ask.fingerprint, now_ms)
         if earlier is not None:
@@ -101,6 +103,8 @@ async def _submission(server: Server, caller: Principal, ask: Ask, announce: Cal
         instructions=ask.instructions,
         client_tools=ask.client_tools,
         response_schema=ask.response_schema,
+        parameters=ask.parameters,
+        tool_choice=None if ask.tool_choice == "none" else ask.tool_choice,  # then no tool of the client is offered
         blobs=tuple(blobs),
         announce=announce,
         trace_context=ask.trace_context,
@@ -150,7 +154,7 @@ async def _stored(server: Server, caller: Principal, message: JsonObject, blobs:
 
 
 async def _go_on(
-    server: Server, caller: Principal, asked: Sequence[Interrupt], outputs: Mapping[str, str],
+    server: Server, caller: Principal, ask: Ask, asked: Sequence[Interrupt], outputs: Mapping[str, str],
     said: Sequence[JsonObject],
 ) -> Segment:  # fmt: skip
     """Every open call of the run must be answered, and by one request; then the answer is the next segment."""
@@ -165,10 +169,12 @@ async def _go_on(
         names = ", ".join(missing)
         raise Refusal("TOOL_OUTPUTS_MISSING", f"these calls have no output yet: {names}", param="messages")
     words = _words(said, [it.id for it in asked]) if said else None
-    beside = words
+    beside = [] if words is None else [words]
+    if ask.parameters is not None or ask.tool_choice is not None:
+        beside += await _changes(server, caller, ask, run_id, [it.id for it in asked])
     for interrupt in asked:
         if await _give(server, caller, interrupt, {"output": outputs[interrupt.call_id or ""]}, beside):
-            beside = None
+            beside = []
     run = await server.reader.run(caller.tenant, run_id)
     if run is None:
         raise Problem(Failure("RUN_NOT_FOUND", "the run is gone"))
@@ -191,12 +197,42 @@ def _words(said: Sequence[JsonObject], answered: Sequence[str]) -> CommandInject
     return words
 
 
+async def _changes(
+    server: Server, caller: Principal, ask: Ask, run_id: str, answered: Sequence[str]
+) -> list[CommandInjected]:
+    """What this request wants of the model that the run does not know yet. What it leaves away stays as it was."""
+    queued: JsonObject = {}
+    known: JsonObject = {}
+    async for event in _of_run(server, caller, run_id):
+        if event.type == RequestQueued.type:
+            queued, known = event.payload, dict(event.payload.get("parameters") or {})
+        elif event.type == CommandInjected.type and event.payload["command"] == "set_parameters":
+            known |= event.payload["arguments"].get("parameters") or {}
+    choice = ask.tool_choice
+    if isinstance(choice, dict) and all(tool["name"] != choice["name"] for tool in queued.get("clientTools") or ()):
+        raise Refusal("INVALID_REQUEST", "the run was begun without this function", param="tool_choice")
+    agent = server.workspace.current.agents.get(queued.get("agent") or "")
+    pinned = agent is not None and not agent.spec.client_parameters
+    wanted = {} if pinned else {name: it for name, it in (ask.parameters or {}).items() if known.get(name) != it}
+    arguments: JsonObject = ({"parameters": wanted} if wanted else {}) | ({"toolChoice": choice} if choice else {})
+    if not arguments:
+        return []
+    name = sha256(b"\x00".join([*(it.encode() for it in sorted(answered)), canonical(arguments)])).hexdigest()[:32]
+    return [CommandInjected(command="set_parameters", command_id=f"set_{name}", arguments=arguments)]
+
+
+async def _of_run(server: Server, caller: Principal, run_id: str, after: int = 0) -> AsyncIterator[Event]:
+    while page := await server.reader.run_events(caller.tenant, run_id, after, 1000):
+        for event in page:
+            yield event
+        after = page[-1].seq
+
+
 async def _give(
-    server: Server, caller: Principal, interrupt: Interrupt, answer: JsonObject, words: CommandInjected | None
+    server: Server, caller: Principal, interrupt: Interrupt, answer: JsonObject, beside: Sequence[CommandInjected]
 ) -> bool:
     """Giving the same output again is a retry; another one comes too late. Whether it was given now."""
     if interrupt.status == "open":
-        beside = () if words is None else (words,)
         given = await server.interrupts.answer(caller, interrupt.id, answer, beside)
         if not isinstance(given, NotAnswered):
             return True
@@ -211,13 +247,11 @@ async def _give(
 
 async def _told_so_far(server: Server, caller: Principal, run: Run) -> tuple[dict[str, int], set[str]]:
     """The client's calls of the run, each with the segment that it ended; and the commands that it was given."""
-    reading, after, heard = Reading(segment=-1), run.first_seq - 1, set()
-    while page := await server.reader.run_events(caller.tenant, run.id, after, 1000):
-        for event in page:
-            reading.feed(event)
-            if event.type == CommandInjected.type:
-                heard.add(event.payload["commandId"])
-        after = page[-1].seq
+    reading, heard = Reading(segment=-1), set()
+    async for event in _of_run(server, caller, run.id, run.first_seq - 1):
+        reading.feed(event)
+        if event.type == CommandInjected.type:
+            heard.add(event.payload["commandId"])
     return reading.paused_at, heard
 
 

@@ -18,6 +18,7 @@ from app.protocols.http.correlation import correlation
 from app.protocols.openai.asking import Ask, chat_ask, fingerprint_of, policy_named, responses_ask
 from app.protocols.openai.errors import OpenAiRoute, Refusal, failed_run
 from app.protocols.openai.opening import Segment, open_segment
+from app.protocols.openai.parameters import EFFORTS, MAX_STOPS
 from app.protocols.openai.streaming import QUIET, EventStream, Listening, sse_error, wait_for, whole
 from app.views.run import Run
 
@@ -239,11 +240,23 @@ _SSE: Final[dict[int | str, dict[str, Any]]] = {
 _STRING: Final = {"type": "string"}
 _FLAG: Final = {"type": "boolean"}
 _OBJECT: Final = {"type": "object"}
+_TOKENS: Final = {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}
+_PENALTY: Final = {"type": "number", "minimum": -2, "maximum": 2}
+_EFFORT: Final = {"enum": list(EFFORTS)}
+_SAMPLING: Final = {
+    "temperature": {"type": "number", "minimum": 0, "maximum": 2}, "parallel_tool_calls": _FLAG,
+    "top_p": {"type": "number", "minimum": 0, "maximum": 1},
+    "tool_choice": {"oneOf": [{"enum": ["auto", "none", "required"]}, _OBJECT]},
+}  # fmt: skip
 _CHAT_BODY: Final = _body(
     ["model", "messages"],
     {
         "model": _STRING, "messages": {"type": "array", "items": _OBJECT}, "stream": _FLAG, "stream_options": _OBJECT,
-        "tools": {"type": "array", "items": _OBJECT}, "response_format": _OBJECT, "metadata": _OBJECT,
+        "tools": {"type": "array", "items": _OBJECT}, "response_format": _OBJECT, "metadata": _OBJECT, **_SAMPLING,
+        "max_completion_tokens": _TOKENS, "max_tokens": _TOKENS, "seed": {"type": "integer"},
+        "reasoning_effort": _EFFORT,
+        "stop": {"oneOf": [_STRING, {"type": "array", "maxItems": MAX_STOPS, "items": _STRING}]},
+        "presence_penalty": _PENALTY, "frequency_penalty": _PENALTY,
     },
 )  # fmt: skip
 _RESPONSES_BODY: Final = _body(
@@ -251,6 +264,7 @@ _RESPONSES_BODY: Final = _body(
     {
         "model": _STRING, "input": {"oneOf": [_STRING, {"type": "array", "items": _OBJECT}]}, "stream": _FLAG,
         "instructions": _STRING, "previous_response_id": _STRING, "background": _FLAG, "text": _OBJECT,
-        "tools": {"type": "array", "items": _OBJECT}, "metadata": _OBJECT,
+        "tools": {"type": "array", "items": _OBJECT}, "metadata": _OBJECT, **_SAMPLING, "max_output_tokens": _TOKENS,
+        "reasoning": {"type": "object", "properties": {"effort": _EFFORT}},
     },
 )  # fmt: skip

@@ -49,6 +49,8 @@ def make_context(passage: Passage) -> RunContext:
     plan = passage.asked.get("modelPlan")
     models.model = plan["model"] if plan else None
     models.response_schema = passage.asked.get("responseSchema") or models.response_schema
+    if "parameters" in passage.asked or "toolChoice" in passage.asked:
+        models.ask(passage.asked)
     hooks = passage.hooks
     ports = ToolPorts(
         partial(_put_blob, passage), load, hook=hooks.of_a_call if hooks.concern_tools else None,
@@ -56,7 +58,7 @@ def make_context(passage: Passage) -> RunContext:
     )  # fmt: skip
     scope = _approvals(passage, ToolScope(log.run_id, allowed, log.scope.tenant))
     tools = passage.tools = ToolCalls(
-        log, gateway, scope, ports, parallel=agent.spec.parallel_tools, who=agent.name,
+        log, gateway, scope, ports, parallel=models.parallel, who=agent.name,
         limit=passage.budget.tool_calls,
     )  # fmt: skip
 

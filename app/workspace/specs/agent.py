@@ -73,6 +73,7 @@ class AgentSpec(Spec):
     parallel_tools: bool = True
     client_tools: bool = False
     parameters: Parameters = Parameters()
+    client_parameters: bool = Field(True, description="whether a request may set `parameters` and the effort itself")
     reasoning: Reasoning = Reasoning()
     output_schema: JsonMap | None = None
     edges: tuple[Edge, ...] = ()

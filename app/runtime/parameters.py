@@ -1,0 +1,60 @@
+"""What a client wants of a run's answering model calls, within what the agent and its models allow.
+
+`wanted` is JSON as the run's first event has it: the knobs of an agent's `parameters`, `effort` and `parallelTools`.
+Pure. Leaves to others: whether the values make sense (the protocols), what a provider knows of them (the models room).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.models.negotiate import ModelPlan
+from app.workspace.specs.agent import AgentSpec
+from app.workspace.specs.base import Parameters, Reasoning
+
+_KNOBS: Final = {
+    "temperature": "temperature",
+    "topP": "top_p",
+    "maxTokens": "max_tokens",
+    "stop": "stop",
+    "seed": "seed",
+    "presencePenalty": "presence_penalty",
+    "frequencyPenalty": "frequency_penalty",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The agent's own settings with the client's in their place."""
+
+    parameters: Parameters
+    reasoning: Reasoning
+    parallel: bool
+    bounded: bool
+    """Whether the agent says how many tokens an answer may have; else its models' own settings do."""
+
+    def within(self, plan: ModelPlan) -> Parameters:
+        """No model of the plan is asked for more tokens than the workspace set for it."""
+        if self.bounded or self.parameters.max_tokens is None:
+            return self.parameters
+        set_for = (model.parameters.max_tokens for model in (plan.primary, *plan.fallbacks))
+        most = min((limit for limit in set_for if limit is not None), default=None)
+        if most is None or most >= self.parameters.max_tokens:
+            return self.parameters
+        return self.parameters.model_copy(update={"max_tokens": most})
+
+
+def wanted_of(spec: AgentSpec, wanted: Mapping[str, Any]) -> Wanted:
+    given = {name: wanted[key] for key, name in _KNOBS.items() if key in wanted}
+    own = spec.parameters.max_tokens
+    if own is not None and "max_tokens" in given:
+        given["max_tokens"] = min(own, given["max_tokens"])
+    if "stop" in given:
+        given["stop"] = tuple(given["stop"])
+    reasoning = spec.reasoning
+    if (effort := wanted.get("effort")) is not None:
+        # The agent's number of tokens still bounds the thinking, unless there is to be none.
+        changed = {"effort": effort, "budget_tokens": None} if effort == "none" else {"effort": effort}
+        reasoning = reasoning.model_copy(update=changed)
+    parallel = spec.parallel_tools and wanted.get("parallelTools", True)
+    return Wanted(spec.parameters.model_copy(update=given), reasoning, parallel, own is not None)

@@ -120,6 +120,16 @@ async def test_what_a_session_starts_with_and_what_a_message_names_is_shown_from
     assert tools.json()["session"]["sessionControls"]["dynamicTools"] == TOOLS
 
 
+async def test_the_effort_of_a_session_is_what_its_turns_ask_their_model_for(client: httpx2.AsyncClient) -> None:
+    session_id = await _session(client, model="assistant")
+    for more in ({}, {"effort": "low"}, {}):
+        await _ended(client, await _say(client, session_id, "hm", **more))
+    events = (await client.get(f"/api/threads/{session_id}/events", params={"type": "runtime.request.queued"})).json()
+    assert [event["payload"].get("parameters") for event in events["items"]] == [
+        None, {"effort": "low"}, {"effort": "low"},
+    ]  # fmt: skip
+
+
 async def test_a_refused_message_leaves_no_controls_behind(client: httpx2.AsyncClient) -> None:
     session_id = await _session(client)
     body = {"text": "x", "model": "nobody", "approvalPolicy": "never", "settings": {"a": 1}}

@@ -117,6 +117,7 @@ def _submission(server: Server, thread: Thread, body: SendMessage) -> Submission
         thread_id=thread.id,
         model_plan=None if is_agent else model,
         client_tools=tools,
+        parameters={"effort": controls["effort"]} if "effort" in controls else None,
         approval_policy=body.approval_policy,
         thread_change=change_of(thread, body.told()),
     )

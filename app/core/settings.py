@@ -64,6 +64,9 @@ class Settings(BaseModel):
     person_wait_seconds: float = Field(
         600, gt=0, le=86_400, description="how long an OpenAI stream waits for a person, then it ends; the run waits on"
     )
+    session_defaults_locked: bool = Field(
+        False, description="true fixes what new sessions begin with: changing it over HTTP is answered 423"
+    )
     retention_deleted_days: int = Field(30, ge=0, description="days until a deleted thread or file is purged")
     max_upload_bytes: int = Field(
         256 * 1024 * 1024, ge=1024, le=2**40, description="size of the largest file that may be uploaded"

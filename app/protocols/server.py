@@ -16,6 +16,7 @@ from app.protocols.edge.origins import Origins
 from app.protocols.edge.shortcut import Shortcut
 from app.protocols.http import (
     artifacts,
+    capabilities,
     docs,
     documents,
     errors,
@@ -27,6 +28,7 @@ from app.protocols.http import (
     run_views,
     runs,
     sessions,
+    sessions_controls,
     sessions_requests,
     sessions_turns,
     thread_views,
@@ -93,5 +95,5 @@ def _operation_id(route: APIRoute) -> str:
 # Looked through from the first on, so the ones that are asked most stand there.
 _ROUTES = (
     openai, runs, health, metrics, run_views, threads, thread_views, interrupts, tools, artifacts, files, workspace,
-    keys, sessions, sessions_turns, sessions_requests, stream,
+    keys, sessions, sessions_turns, sessions_controls, sessions_requests, capabilities, stream,
 )  # fmt: skip

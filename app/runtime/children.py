@@ -51,7 +51,7 @@ async def _begin(parent: Passage, scope: Scope, known: Run | None, name: str, gi
     if known is None:
         queued = request.RequestQueued(
             agent=name, input=given, call_id=call_id, parent_run_id=parent.run.id,
-            workspace_digest=parent.run.workspace_digest,
+            workspace_digest=parent.run.workspace_digest, approval_policy=parent.asked.get("approvalPolicy"),
         )  # fmt: skip
         opening: list[Payload] = [queued, request.RequestStarted(executor=executor, epoch=epoch)]
         known = Run(scope.run_id, scope.thread_id)

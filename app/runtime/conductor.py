@@ -130,6 +130,9 @@ class Conductor:
             if backend.resume == "replay":
                 memo = Memo.of(run.id, family)
         asked = next((e.payload for e in family if e.run_id == run.id), {"input": run.input})
+        if parent is not None:
+            # Whatever a conversation asks for holds down the whole line of subagents.
+            asked = {**asked, "approvalPolicy": parent.asked.get("approvalPolicy")}
         used = Used() if new else _used(run, memo, family, parent)
         budget = await self._budget(scope, asked, workspace, agent, used, parent)
         run_log = RunLog(

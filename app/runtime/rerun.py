@@ -128,6 +128,7 @@ def _submission(
         model_plan=(asked.get("modelPlan") or {}).get("model"), limits=asked.get("limits"),
         instructions=asked.get("instructions"), client_tools=asked.get("clientTools") or (),
         response_schema=asked.get("responseSchema"), parameters=asked.get("parameters"),
-        tool_choice=asked.get("toolChoice"), rerun_of=run.id, workspace=workspace, replay=replay,
+        tool_choice=asked.get("toolChoice"), approval_policy=asked.get("approvalPolicy"), rerun_of=run.id,
+        workspace=workspace, replay=replay,
         idempotency_key=wanted.idempotency_key, body_hash=wanted.body_hash, trace_context=wanted.trace_context,
     )  # fmt: skip

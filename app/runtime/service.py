@@ -25,7 +25,8 @@ from app.events.recorder import Entry, Recorder, Scope
 from app.runtime.places import Place
 from app.runtime.ports import Fresh, OpenChildren
 from app.runtime.workspaces import WorkspaceHistory
-from app.views.ports import Reader
+from app.views.controls import ApprovalPolicy, approval_policy
+from app.views.ports import Reader, Tombstone
 from app.views.run import Run
 from app.views.thread import Thread
 from app.workspace.compiled import CompiledAgent, CompiledWorkspace
@@ -74,6 +75,10 @@ class Submission:
     own."""
     tool_choice: str | Mapping[str, str] | None = None
     """`required` or `{name}`, for the first answering model call."""
+    approval_policy: ApprovalPolicy | None = None
+    """None takes the thread's own, if somebody gave it one."""
+    thread_change: thread.ThreadUpdated | None = None
+    """What the request changes of its thread; in the same commit, so both are there or neither."""
     blobs: Sequence[ports.BlobDraft] = ()
     """Content that the input or the history refers to by hash."""
     announce: Callable[[str], None] | None = None
@@ -123,16 +128,18 @@ class Service:
         thread_id, run_id = wanted.thread_id or new_id("thread"), new_id("run")
         scope = Scope(who.tenant, thread_id, run_id, actor=who.actor)
         agent = None if wanted.tool is not None else wanted.agent or workspace.default_agent
-        told = _queued(workspace, wanted, agent, busy)
+        known = None if wanted.thread_id is None else await self._reader.thread(who.tenant, wanted.thread_id)
+        told = _queued(workspace, wanted, agent, busy, wanted.approval_policy or _policy_of(known))
         queued = Entry(told, blobs=tuple(wanted.blobs)) if wanted.blobs else told
+        changed = [] if wanted.thread_change is None else [wanted.thread_change]
         if wanted.announce is not None:
             wanted.announce(thread_id)
-        for new in await self._births(who, wanted):
+        for new in _births(wanted, known):
             # A thread is born in the commit of its first run, or not at all.
             born: list[Payload | Entry] = [_born(wanted)] if new else []
             conditions = self._conditions(wanted, busy, run_id, new)
             place = self._admit(who.tenant, thread_id, run_id, agent or "") if new else None
-            answer = await self._submitted(scope, [*born, queued], conditions, busy, place)
+            answer = await self._submitted(scope, [*born, *changed, queued], conditions, busy, place)
             if isinstance(answer, ports.Appended):
                 run = _accepted(answer, run_id)
                 # Of a new thread these are all the events there are.
@@ -229,14 +236,6 @@ class Service:
         if agent.spec.backend not in self._backends:
             return Failure("BACKEND_NOT_AVAILABLE", f"there is no backend {agent.spec.backend!r} here")
         return _check_client_tools(workspace, agent, wanted.client_tools)
-
-    async def _births(self, who: Principal, wanted: Submission) -> tuple[bool, ...]:
-        """Whether the thread is to be created; a second answer is tried when somebody else just did."""
-        if wanted.thread_id is None:
-            return (True,)
-        if wanted.create_thread and await self._reader.thread(who.tenant, wanted.thread_id) is None:
-            return (True, False)
-        return (False,)
 
     def _conditions(self, wanted: Submission, busy: Busy, run_id: str, new: bool) -> list[Condition]:
         conditions: list[Condition] = []
@@ -335,12 +334,26 @@ def _is_schema(document: Any) -> bool:
     return True
 
 
+def _births(wanted: Submission, known: Thread | Tombstone | None) -> tuple[bool, ...]:
+    """Whether the thread is to be created; a second answer is tried when somebody else just did."""
+    if wanted.thread_id is None:
+        return (True,)
+    return (True, False) if wanted.create_thread and known is None else (False,)
+
+
+def _policy_of(known: Thread | Tombstone | None) -> ApprovalPolicy | None:
+    """Through whichever door a run comes onto a thread, what the thread asks for holds."""
+    return approval_policy(known.metadata) if isinstance(known, Thread) else None
+
+
 def _policy(workspace: CompiledWorkspace, name: str | None) -> Busy:
     agent = workspace.agents.get(name or workspace.default_agent or "")
     return (agent.spec.busy_policy if agent else None) or workspace.runtime.busy_policy
 
 
-def _queued(workspace: CompiledWorkspace, wanted: Submission, agent: str | None, busy: Busy) -> request.RequestQueued:
+def _queued(
+    workspace: CompiledWorkspace, wanted: Submission, agent: str | None, busy: Busy, approvals: ApprovalPolicy | None
+) -> request.RequestQueued:
     return request.RequestQueued.written(present({
         "agent": agent, "tool": wanted.tool, "input": wanted.input, "metadata": dict(wanted.metadata),
         "labels": dict(wanted.labels), "busy": busy, "workspaceDigest": workspace.digest,
@@ -351,7 +364,7 @@ def _queued(workspace: CompiledWorkspace, wanted: Submission, agent: str | None,
         "parameters": _parameters(workspace, agent, wanted.parameters) if wanted.parameters else None,
         "toolChoice": None if wanted.tool_choice is None else _choice(wanted.tool_choice),
         "traceContext": dict(wanted.trace_context) if wanted.trace_context else None, "rerunOf": wanted.rerun_of,
-        "replay": dict(wanted.replay) if wanted.replay else None,
+        "replay": dict(wanted.replay) if wanted.replay else None, "approvalPolicy": approvals,
     }))  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from app.events.recorder import MAX_INLINE_BYTES, Recorder, Scope
 from app.events.recorder import Entry as Recorded
 from app.runtime.inlined import inline, stored_blobs
 from app.runtime.service import SYSTEM_THREADS, Rejected
+from app.views.forked import taken_over
 from app.views.history import history
 from app.views.ports import Reader, Tombstone
 from app.views.run import ACTIVE, Run
@@ -78,8 +79,11 @@ class Threads:
             labels=None if change.labels is None else dict(change.labels),
             archived=change.archived,
         )
-        if not payload.to_json():
-            return await self._existing(who.tenant, thread_id)
+        found = await self._existing(who.tenant, thread_id)
+        if isinstance(found, Rejected) or not payload.to_json():
+            return found
+        if is_too_large(found.metadata | (payload.metadata or {})):
+            return _too_large()
         return await self._append(who, thread_id, payload)
 
     async def close(self, who: Principal, thread_id: str, reason: str | None = None) -> Thread | Rejected:
@@ -132,11 +136,14 @@ class Threads:
         events = await self._events(who.tenant, thread_id, at)
         load = stored_blobs(self._reader, who.tenant, thread_id)
         whole = [await inline(event, load) for event in events]
+        turns, transcript = taken_over(thread_id, whole)
         forked = facts.ThreadForked(
             thread_id=thread_id,
             seq=at,
             hash=events[-1].hash,
             history=history(whole),
+            turns=turns or None,
+            transcript=transcript or None,
             title=title or source.title,
             metadata=source.metadata,
             labels=source.labels,
@@ -163,9 +170,8 @@ class Threads:
         self, who: Principal, thread_id: str, payload: Payload, conditions: Sequence[Condition] = ()
     ) -> Thread | Rejected:
         scope = Scope(who.tenant, thread_id, actor=who.actor)
-        if payload.type != facts.ThreadForked.type and len(json.dumps(payload.to_json())) > MAX_INLINE_BYTES:
-            # A thread's facts are read with every list of threads; large values belong into messages and files.
-            return Rejected(Failure("INVALID_REQUEST", f"title, metadata and labels exceed {MAX_INLINE_BYTES} bytes"))
+        if payload.type != facts.ThreadForked.type and is_too_large(payload.to_json()):
+            return _too_large()
         answer = await self._recorder.record(scope, payload, conditions=conditions)
         if isinstance(answer, Refused):
             return Rejected(answer.failure, answer.winner)
@@ -223,6 +229,15 @@ def _merge(known: Entry, row: facts.TranscriptUpserted) -> facts.TranscriptUpser
             "completed_at": merged.completed_at,
         }
     )
+
+
+def is_too_large(facts_of_a_thread: Mapping[str, Any]) -> bool:
+    """They are read with every list of threads; large values belong into messages and files."""
+    return len(json.dumps(facts_of_a_thread)) > MAX_INLINE_BYTES
+
+
+def _too_large() -> Rejected:
+    return Rejected(Failure("INVALID_REQUEST", f"title, metadata and labels exceed {MAX_INLINE_BYTES} bytes"))
 
 
 def _reserved() -> Rejected:

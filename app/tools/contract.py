@@ -98,6 +98,10 @@ class Scope:
     trace_id: str | None = None
     direct: bool = False
     """A request for the tool itself, by no agent; bracketed by `runtime.tool.direct.*`."""
+    always_ask: frozenset[str] = frozenset()
+    """Tools of which every call needs approval here, whatever their own rule says."""
+    ask_nobody: bool = False
+    """What needs approval is denied here: there is nobody who could be asked."""
 
 
 Progress = Callable[[float | None, str], None]

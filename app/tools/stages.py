@@ -92,13 +92,9 @@ async def pre_hook(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
 
 
 async def approve(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
-    wanted = attempt.found.definition.approval
-    if wanted == "never":
+    if not _needs_approval(attempt):
         return await proceed(attempt)
-    # A rule that cannot be evaluated asks: better one question too many than one too few.
-    if not isinstance(wanted, str) and wanted.evaluate({"args": attempt.arguments}) is False:
-        return await proceed(attempt)
-    if attempt.ports.approve is None:
+    if attempt.ports.approve is None or attempt.scope.ask_nobody:
         return Returned(attempt.ended(Failure("APPROVAL_DENIED", "nobody can approve this call here")))
     answer = await attempt.ports.approve(attempt.call, attempt.found.definition, argument_hash(attempt.arguments))
     if isinstance(answer, Approved):
@@ -208,6 +204,17 @@ async def check_output(gate: Gate, attempt: Attempt, *, proceed: Next) -> Return
 
 
 # -- parts -----------------------------------------------------------------------------------------
+
+
+def _needs_approval(attempt: Attempt) -> bool:
+    """The scope may only add to what the tool's own rule asks for."""
+    wanted = attempt.found.definition.approval
+    if attempt.call.name in attempt.scope.always_ask:
+        return True
+    if isinstance(wanted, str):
+        return wanted != "never"
+    # A rule that cannot be evaluated asks: better one question too many than one too few.
+    return wanted.evaluate({"args": attempt.arguments}) is not False
 
 
 def argument_hash(arguments: JsonObject) -> str:

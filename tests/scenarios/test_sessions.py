@@ -157,6 +157,83 @@ async def test_a_fork_tells_where_it_comes_from(client: httpx2.AsyncClient) -> N
     assert told["thread"]["id"] == told["session"]["sessionId"] != session_id
 
 
+async def test_a_fork_shows_the_transcript_of_its_source_and_goes_on_from_it(client: httpx2.AsyncClient) -> None:
+    source = await _session(client, model="assistant")
+    first = await _say(client, source, "please calculate")
+    await _ended(client, first)
+    note = ROW | {"turnId": first, "status": "complete", "content": "a note"}
+    await client.post(f"/api/sessions/{source}/transcript/upsert", json=note)
+    whole = (await client.get(f"/api/sessions/{source}")).json()
+    told = (await client.post(f"/api/sessions/{source}/fork")).json()
+    fork = told["session"]["sessionId"]
+    assert told["thread"]["turns"] == whole["thread"]["turns"]
+    assert told["thread"]["preview"] == "please calculate"
+    shown = (await client.get(f"/api/sessions/{fork}")).json()
+    assert shown["transcript"] == whole["transcript"]
+    assert "a note" in [row["content"] for row in shown["transcript"]]
+    # What happens later in the source is not the fork's, and what happens in the fork comes after.
+    await _ended(client, await _say(client, source, "only there"))
+    second = await _say(client, fork, "only here")
+    await _ended(client, second)
+    shown = (await client.get(f"/api/sessions/{fork}")).json()
+    assert shown["transcript"][: len(whole["transcript"])] == whole["transcript"]
+    assert [row["content"] for row in shown["transcript"]][len(whole["transcript"]) :] == [
+        "only here", "You said: only here",
+    ]  # fmt: skip
+    assert [turn["id"] for turn in shown["thread"]["turns"]] == [first, second]
+
+
+async def test_a_fork_of_a_fork_keeps_what_was_said_though_the_sources_are_deleted(client: httpx2.AsyncClient) -> None:
+    source = await _session(client)
+    long = "w" * 40_000
+    await _ended(client, await _say(client, source, long))
+    fork = (await client.post(f"/api/sessions/{source}/fork")).json()["session"]["sessionId"]
+    await _ended(client, await _say(client, fork, "two"))
+    rows = (await client.get(f"/api/sessions/{fork}")).json()["transcript"]
+    last = (await client.post(f"/api/sessions/{fork}/fork")).json()["session"]["sessionId"]
+    for gone in (source, fork):
+        await client.delete(f"/api/sessions/{gone}")
+    shown = (await client.get(f"/api/sessions/{last}")).json()["transcript"]
+    assert [row["content"] for row in shown] == [long, long, "two", "two"]
+    assert [row["messageId"] for row in shown] == [row["messageId"] for row in rows]
+    # A client's change of a row that was taken over stays where the row is.
+    change = {"messageId": shown[0]["messageId"], "turnId": shown[0]["turnId"], "role": "user", "type": "message",
+              "content": "shorter", "status": "complete"}  # fmt: skip
+    await client.post(f"/api/sessions/{last}/transcript/upsert", json=change)
+    again = (await client.get(f"/api/sessions/{last}")).json()["transcript"]
+    assert [row["content"] for row in again] == ["shorter", long, "two", "two"]
+
+
+async def test_a_fork_in_the_middle_of_a_turn_shows_it_as_far_as_it_had_come(client: httpx2.AsyncClient) -> None:
+    source = await _session(client, model="assistant")
+    turn = await _say(client, source, "publish this")
+    await _waiting(client, source, "approvals")
+    told = (await client.post(f"/api/sessions/{source}/fork")).json()
+    assert [(one["id"], one["status"]) for one in told["thread"]["turns"]] == [(turn, "interrupted")]
+    shown = (await client.get(f"/api/sessions/{told['session']['sessionId']}")).json()
+    assert [row["role"] for row in shown["transcript"]][:1] == ["user"]
+    assert "streaming" not in {row["status"] for row in shown["transcript"]}
+    await client.post(f"/api/sessions/{source}/interrupt")
+
+
+async def test_the_rows_that_a_fork_took_over_are_on_the_first_page_of_its_transcript(
+    client: httpx2.AsyncClient,
+) -> None:
+    source = await _session(client)
+    for text in ("one", "two"):
+        await _ended(client, await _say(client, source, text))
+    fork = (await client.post(f"/api/threads/{source}/fork", json={})).json()["id"]
+    await _ended(client, await _say(client, fork, "three"))
+    seen: list[list[str]] = []
+    after: str | None = "0"
+    while after is not None:
+        params: dict[str, Any] = {"after": after, "limit": 1}
+        page = (await client.get(f"/api/threads/{fork}/transcript", params=params)).json()
+        seen.append([row["content"] for row in page["items"]])
+        after = page["nextCursor"]
+    assert seen == [["one", "one", "two", "two"], ["three"], ["three"]]
+
+
 async def test_resuming_keeps_the_tools_that_it_names(client: httpx2.AsyncClient) -> None:
     session_id = await _session(client)
     tools = [{"name": "lookup", "description": "d", "inputSchema": {"type": "object"}}]
@@ -285,8 +362,10 @@ async def test_a_turn_is_steered_while_it_runs(client: httpx2.AsyncClient) -> No
 
 
 async def test_controls_that_were_written_wrongly_elsewhere_are_not_told(client: httpx2.AsyncClient) -> None:
-    wrong = {"approvalPolicy": ["never"], "networkAccess": 1, "cwd": None, "dynamicTools": [{}], "settings": "x"}
-    thread = await client.post("/api/threads", json={"metadata": {"session": wrong | {"model": "echo"}}})
+    wrong = {"approvalPolicy": ["never"], "networkAccess": 1, "cwd": None, "dynamicTools": [{}], "settings": "x",
+             "effort": "huge"}  # fmt: skip
+    metadata = {f"session.{name}": value for name, value in (wrong | {"model": "echo"}).items()}
+    thread = await client.post("/api/threads", json={"metadata": metadata})
     session_id = thread.json()["id"]
     shown = (await client.get(f"/api/sessions/{session_id}")).json()["session"]
     assert (shown["approvalPolicy"], shown["cwd"]) == ("on-request", "")

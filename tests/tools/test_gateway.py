@@ -277,6 +277,24 @@ async def test_an_approval_rule_that_holds_or_cannot_be_evaluated_asks(answer: b
     assert outcome.error.code == "APPROVAL_DENIED"
 
 
+@pytest.mark.requirement("S17")
+async def test_a_scope_may_ask_for_more_approvals_than_the_tool_and_never_for_fewer() -> None:
+    async def approve(_call: ToolCall, _tool: ToolDefinition, _hash: str) -> Approval:
+        asked.append(1)
+        return Approved()
+
+    asked: list[int] = []
+    free, guarded = Spy(WEATHER), Spy(replace(WEATHER, approval="always"))
+    ports = Recording().ports(approve=approve)
+    assert (await gate(free).call(GOOD, replace(scope("weather"), always_ask=frozenset({"weather"})), ports)).ok
+    assert asked == [1]
+    nobody = replace(scope("weather"), ask_nobody=True)
+    assert (await gate(free).call(GOOD, nobody, ports)).ok
+    outcome = await gate(guarded).call(GOOD, nobody, ports)
+    assert outcome.error is not None and outcome.error.code == "APPROVAL_DENIED"
+    assert (asked, guarded.calls) == ([1], [])
+
+
 @pytest.mark.requirement("G4")
 async def test_a_keyed_tool_gets_the_same_key_on_every_attempt_and_another_for_another_call() -> None:
     log, tool = Recording(), Spy(replace(WEATHER, effect="keyed"))

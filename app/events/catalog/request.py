@@ -27,6 +27,8 @@ class RequestQueued(Payload):
     """What the client wants of the answering model calls, as far as the agent lets it."""
     tool_choice: str | dict[str, str] | None = None
     """`required` or `{name}`: what the first answering model call must do."""
+    approval_policy: Literal["untrusted", "on-failure", "on-request", "never"] | None = None
+    """What the conversation asks for; it only ever makes the workspace's own rules stricter."""
     metadata: dict[str, Any] = Field(default_factory=dict)
     labels: dict[str, str] = Field(default_factory=dict)
     trace_context: dict[str, str] | None = None

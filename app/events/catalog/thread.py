@@ -37,6 +37,10 @@ class ThreadForked(Payload):
     seq: int
     hash: str
     history: list[dict[str, Any]]
+    turns: list[dict[str, Any]] | None = None
+    """The source's runs up to the fork: `{id, status, error}` each."""
+    transcript: list[dict[str, Any]] | None = None
+    """The source's transcript as it stood at the fork."""
     title: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     labels: dict[str, str] = Field(default_factory=dict)

@@ -1,23 +1,22 @@
 """Threads as the sessions of the published contract: summaries, turns with their items, and the merged transcript.
 
-Pure functions of what the reader gives. What a session was asked to use (model, policies, tools) lies in its thread's
-metadata under `session`; it is kept and told, and the workspace decides what holds.
+Pure functions of what the reader gives. What a session was asked to use (model, policies, tools, settings) is in its
+thread's metadata (`views.controls`); it is kept and told, and the workspace decides what holds.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from app.core import json
 from app.protocols.dialects.codex import UNTITLED
+from app.views.controls import controls_of
 from app.views.run import Run
 from app.views.thread import Thread
 from app.views.transcript import Entry, entry_json
 
 PROVIDER: Final = "holdfast"
 SOURCE: Final = "appServer"
-CONTROLS: Final = "session"
-"""The key of a thread's metadata under which the controls lie."""
 MAX_ROWS: Final = 5000
 """Of a client's own rows the newest are told."""
 
@@ -25,54 +24,31 @@ _TURNS: Final = {"completed": "completed", "failed": "failed", "cancelled": "int
 
 
 def controls(thread: Thread) -> dict[str, Any]:
-    """Whoever may change a thread can write its metadata: what the contract does not allow there is passed over."""
-    kept = thread.metadata.get(CONTROLS)
-    if not isinstance(kept, dict):
-        return {}
-    return {name: value for name, value in kept.items() if name in _ALLOWED and _ALLOWED[name](value)}
+    return controls_of(thread.metadata)
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _are_tools(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(tool, dict)
-        and _is_text(tool.get("name"))
-        and _is_text(tool.get("description"))
-        and isinstance(tool.get("inputSchema"), dict)
-        for tool in value
-    )
-
-
-_ALLOWED: Final[dict[str, Callable[[Any], bool]]] = {
-    "cwd": _is_text,
-    "model": _is_text,
-    "approvalPolicy": ("untrusted", "on-failure", "on-request", "never").__contains__,
-    "networkAccess": ("restricted", "enabled").__contains__,
-    "filesystemSandbox": ("read-only", "workspace-write", "danger-full-access").__contains__,
-    "settings": lambda value: isinstance(value, dict),
-    "dynamicTools": _are_tools,
-}
+def tuple_of(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The controls as the contract shows them, with its words where nobody said anything; ours only where set."""
+    shown = {
+        "model": kept.get("model"),
+        "approvalPolicy": kept.get("approvalPolicy", "on-request"),
+        "networkAccess": kept.get("networkAccess", "restricted"),
+        "filesystemSandbox": kept.get("filesystemSandbox", "read-only"),
+        "settings": kept.get("settings", {}),
+    }
+    return shown | {name: kept[name] for name in ("effort", "dynamicTools") if name in kept}
 
 
 def summary(thread: Thread) -> dict[str, Any]:
     kept = controls(thread)
-    policy = kept.get("approvalPolicy", "on-request")
+    shown = tuple_of(kept)
     return {
         "sessionId": thread.id,
         "title": thread.title or UNTITLED,
         "materialized": thread.used,
         "modelProvider": PROVIDER,
-        "approvalPolicy": policy,
-        "sessionControls": {
-            "model": kept.get("model"),
-            "approvalPolicy": policy,
-            "networkAccess": kept.get("networkAccess", "restricted"),
-            "filesystemSandbox": kept.get("filesystemSandbox", "read-only"),
-            "settings": kept.get("settings", {}),
-        },
+        "approvalPolicy": shown["approvalPolicy"],
+        "sessionControls": shown,
         "createdAt": thread.created_at // 1000,
         "updatedAt": thread.updated_at // 1000,
         "cwd": kept.get("cwd", ""),
@@ -118,7 +94,7 @@ def _item(entry: Entry) -> dict[str, Any]:
 # -- the transcript -----------------------------------------------------------------------------------
 
 
-def transcript(entries: Sequence[Entry], runs: Iterable[Run]) -> list[dict[str, Any]]:
+def transcript(entries: Sequence[Entry], runs: Sequence[Run]) -> list[dict[str, Any]]:
     """A client's rows take their places among the messages: after their anchor, else before the turn's last answer."""
     ended = {run.id for run in runs if run.terminal}
     known = {run.id for run in runs}
@@ -159,9 +135,3 @@ def _row(entry: Entry, ended: set[str]) -> dict[str, Any]:
     if made["status"] == "streaming" and entry.turn_id in ended:
         made["status"] = "complete"
     return {name: value for name, value in made.items() if value is not None}
-
-
-def kept(body: Mapping[str, Any], thread: Thread | None = None) -> dict[str, Any]:
-    """The controls after a request: what it names joins what was there."""
-    given = {name: value for name, value in body.items() if value is not None}
-    return (controls(thread) if thread is not None else {}) | given

@@ -7,10 +7,13 @@ from app.core.principal import Principal
 from app.events.envelope import Event
 from app.protocols.context import Server
 from app.protocols.http.errors import Problem
+from app.runtime.inlined import inline, stored_blobs
+from app.views.forked import earlier, with_earlier
 from app.views.interrupt import Interrupt
 from app.views.ports import Tombstone
 from app.views.run import Run
 from app.views.thread import Thread
+from app.views.transcript import Entry
 
 MAX_EVENTS_OF_A_VIEW: Final = 200_000
 """A view is computed in memory; a run of this length takes about 150 MB for a moment."""
@@ -62,6 +65,16 @@ async def whole_thread(server: Server, caller: Principal, thread: Thread) -> lis
         events += page
         _refuse_if_longer(len(events))
     return events
+
+
+async def whole_transcript(server: Server, caller: Principal, thread: Thread) -> tuple[list[Run], list[Entry]]:
+    """What was said in the thread; of a fork also what it took over, with the turns that this was said in."""
+    own = await server.reader.transcript(caller.tenant, thread.id)
+    born = None if thread.forked_from is None else await server.reader.events(caller.tenant, thread.id, 0, 1)
+    if not born:  # no fork, or one that was deleted a moment ago
+        return [], own
+    turns, first = earlier(thread.id, await inline(born[0], stored_blobs(server.reader, caller.tenant, thread.id)))
+    return turns, with_earlier(first, own)
 
 
 def _refuse_if_longer(length: int) -> None:

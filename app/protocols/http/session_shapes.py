@@ -14,11 +14,15 @@ from app.protocols.http.shapes import RunError, Shape, Where
 
 
 class SessionControls(Shape):
+    """`effort` and `dynamicTools` are there only when they were given."""
+
     model: str | None
     approval_policy: Literal["untrusted", "on-failure", "on-request", "never"]
     network_access: Literal["restricted", "enabled"]
     filesystem_sandbox: Literal["read-only", "workspace-write", "danger-full-access"]
     settings: dict[str, Any]
+    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    dynamic_tools: list[dict[str, Any]] | None = None
 
 
 class SessionSummary(Shape):
@@ -112,6 +116,86 @@ class SessionArchived(Shape):
 class SessionErased(SessionArchived):
     title: str
     deleted_file_count: int
+
+
+# -- controls -----------------------------------------------------------------------------------------
+
+
+class BothScopes(Shape):
+    session_id: str
+    controls: SessionControls
+    defaults: SessionControls = Field(description="what new sessions begin with")
+    defaults_editable: bool
+    default_lock_reason: str | None
+
+
+class ControlsShown(BothScopes):
+    status: Literal["ok"]
+
+
+class ControlsApplied(BothScopes):
+    status: Literal["ok", "unchanged"]
+    scope: Literal["session", "default"]
+    applied: SessionControls
+
+
+class DefaultsLocked(BothScopes):
+    status: Literal["locked"]
+    code: Literal["defaults_locked"]
+    scope: Literal["default"]
+    message: str
+
+
+class PolicyApplied(Shape):
+    status: Literal["ok"]
+    session_id: str
+    approval_policy: Literal["untrusted", "on-failure", "on-request", "never"]
+
+
+class SettingsShown(Shape):
+    status: Literal["ok"]
+    session_id: str
+    scope: Literal["session", "default"]
+    settings: dict[str, Any]
+
+
+class SettingShown(Shape):
+    status: Literal["ok"]
+    session_id: str
+    scope: Literal["session", "default"]
+    key: str
+    found: bool
+    value: Any = Field(description="null when there is no such setting")
+
+
+class SettingsApplied(Shape):
+    status: Literal["ok", "unchanged"]
+    session_id: str
+    scope: Literal["session", "default"]
+    settings: dict[str, Any]
+
+
+class SettingRemoved(SettingsApplied):
+    key: str
+    removed: bool
+
+
+class CapabilityDetail(Shape):
+    status: Literal["available", "disabled", "unknown"]
+    reason: str | None
+
+
+class CapabilityRuntime(Shape):
+    initialized: bool = Field(description="a workspace is loaded")
+    capabilities_last_updated_at: str | None
+
+
+class Capabilities(Shape):
+    status: Literal["ok"]
+    runtime: CapabilityRuntime
+    methods: dict[str, Literal["available", "disabled", "unknown"]]
+    details: dict[str, CapabilityDetail]
+    features: dict[str, bool]
 
 
 # -- turns --------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 """/api/sessions: threads as the published contract spells them. Turns are in `sessions_turns`, requests to people and
-clients in `sessions_requests`.
+clients in `sessions_requests`, controls and settings in `sessions_controls`.
 
 Only what is a thread of ours is here; projects, jobs and extensions are not.
 """
@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from app.core.errors import Failure
 from app.core.principal import Principal
 from app.protocols.context import Server
 from app.protocols.dialects import codex_sessions as dialect
@@ -17,8 +16,9 @@ from app.protocols.http import session_shapes as shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
-from app.protocols.http.errors import Problem
+from app.protocols.http.lookups import whole_transcript
 from app.protocols.http.session_shapes import conflicts, may_refuse
+from app.protocols.http.sessions_controls import Controls, DynamicTool, default_metadata, keep
 from app.protocols.http.sessions_route import (
     Refused,
     SessionBody,
@@ -28,6 +28,7 @@ from app.protocols.http.sessions_route import (
     session,
 )
 from app.runtime.threads import NewThread, ThreadChange
+from app.views.controls import changes, controls_of
 from app.views.thread import Thread
 
 _MAX_RUNS: Final = 500
@@ -41,30 +42,6 @@ _PUT_AWAY: Final = _GATES | conflicts(
 )
 
 Flag = Literal["true", "false"]
-
-
-class DynamicTool(SessionBody):
-    name: str = Field(min_length=1, max_length=64)
-    description: str = Field("", max_length=4000)
-    input_schema: dict[str, Any] = Field(default_factory=lambda: {"type": "object"})
-
-
-class Controls(SessionBody):
-    """What a session is asked to use. Kept and told; the workspace decides what holds."""
-
-    cwd: str | None = Field(None, max_length=4096)
-    model: str | None = Field(None, min_length=1, max_length=200)
-    approval_policy: Literal["untrusted", "on-failure", "on-request", "never"] | None = None
-    network_access: Literal["restricted", "enabled"] | None = None
-    filesystem_sandbox: Literal["read-only", "workspace-write", "danger-full-access"] | None = None
-    dynamic_tools: list[DynamicTool] | None = Field(None, max_length=128)
-
-    def kept(self) -> dict[str, Any]:
-        told = self.model_dump(by_alias=True, exclude_none=True)
-        return {name: told[name] for name in _KEPT if name in told}
-
-
-_KEPT: Final = ("cwd", "model", "approvalPolicy", "networkAccess", "filesystemSandbox", "dynamicTools")
 
 
 class ResumeSession(SessionBody):
@@ -116,7 +93,9 @@ def _add_all(router: APIRouter, server: Server) -> None:
     )
     async def create(request: Request, caller: Caller) -> Response:
         body = await read(request, Controls)
-        made = await server.threads.create(caller, NewThread(metadata={dialect.CONTROLS: body.kept()}))
+        begun = controls_of(await default_metadata(server, caller))
+        told = begun | body.told() | {"settings": begun["settings"] | (body.settings or {})}
+        made = await server.threads.create(caller, NewThread(metadata=changes({}, told)))
         return json_answer(_both(expect_thread(made, "")))
 
 
@@ -126,8 +105,9 @@ def _both(thread: Thread) -> dict[str, Any]:
 
 async def _whole(server: Server, caller: Principal, thread: Thread) -> dict[str, Any]:
     runs = await server.reader.runs(caller.tenant, thread_id=thread.id, status=None, before=None, limit=_MAX_RUNS)
+    earlier, entries = await whole_transcript(server, caller, thread)
+    runs = [*earlier[-_MAX_RUNS:], *runs]
     roots = [run for run in runs if run.parent_run_id is None]
-    entries = await server.reader.transcript(caller.tenant, thread.id)
     return {
         "session": dialect.summary(thread),
         "thread": dialect.thread_of(thread, roots, entries),
@@ -161,13 +141,15 @@ def _add_one(router: APIRouter, server: Server) -> None:
     @router.post(
         "/{session_id}/fork",
         response_model=shapes.SessionForked,
-        summary="A new session that knows what was said in this one",
+        summary="A new session that goes on from what was said in this one",
         responses=_GATES,
     )
     async def fork(session_id: str, caller: Caller) -> Response:
         await session(server, caller, session_id)
         made = expect_thread(await server.threads.fork(caller, session_id), session_id)
-        return json_answer({"status": "ok", "sourceSessionId": session_id, **_both(made)})
+        whole = await _whole(server, caller, made)
+        told = {"session": whole["session"], "thread": whole["thread"]}
+        return json_answer({"status": "ok", "sourceSessionId": session_id, **told})
 
     @router.post(
         "/{session_id}/resume",
@@ -181,7 +163,7 @@ def _add_one(router: APIRouter, server: Server) -> None:
         body = await read(request, ResumeSession)
         if body.dynamic_tools is not None:
             told = {"dynamicTools": [tool.model_dump(by_alias=True) for tool in body.dynamic_tools]}
-            thread = await keep(server, caller, thread, told)
+            thread, _ = await keep(server, caller, thread, told)
         whole = await _whole(server, caller, thread)
         return json_answer({"session": whole["session"], "thread": whole["thread"]})
 
@@ -230,14 +212,3 @@ async def _put_away(server: Server, caller: Principal, session_id: str, *, archi
         return thread
     changed = await server.threads.update(caller, session_id, ThreadChange(archived=archived))
     return expect_thread(changed, session_id)
-
-
-async def keep(server: Server, caller: Principal, thread: Thread, told: dict[str, Any]) -> Thread:
-    """What a request named becomes the session's own from then on."""
-    if not told or dialect.controls(thread) | told == dialect.controls(thread):
-        return thread
-    change = ThreadChange(metadata={dialect.CONTROLS: dialect.kept(told, thread)})
-    changed = await server.threads.update(caller, thread.id, change)
-    if not isinstance(changed, Thread) and changed.failure.code == "INVALID_REQUEST":
-        raise Problem(Failure("INVALID_REQUEST", "the controls are too large"))
-    return expect_thread(changed, thread.id)

@@ -16,7 +16,7 @@ from app.protocols.http.caller import Caller
 from app.protocols.http.correlation import correlation
 from app.protocols.http.documents import takes
 from app.protocols.http.session_shapes import conflicts, may_refuse
-from app.protocols.http.sessions import Controls, keep
+from app.protocols.http.sessions_controls import Controls, change_of
 from app.protocols.http.sessions_route import Refused, SessionBody, SessionRoute, read, refuse, session
 from app.runtime.service import Rejected, Submission
 from app.views.run import Run
@@ -28,7 +28,6 @@ Milliseconds = Annotated[int, Field(ge=0, le=2**53)]
 
 class SendMessage(Controls):
     text: str = Field(min_length=1, max_length=1_000_000)
-    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
 
 
 class InterruptTurn(SessionBody):
@@ -74,12 +73,10 @@ def _add_messages(router: APIRouter, server: Server) -> None:
     async def send(session_id: str, request: Request, caller: Caller) -> Response:
         thread = await session(server, caller, session_id)
         body = await read(request, SendMessage)
-        # First the turn: what it names becomes the session's own only if it was accepted.
-        wanted = _submission(server, thread, body.text, dialect.kept(body.kept(), thread))
+        wanted = _submission(server, thread, body)
         run = await server.service.submit(caller, replace(wanted, trace_context=correlation(request)))
         if isinstance(run, Rejected):
             refuse(run, session_id)
-        await keep(server, caller, thread, body.kept())
         return json_answer({"status": "accepted", "sessionId": session_id, "turnId": run.id}, 202)
 
     @router.post(
@@ -102,8 +99,12 @@ def _row(entry: Entry) -> dict[str, Any]:
     return {name: value for name, value in entry_json(entry).items() if value is not None}
 
 
-def _submission(server: Server, thread: Thread, text: str, controls: dict[str, Any]) -> Submission:
-    """A session's model is an agent of the workspace, or one of its models for the default agent to use."""
+def _submission(server: Server, thread: Thread, body: SendMessage) -> Submission:
+    """A session's model is an agent of the workspace, or one of its models for the default agent to use.
+
+    What the message names becomes the session's own in the commit that accepts its turn.
+    """
+    controls = dialect.controls(thread) | body.told()
     model = controls.get("model")
     is_agent = model in server.workspace.current.agents
     tools = [
@@ -112,10 +113,13 @@ def _submission(server: Server, thread: Thread, text: str, controls: dict[str, A
     ]
     return Submission(
         agent=model if is_agent else None,
-        input=text,
+        input=body.text,
         thread_id=thread.id,
         model_plan=None if is_agent else model,
         client_tools=tools,
+        parameters={"effort": controls["effort"]} if "effort" in controls else None,
+        approval_policy=body.approval_policy,
+        thread_change=change_of(thread, body.told()),
     )
 
 

@@ -19,7 +19,7 @@ from app.protocols.http.body import Cursor
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import follows, may_answer, streams
 from app.protocols.http.errors import Problem
-from app.protocols.http.lookups import existing_thread, whole_thread
+from app.protocols.http.lookups import existing_thread, whole_thread, whole_transcript
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
 from app.protocols.http.sse import EventStream, Said
 from app.runtime.inlined import inline
@@ -98,11 +98,14 @@ def _add_what_was_said(router: APIRouter, server: Server) -> None:
 
     @router.get("/transcript", response_model=shapes.EntryPage, summary="What was said and done, message by message")
     async def transcript(thread_id: str, caller: Caller, after: Cursor = 0, limit: Limit = 200) -> Response:
-        await existing_thread(server, caller, thread_id)
-        entries = await server.reader.transcript(caller.tenant, thread_id)
+        """What a fork took over is one place of its log, and on one page, however much it is."""
+        thread = await existing_thread(server, caller, thread_id)
+        _, entries = await whole_transcript(server, caller, thread)
         found = [entry for entry in entries if entry.position > after]
-        cursor = found[limit - 1].position if len(found) > limit else None
-        return page_answer(map(entry_json, found[:limit]), cursor)
+        end = min(limit, len(found))
+        while 0 < end < len(found) and found[end].position == found[end - 1].position:
+            end += 1
+        return page_answer(map(entry_json, found[:end]), found[end - 1].position if end < len(found) else None)
 
 
 def _add_content(router: APIRouter, server: Server) -> None:

@@ -3,6 +3,7 @@
 Leaves to the context: what the backend may do; to the conductor: how a failure ends the run.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -55,7 +56,7 @@ def make_context(passage: Passage) -> RunContext:
         partial(_put_blob, passage), load, hook=hooks.of_a_call if hooks.concern_tools else None,
         ask_model=partial(_mend, models, gateway, allowed),
     )  # fmt: skip
-    scope = ToolScope(log.run_id, allowed, log.scope.tenant)
+    scope = _approvals(passage, ToolScope(log.run_id, allowed, log.scope.tenant))
     tools = passage.tools = ToolCalls(
         log, gateway, scope, ports, parallel=models.parallel, who=agent.name,
         limit=passage.budget.tool_calls,
@@ -102,6 +103,23 @@ def _gateway(passage: Passage) -> tuple[Gateway, frozenset[str]]:
         described = passage.workspace.agents[name].description
         extra.append(AgentTool(name, described, partial(_ask_as_tool, passage)))
     return (passage.kit.gate(Registry.beside(registry, extra)) if extra else passage.kit.gateway), allowed
+
+
+def _approvals(passage: Passage, scope: ToolScope) -> ToolScope:
+    """What the conversation asks for makes the workspace's rules stricter, or leaves them as they are."""
+    match passage.asked.get("approvalPolicy"):
+        case "never":
+            return replace(scope, ask_nobody=True)
+        case "untrusted":
+            # The workspace's tools alone: a client decides about its own, and a subagent's calls are asked about.
+            known = ((name, passage.kit.gateway.registry.find(name)) for name in scope.allowed)
+            return replace(
+                scope,
+                always_ask=frozenset(
+                    name for name, found in known if found is not None and found.definition.effect != "readonly"
+                ),
+            )
+    return scope
 
 
 async def _ask_as_tool(passage: Passage, name: str, given: Any, call_id: str) -> Result | Failure:

@@ -1,0 +1,304 @@
+"""/api/sessions/{id}/session-controls, /settings and /approval-policy: what a session is asked to use.
+
+Controls of a session are metadata of its thread, those that new sessions begin with are metadata of the tenant's
+ledger: one append-only log holds both, and says who changed them. Leaves to others: what a control does (the runtime).
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, NoReturn
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import Field, model_validator
+
+from app.core.errors import Failure
+from app.core.principal import Principal
+from app.events.catalog.thread import ThreadUpdated
+from app.events.ports import Refused as NotRecorded
+from app.protocols.context import Server
+from app.protocols.dialects import codex_sessions as dialect
+from app.protocols.http import session_shapes as shapes
+from app.protocols.http.answers import json_answer
+from app.protocols.http.caller import Caller
+from app.protocols.http.documents import takes
+from app.protocols.http.errors import Problem
+from app.protocols.http.session_shapes import may_refuse
+from app.protocols.http.sessions_route import Refused, SessionBody, SessionRoute, expect_thread, read, session
+from app.runtime.ledger import LEDGER_THREAD
+from app.runtime.threads import ThreadChange, is_too_large
+from app.views.controls import ApprovalPolicy, changes, controls_of
+from app.views.thread import Thread
+
+DEFAULTS_NEED: Final = "workspace:reload"
+"""The scope of who decides what everybody's new sessions begin with."""
+MAX_SETTINGS: Final = 256
+
+Scope = Literal["session", "default"]
+NetworkAccess = Literal["restricted", "enabled"]
+Sandbox = Literal["read-only", "workspace-write", "danger-full-access"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+ModelName = Annotated[str, Field(min_length=1, max_length=200)]
+SettingKey = Annotated[str, Field(min_length=1, max_length=200)]
+Settings = Annotated[dict[SettingKey, Any], Field(max_length=MAX_SETTINGS)]
+
+
+class DynamicTool(SessionBody):
+    name: str = Field(min_length=1, max_length=64)
+    description: str = Field("", max_length=4000)
+    input_schema: dict[str, Any] = Field(default_factory=lambda: {"type": "object"})
+
+
+class Controls(SessionBody):
+    """What a session is asked to use. Kept and told; the workspace decides what holds."""
+
+    cwd: str | None = Field(None, max_length=4096)
+    model: ModelName | None = None
+    approval_policy: ApprovalPolicy | None = None
+    network_access: NetworkAccess | None = None
+    filesystem_sandbox: Sandbox | None = None
+    effort: Effort | None = None
+    settings: Settings | None = None
+    dynamic_tools: list[DynamicTool] | None = Field(None, max_length=128)
+
+    def told(self) -> dict[str, Any]:
+        named = set(Controls.model_fields)
+        return self.model_dump(by_alias=True, exclude_none=True, include=named)
+
+
+class ControlsTuple(SessionBody):
+    """What is left out stays as it is; a null model is the workspace's own choice."""
+
+    model: ModelName | None = None
+    approval_policy: ApprovalPolicy | None = None
+    network_access: NetworkAccess | None = None
+    filesystem_sandbox: Sandbox | None = None
+    settings: Settings | None = Field(None, description="takes the place of all settings")
+
+    def told(self) -> dict[str, Any]:
+        given = self.model_dump(by_alias=True, exclude_unset=True)
+        return {name: value for name, value in given.items() if value is not None or name == "model"}
+
+
+class ApplyControls(SessionBody):
+    scope: Scope = "session"
+    controls: ControlsTuple
+
+
+class ApplySettings(SessionBody):
+    """Either one setting, `key` with its `value`, or several. A null takes a setting out."""
+
+    scope: Scope = "session"
+    key: SettingKey | None = None
+    value: Any = None
+    settings: Settings | None = None
+    mode: Literal["merge", "replace"] = "merge"
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "ApplySettings":
+        one = self.key is not None and "value" in self.model_fields_set
+        if one == (self.settings is not None) or (not one and {"key", "value"} & self.model_fields_set):
+            raise ValueError("either key and value, or settings")
+        return self
+
+    def told(self) -> dict[str, Any]:
+        return self.settings if self.settings is not None else {str(self.key): self.value}
+
+    @property
+    def replaces(self) -> bool:
+        return self.settings is not None and self.mode == "replace"
+
+
+class SetApprovalPolicy(SessionBody):
+    approval_policy: ApprovalPolicy
+
+
+# -- where they are kept ------------------------------------------------------------------------------
+
+
+async def default_metadata(server: Server, caller: Principal) -> Mapping[str, Any]:
+    """What new sessions of the tenant begin with, as the ledger has it."""
+    ledger = await server.reader.thread(caller.tenant, LEDGER_THREAD)
+    return ledger.metadata if isinstance(ledger, Thread) else {}
+
+
+def change_of(thread: Thread, told: Mapping[str, Any]) -> ThreadUpdated | None:
+    """What makes a session's own what a request named; None when it is so already."""
+    wanted = changes(thread.metadata, told)
+    if is_too_large(thread.metadata | wanted):
+        raise _too_large()
+    return ThreadUpdated(metadata=wanted) if wanted else None
+
+
+async def keep(
+    server: Server, caller: Principal, thread: Thread, told: Mapping[str, Any], *, replace: bool = False
+) -> tuple[Thread, bool]:
+    """The session with what was told, and whether that changed anything."""
+    wanted = changes(thread.metadata, told, replace=replace)
+    if not wanted:
+        return thread, False
+    changed = await server.threads.update(caller, thread.id, ThreadChange(metadata=wanted))
+    if not isinstance(changed, Thread) and changed.failure.code == "INVALID_REQUEST":
+        raise _too_large()
+    return expect_thread(changed, thread.id), True
+
+
+async def _keep_default(server: Server, caller: Principal, told: Mapping[str, Any], *, replace: bool = False) -> bool:
+    if not caller.may(DEFAULTS_NEED):
+        raise Problem(Failure("FORBIDDEN", "what new sessions begin with is for administrators to change"))
+    known = await default_metadata(server, caller)
+    wanted = changes(known, told, replace=replace)
+    if is_too_large({**known, **wanted}):
+        raise _too_large()
+    if wanted:
+        answer = await server.ledger.record(caller.tenant, ThreadUpdated(metadata=wanted), actor=caller.actor)
+        if isinstance(answer, NotRecorded):
+            raise Problem(answer.failure)
+    return bool(wanted)
+
+
+def _too_large() -> Problem:
+    return Problem(Failure("INVALID_REQUEST", "the controls are too large"))
+
+
+async def _apply(
+    server: Server, caller: Principal, thread: Thread, scope: Scope, told: Mapping[str, Any], *, replace: bool = False
+) -> tuple[Thread, Literal["ok", "unchanged"]]:
+    """One change, in either scope. Defaults that are locked refuse it, also if it would change nothing."""
+    if scope == "session":
+        thread, changed = await keep(server, caller, thread, told, replace=replace)
+    elif server.settings.session_defaults_locked:
+        await _locked(server, caller, thread)
+    else:
+        changed = await _keep_default(server, caller, told, replace=replace)
+    return thread, "ok" if changed else "unchanged"
+
+
+async def _locked(server: Server, caller: Principal, thread: Thread) -> NoReturn:
+    told = {"status": "locked", "code": "defaults_locked", "scope": "default",
+            "message": "what new sessions begin with is fixed by the server's configuration"}  # fmt: skip
+    raise Refused(423, told | await _both_scopes(server, caller, thread))
+
+
+async def _both_scopes(server: Server, caller: Principal, thread: Thread) -> dict[str, Any]:
+    locked = server.settings.session_defaults_locked
+    return {
+        "sessionId": thread.id,
+        "controls": dialect.tuple_of(dialect.controls(thread)),
+        "defaults": dialect.tuple_of(controls_of(await default_metadata(server, caller))),
+        "defaultsEditable": not locked,
+        "defaultLockReason": "HOLDFAST_SESSION_DEFAULTS_LOCKED" if locked else None,
+    }
+
+
+async def _settings(server: Server, caller: Principal, thread: Thread, scope: Scope) -> dict[str, Any]:
+    kept = thread.metadata if scope == "session" else await default_metadata(server, caller)
+    found: dict[str, Any] = controls_of(kept)["settings"]
+    return found
+
+
+# -- routes -------------------------------------------------------------------------------------------
+
+_LOCKED: Final[shapes.Responses] = {
+    423: {"model": shapes.DefaultsLocked, "description": "the configuration fixes what new sessions begin with"}
+}
+
+
+def routes(server: Server) -> APIRouter:
+    router = APIRouter(
+        prefix="/api/sessions/{session_id}",
+        tags=["sessions"],
+        route_class=SessionRoute,
+        responses=may_refuse(404, 410),
+    )
+    _add_controls(router, server)
+    _add_settings(router, server)
+    return router
+
+
+def _add_controls(router: APIRouter, server: Server) -> None:
+    @router.get("/session-controls", response_model=shapes.ControlsShown, summary="What the session is asked to use")
+    async def show_controls(session_id: str, caller: Caller) -> Response:
+        thread = await session(server, caller, session_id)
+        return json_answer({"status": "ok", **await _both_scopes(server, caller, thread)})
+
+    @router.post(
+        "/session-controls",
+        response_model=shapes.ControlsApplied,
+        summary="Change what this session, or a new one, is asked to use",
+        openapi_extra=takes(ApplyControls),
+        responses=may_refuse(409) | _LOCKED,
+    )
+    async def apply_controls(session_id: str, request: Request, caller: Caller) -> Response:
+        thread = await session(server, caller, session_id)
+        body = await read(request, ApplyControls)
+        told = body.controls.told()
+        thread, status = await _apply(server, caller, thread, body.scope, told, replace="settings" in told)
+        both = await _both_scopes(server, caller, thread)
+        applied = both["controls" if body.scope == "session" else "defaults"]
+        return json_answer({"status": status, "scope": body.scope, "applied": applied, **both})
+
+    @router.post(
+        "/approval-policy",
+        response_model=shapes.PolicyApplied,
+        summary="Say when the session's calls of tools need a person",
+        openapi_extra=takes(SetApprovalPolicy),
+        responses=may_refuse(409),
+    )
+    async def set_policy(session_id: str, request: Request, caller: Caller) -> Response:
+        thread = await session(server, caller, session_id)
+        body = await read(request, SetApprovalPolicy)
+        thread, _ = await keep(server, caller, thread, {"approvalPolicy": body.approval_policy})
+        policy = dialect.summary(thread)["approvalPolicy"]
+        return json_answer({"status": "ok", "sessionId": session_id, "approvalPolicy": policy})
+
+
+def _add_settings(router: APIRouter, server: Server) -> None:
+    @router.get(
+        "/settings",
+        response_model=shapes.SettingsShown | shapes.SettingShown,
+        summary="The settings, or one of them",
+    )
+    async def show_settings(
+        session_id: str,
+        caller: Caller,
+        scope: Annotated[Scope, Query()] = "session",
+        key: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
+    ) -> Response:
+        thread = await session(server, caller, session_id)
+        found = await _settings(server, caller, thread, scope)
+        told: dict[str, Any] = {"status": "ok", "sessionId": session_id, "scope": scope}
+        if key is None:
+            return json_answer(told | {"settings": found})
+        return json_answer(told | {"key": key, "found": key in found, "value": found.get(key)})
+
+    @router.post(
+        "/settings",
+        response_model=shapes.SettingsApplied,
+        summary="Change settings",
+        openapi_extra=takes(ApplySettings),
+        responses=may_refuse(409) | _LOCKED,
+    )
+    async def apply_settings(session_id: str, request: Request, caller: Caller) -> Response:
+        thread = await session(server, caller, session_id)
+        body = await read(request, ApplySettings)
+        told = {"settings": body.told()}
+        thread, status = await _apply(server, caller, thread, body.scope, told, replace=body.replaces)
+        found = await _settings(server, caller, thread, body.scope)
+        return json_answer({"status": status, "sessionId": session_id, "scope": body.scope, "settings": found})
+
+    @router.delete(
+        "/settings/{key:path}",
+        response_model=shapes.SettingRemoved,
+        summary="Take a setting out",
+        responses=may_refuse(409) | _LOCKED,
+    )
+    async def remove_setting(
+        session_id: str,
+        key: Annotated[str, Path(min_length=1, max_length=200)],
+        caller: Caller,
+        scope: Annotated[Scope, Query()] = "session",
+    ) -> Response:
+        thread = await session(server, caller, session_id)
+        thread, status = await _apply(server, caller, thread, scope, {"settings": {key: None}})
+        found = await _settings(server, caller, thread, scope)
+        told = {"status": status, "sessionId": session_id, "scope": scope, "key": key, "removed": status == "ok"}
+        return json_answer(told | {"settings": found})

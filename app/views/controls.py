@@ -1,0 +1,85 @@
+"""Session controls: what a conversation was asked to use, as its thread's metadata has it.
+
+One key of the metadata for each control and for each setting, because the fold of the log merges metadata key by key:
+two clients that change different ones at once lose nothing. A null takes its key out. Leaves to others: what a control
+does (the runtime), where defaults are kept and how any of it is spelt (the protocols).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+
+from app.core import json
+
+PREFIX: Final = "session."
+SETTING: Final = "session.settings."
+
+ApprovalPolicy = Literal["untrusted", "on-failure", "on-request", "never"]
+APPROVAL_POLICIES: Final[Mapping[str, ApprovalPolicy]] = {
+    "untrusted": "untrusted",
+    "on-failure": "on-failure",
+    "on-request": "on-request",
+    "never": "never",
+}
+
+
+def controls_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Whoever may change a thread can write its metadata: what no control can be is passed over."""
+    kept = {
+        name: metadata[PREFIX + name]
+        for name, is_one in _CONTROLS.items()
+        if PREFIX + name in metadata and is_one(metadata[PREFIX + name])
+    }
+    settings = {key.removeprefix(SETTING): value for key, value in metadata.items() if key.startswith(SETTING)}
+    return kept | {"settings": settings}
+
+
+def approval_policy(metadata: Mapping[str, Any]) -> ApprovalPolicy | None:
+    """None where nobody said anything, or nothing that counts."""
+    found = metadata.get(PREFIX + "approvalPolicy")
+    return APPROVAL_POLICIES.get(found) if isinstance(found, str) else None
+
+
+def changes(metadata: Mapping[str, Any], told: Mapping[str, Any], *, replace: bool = False) -> dict[str, Any]:
+    """The metadata to merge so that the controls are as told; empty when they are so already.
+
+    A control that is told as null goes. Of `settings` those that are told change, and with `replace` the others go.
+    """
+    wanted = {PREFIX + name: value for name, value in told.items() if name in _CONTROLS}
+    if replace:
+        wanted |= {key: None for key in metadata if key.startswith(SETTING)}
+    wanted |= {SETTING + key: value for key, value in (told.get("settings") or {}).items()}
+    return {key: value for key, value in wanted.items() if not same(metadata.get(key), value)}
+
+
+def same(one: Any, other: Any) -> bool:
+    """As JSON: true is not 1."""
+    return one == other and json.canonical(one) == json.canonical(other)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _one_of(*words: str) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and value in words
+
+
+def _are_tools(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(tool, dict)
+        and _is_text(tool.get("name"))
+        and _is_text(tool.get("description"))
+        and isinstance(tool.get("inputSchema"), dict)
+        for tool in value
+    )
+
+
+_CONTROLS: Final[dict[str, Callable[[Any], bool]]] = {
+    "cwd": _is_text,
+    "model": _is_text,
+    "approvalPolicy": _one_of(*APPROVAL_POLICIES),
+    "networkAccess": _one_of("restricted", "enabled"),
+    "filesystemSandbox": _one_of("read-only", "workspace-write", "danger-full-access"),
+    "effort": _one_of("none", "minimal", "low", "medium", "high", "xhigh"),
+    "dynamicTools": _are_tools,
+}

@@ -1,15 +1,22 @@
-"""The process's metrics: one registry, children bound once, no label that a stranger can multiply.
+"""The process's metrics: one registry, plain numbers that are told when somebody looks, no label that a stranger can
+multiply.
 
-Whoever owns a queue or a cache hands in a function that tells its size, so that nothing is counted twice. Leaves to
-others: what is counted (`protocols.telemetry` folds the log into it).
+Counting happens on the event loop, thousands of times a second, so a counter is a number without a lock; what the
+registry wants to know of it is put together at a scrape, on the same loop. Whoever owns a queue or a cache hands in a
+function that tells its size, so that nothing is counted twice. Leaves to others: what is counted
+(`protocols.telemetry` folds the log into it).
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+from time import time
 from typing import Any, Final, Generic, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 PREFIX: Final = "holdfast_"
@@ -17,23 +24,55 @@ MAX_CHILDREN: Final = 500
 """Label values per metric; what comes later is counted as `other`. Names come from the workspace, which is bounded."""
 OTHER: Final = "other"
 
+
+class Counter:
+    """A number that only rises."""
+
+    __slots__ = ("created", "value")
+
+    def __init__(self) -> None:
+        self.value = 0.0
+        self.created = time()
+
+    def inc(self, by: float = 1) -> None:
+        self.value += by
+
+
+class Histogram:
+    """How many values there were up to each bound, and their sum."""
+
+    __slots__ = ("_bounds", "counts", "created", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+        self.created = time()
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self._bounds, value)] += 1
+        self.sum += value
+
+
 C = TypeVar("C", Counter, Histogram)
 
 
 class Labelled(Generic[C]):
-    """A metric with labels. A child is looked up by a plain dictionary: its values are joined and checked once."""
+    """A metric with labels. A child is looked up by a plain dictionary."""
 
-    def __init__(self, metric: C, labels: int) -> None:
-        self._metric: C = metric
+    def __init__(self, labels: int, make: Callable[[], C]) -> None:
         self._labels = labels
-        self._children: dict[tuple[str, ...], C] = {}
+        self._make: Callable[[], C] = make
+        self.children: dict[tuple[str, ...], C] = {}
 
     def of(self, *values: str) -> C:
-        child = self._children.get(values)
+        child = self.children.get(values)
         if child is None:
-            if len(self._children) >= MAX_CHILDREN:
+            if len(self.children) >= MAX_CHILDREN:
                 values = (OTHER,) * self._labels
-            child = self._children[values] = self._metric.labels(*values)
+                child = self.children.get(values)
+            if child is None:
+                child = self.children[values] = self._make()
         return child
 
 
@@ -43,17 +82,21 @@ class Metrics:
         ProcessCollector(registry=self.registry)
 
     def counter(self, name: str, meaning: str, *labels: str) -> Labelled[Counter]:
-        return Labelled(Counter(PREFIX + name, meaning, labels, registry=self.registry), len(labels))
+        made = Labelled(len(labels), Counter)
+        self.registry.register(_Counters(PREFIX + name, meaning, labels, made.children))
+        return made
 
     def histogram(self, name: str, meaning: str, buckets: Sequence[float], *labels: str) -> Labelled[Histogram]:
-        made = Histogram(PREFIX + name, meaning, labels, buckets=tuple(buckets), registry=self.registry)
-        return Labelled(made, len(labels))
+        bounds = tuple(buckets)
+        made = Labelled(len(labels), lambda: Histogram(bounds))
+        self.registry.register(_Histograms(PREFIX + name, meaning, labels, made.children, bounds))
+        return made
 
     def plain_counter(self, name: str, meaning: str) -> Counter:
-        return Counter(PREFIX + name, meaning, registry=self.registry)
+        return self.counter(name, meaning).of()
 
     def plain_histogram(self, name: str, meaning: str, buckets: Sequence[float]) -> Histogram:
-        return Histogram(PREFIX + name, meaning, buckets=tuple(buckets), registry=self.registry)
+        return self.histogram(name, meaning, buckets).of()
 
     def watch(self, name: str, meaning: str, size: Callable[[], float]) -> None:
         """A gauge that asks its owner when somebody looks."""
@@ -69,6 +112,44 @@ class Metrics:
 
     def render(self) -> bytes:
         return generate_latest(self.registry)
+
+
+# -- what the registry is told at a scrape ------------------------------------------------------------
+
+
+class _Counters(Collector):
+    def __init__(
+        self, name: str, meaning: str, labels: Sequence[str], children: Mapping[tuple[str, ...], Counter]
+    ) -> None:
+        self._name, self._meaning, self._labels, self._children = name, meaning, labels, children
+
+    def collect(self) -> Iterable[Any]:
+        family = CounterMetricFamily(self._name, self._meaning, labels=self._labels)
+        for values, child in self._children.items():
+            family.add_metric(values, child.value, child.created)
+        yield family
+
+
+class _Histograms(Collector):
+    def __init__(
+        self, name: str, meaning: str, labels: Sequence[str], children: Mapping[tuple[str, ...], Histogram],
+        bounds: Sequence[float],
+    ) -> None:  # fmt: skip
+        self._name, self._meaning, self._labels, self._children = name, meaning, labels, children
+        self._bounds = [*map(floatToGoString, bounds), "+Inf"]
+
+    def collect(self) -> Iterable[Any]:
+        name = self._name
+        family = HistogramMetricFamily(name, self._meaning, labels=self._labels)
+        for values, child in self._children.items():
+            labels = dict(zip(self._labels, values, strict=True))
+            up_to = list(accumulate(child.counts))
+            for bound, count in zip(self._bounds, up_to, strict=True):
+                family.add_sample(name + "_bucket", labels | {"le": bound}, count)
+            family.add_sample(name + "_count", labels, up_to[-1])
+            family.add_sample(name + "_sum", labels, child.sum)
+            family.add_sample(name + "_created", labels, child.created)
+        yield family
 
 
 class _Total(Collector):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from app.core.metrics import MAX_CHILDREN, OTHER, Metrics
 from app.core.principal import DEFAULT_TENANT
@@ -150,3 +151,21 @@ def test_an_event_that_cannot_be_folded_does_not_reach_the_writer() -> None:
 
 def _event(type: str, payload: bytes, run: str = "run_1") -> Event:
     return Event("evt_1", "default", "thr_1", run, 1, 1, type, "system", 0, payload, None, GENESIS, GENESIS)
+
+
+def test_counters_and_histograms_are_told_as_prometheus_reads_them() -> None:
+    metrics = Metrics()
+    metrics.counter("things", "Things.", "kind").of("round").inc(2)
+    took = metrics.plain_histogram("took_seconds", "How long.", (0.1, 1, 2.5))
+    for seconds in (0.1, 0.5, 7.0):  # a bound belongs to its bucket
+        took.observe(seconds)
+    found = _values(metrics)
+    buckets = {bound: found[f'holdfast_took_seconds_bucket{{le="{bound}"}}'] for bound in ("0.1", "1.0", "2.5", "+Inf")}
+    assert buckets == {"0.1": 1, "1.0": 2, "2.5": 2, "+Inf": 3}
+    assert (found["holdfast_took_seconds_count"], found["holdfast_took_seconds_sum"]) == (3, 7.6)
+    assert found['holdfast_things_total{kind="round"}'] == 2
+    # Since when it counts, which is how a restart is told from a fall.
+    assert found["holdfast_took_seconds_created"] > 0 and found['holdfast_things_created{kind="round"}'] > 0
+    families = text_string_to_metric_families(metrics.render().decode())
+    kinds = {family.name: family.type for family in families if family.name.startswith("holdfast_")}
+    assert (kinds["holdfast_things"], kinds["holdfast_took_seconds"]) == ("counter", "histogram")

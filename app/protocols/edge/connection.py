@@ -37,6 +37,8 @@ class RequestConnection(HttpConnection):
             if self._head_bytes > _MAX_HEAD_BYTES and self._more_than_a_head(data):
                 return
         super().data_received(data)
+        if self._in_head and self._head_timer is None:
+            self._start_timer()  # most heads come in one piece and are waited for by nobody
 
     def _more_than_a_head(self, data: bytes) -> bool:
         """A large piece may hold the end of the headers and much of a body; then all is well."""
@@ -49,8 +51,6 @@ class RequestConnection(HttpConnection):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_head = True
-        if self._head_timer is None:
-            self._start_timer()
 
     def on_headers_complete(self) -> None:
         self._in_head = False

@@ -2,12 +2,14 @@
 
     name it -> headers not too large, no NUL -> host -> open path? -> preflight, origin -> who -> rate -> room -> body
 
-Pure ASGI, because it is on the way of every request. A refusal is answered in the dialect of its path. Leaves to
-others: what the caller may do (`http.caller`, a dependency of each route).
+Pure ASGI and in one piece, because it is on the way of every request. A refusal is answered in the dialect of its
+path. Leaves to others: what the caller may do (`http.caller`, a dependency of each route).
 """
 
 import re
 from collections.abc import Mapping
+from functools import partial
+from itertools import chain
 from time import monotonic
 from typing import Final
 
@@ -25,7 +27,8 @@ from app.protocols.auth.proxies import IDENTITY_HEADERS
 from app.protocols.auth.shown import Headers, peer_of
 from app.protocols.edge.limits import MAX_HEADER_BYTES, BoundedBody, InFlight, Rates
 from app.protocols.edge.origins import Origins
-from app.protocols.http.correlation import SCOPE_KEY
+from app.protocols.http.connection import LINE, Line
+from app.protocols.http.correlation import HEADERS_KEY, NAME_KEY
 from app.protocols.http.errors import answer
 
 REQUEST_ID: Final = b"x-request-id"
@@ -46,25 +49,19 @@ class Gate:
         self.sockets = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await self._http(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await self._websocket(scope, receive, send)
-        else:
-            await self.app(scope, receive, send)
-
-    # -- http ----------------------------------------------------------------------------------------
-
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await (self._websocket if scope["type"] == "websocket" else self.app)(scope, receive, send)
+            return
         headers: Headers = dict(scope["headers"])
         path: str = scope["path"]
         request_id = _name(headers)
-        scope[SCOPE_KEY] = request_id.decode()
+        scope[NAME_KEY], scope[HEADERS_KEY] = request_id.decode(), headers
         reply = _Reply(send, path, request_id)
         if (refused := self._wrong_request(scope, headers)) is not None:
             await reply.refuse(scope, receive, refused)
             return
-        body = _body(receive, headers, path, self._max_upload)
+        line: Line | None = (scope.get("extensions") or {}).get(LINE)
+        body = _body(receive, headers, path, self._max_upload, line)
         reply.body = body
         if path in OPEN_PATHS:
             await self.app(scope, body or receive, reply)
@@ -84,8 +81,12 @@ class Gate:
         if body is not None and (refused := body.announced(headers.get(b"content-length"))) is not None:
             await reply.refuse(scope, receive, refused)
             return
+        if line is not None:
+            line.headers = reply.headers
         if self._access.enabled:
             reply.access, reply.who = self._access, who
+            if line is not None:
+                line.still_welcome = partial(self._access.still_valid, who)
         self._in_flight.enter(who.tenant)
         try:
             await self.app(scope, body or receive, reply)
@@ -95,17 +96,15 @@ class Gate:
             self._in_flight.leave(who.tenant)
 
     def _wrong_request(self, scope: Scope, headers: Headers) -> Failure | None:
-        size = _PER_HEADER_BYTES * len(scope["headers"])
-        for name, value in scope["headers"]:
-            size += len(name) + len(value)
-        if size > MAX_HEADER_BYTES:
+        sent, path = scope["headers"], scope["path"]
+        if len(b"".join(chain.from_iterable(sent))) + _PER_HEADER_BYTES * len(sent) > MAX_HEADER_BYTES:
             return Failure("HEADERS_TOO_LARGE", f"the headers are larger than {MAX_HEADER_BYTES} bytes")
-        if len(headers) != len(scope["headers"]) and _repeats(scope):
+        if len(headers) != len(sent) and _repeats(scope):
             return Failure("INVALID_REQUEST", "a header that may come once comes twice")
         # No database takes the NUL character in a text; in an address it is a mistake like in a body.
-        if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
+        if "\x00" in path or b"%00" in scope["query_string"]:
             return Failure("INVALID_REQUEST", "the address contains the NUL character")
-        if scope["path"] in OPEN_PATHS:
+        if path in OPEN_PATHS:
             return None  # a probe knows the address of the process, not its name
         if b"host" not in headers:
             return Failure("HOST_REFUSED", "the request has no Host header")
@@ -165,7 +164,8 @@ class Gate:
 
 class _Reply:
     """Stands before `send`: every answer carries the request's name; a body that broke its bounds wins over whatever
-    the route made of that; a stream ends when its reader's credentials do."""
+    the route made of that; a stream ends when its reader's credentials do. What writes to its line instead is told
+    there what to add and whom to ask."""
 
     __slots__ = ("_ended", "_looked", "_path", "_send", "access", "body", "headers", "who")
 
@@ -232,8 +232,10 @@ def _repeats(scope: Scope) -> bool:
     return False
 
 
-def _body(receive: Receive, headers: Mapping[bytes, bytes], path: str, uploads: int) -> BoundedBody | None:
+def _body(
+    receive: Receive, headers: Mapping[bytes, bytes], path: str, uploads: int, line: Line | None
+) -> BoundedBody | None:
     """None for a request that has no body, which is most of them."""
     if headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
         return None
-    return BoundedBody(receive, path, uploads)
+    return BoundedBody(receive, path, uploads, line)

@@ -6,12 +6,13 @@ Each bound has a fixed memory. Leaves to others: what a refusal looks like (the 
 import asyncio
 import math
 from collections import OrderedDict
-from typing import Any, Final
+from typing import Final
 
 from starlette.types import Message, Receive
 
 from app.core.clock import Clock
 from app.core.errors import Failure
+from app.protocols.http.connection import Line
 from app.protocols.http.errors import Problem
 
 MIB: Final = 1024 * 1024
@@ -96,8 +97,8 @@ class BoundedBody:
     """Stands before `receive`. What goes over a bound is raised to the reader and kept in `failure`, because a
     framework between them may turn what it catches into something else."""
 
-    def __init__(self, receive: Receive, path: str, uploads: int = MAX_UPLOAD_BYTES) -> None:
-        self._receive = receive
+    def __init__(self, receive: Receive, path: str, uploads: int = MAX_UPLOAD_BYTES, line: Line | None = None) -> None:
+        self._receive, self._line = receive, line
         self._limit = body_limit(path, uploads)
         self._each_piece = path.startswith(_UPLOADS)
         self._deadline: float | None = None
@@ -114,22 +115,27 @@ class BoundedBody:
     async def __call__(self) -> Message:
         if self._complete:
             return await self._receive()  # only a disconnect can follow, and that may take as long as it likes
-        now = asyncio.get_running_loop().time()
-        if self._deadline is None or self._each_piece:
-            self._deadline = now + BODY_SECONDS
-        try:
-            async with asyncio.timeout_at(self._deadline):
-                message: Any = await self._receive()
-        except TimeoutError:
-            self.failure = Failure("BODY_TIMEOUT", f"the body did not arrive within {BODY_SECONDS:.0f} s")
-            raise Problem(self.failure) from None
+        if self._line is not None and self._line.has_news:
+            message = await self._receive()  # no waiting: most bodies come with their head
+        else:
+            message = await self._in_time()
         if message["type"] == "http.request":
             self._size += len(message.get("body", b""))
             if self._size > self._limit:
                 self.failure = self._too_large()
                 raise Problem(self.failure)
             self._complete = not message.get("more_body", False)
-        return message  # type: ignore[no-any-return]
+        return message
+
+    async def _in_time(self) -> Message:
+        if self._deadline is None or self._each_piece:
+            self._deadline = asyncio.get_running_loop().time() + BODY_SECONDS
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                return await self._receive()
+        except TimeoutError:
+            self.failure = Failure("BODY_TIMEOUT", f"the body did not arrive within {BODY_SECONDS:.0f} s")
+            raise Problem(self.failure) from None
 
     def _too_large(self) -> Failure:
         return Failure("BODY_TOO_LARGE", f"the body is larger than {self._limit} bytes")

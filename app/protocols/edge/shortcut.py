@@ -1,17 +1,19 @@
 """The way to the routes that are asked most: found by method and path, past the framework's layers.
 
 For routes without parameters that read their own body and answer their own failures. Leaves to the framework: all
-others, and what becomes of an error that nobody expected.
+others. An error that nobody expected is answered by the handler that the framework would call.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, cast
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
-from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+Apology = Callable[[Request, Exception], Awaitable[Response]]
 
 _METHOD: Final = "POST"
 
@@ -19,11 +21,8 @@ _METHOD: Final = "POST"
 class Shortcut:
     def __init__(self, app: FastAPI, routes: Iterable[APIRoute]) -> None:
         self.app = app
-        handlers = app.exception_handlers
-        unexpected = handlers.get(500) or handlers.get(Exception)
-        self._routes: dict[str, ASGIApp] = {
-            route.path: ServerErrorMiddleware(self._straight(route), handler=unexpected) for route in routes
-        }
+        self._apologise = cast("Apology", app.exception_handlers[Exception])
+        self._routes: dict[str, ASGIApp] = {route.path: self._straight(route) for route in routes}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == _METHOD:
@@ -37,7 +36,13 @@ class Shortcut:
         async def serve(scope: Scope, receive: Receive, send: Send) -> None:
             # What the framework would have noted, and the permission is looked up by.
             scope["app"], scope["route"], scope["path_params"] = self.app, route, {}
-            response = await handle(Request(scope, receive, send))
+            request = Request(scope, receive, send)
+            try:
+                response = await handle(request)
+            except Exception as error:
+                # As the framework would: an answer, and what was raised goes on into the server's log.
+                await (await self._apologise(request, error))(scope, receive, send)
+                raise
             await response(scope, receive, send)
 
         return serve

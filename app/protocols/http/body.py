@@ -7,6 +7,7 @@ from typing import Annotated, Final, TypeVar
 
 from fastapi import Query, Request
 from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
 
 from app.core import json
 from app.core.errors import Failure
@@ -24,13 +25,17 @@ Cursor = Annotated[int, Query(ge=0, le=MAX_SEQ)]
 async def read_body(request: Request, limit: int | None = None) -> bytes:
     """The whole body. The gate bounds its size and time for everybody; `limit` is for a route that wants less."""
     chunks: list[bytes] = []
-    size = 0
-    async for chunk in request.stream():
+    size, more, receive = 0, True, request.receive
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk, more = message.get("body", b""), message.get("more_body", False)
         size += len(chunk)
         if limit is not None and size > limit:
             raise Problem(Failure("BODY_TOO_LARGE", f"the body is larger than {limit} bytes"))
         chunks.append(chunk)
-    return b"".join(chunks)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 async def read_model(request: Request, model: type[M]) -> tuple[M, bytes]:

@@ -18,6 +18,11 @@ _THREADS = frozenset({"thread_id", "session_id"})
 
 
 async def authorise(connection: HTTPConnection) -> Principal:
+    return allowed(connection)
+
+
+def allowed(connection: HTTPConnection) -> Principal:
+    """The principal that the gate noted, if it may call the route."""
     scope = connection.scope
     principal = scope.get("holdfast.principal")
     if not isinstance(principal, Principal):

@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 
 from app.core import json
 from app.core.errors import Failure, HoldfastError
-from app.protocols.http.caller import authorise
+from app.protocols.http.caller import allowed
 from app.protocols.http.errors import STATUS, Problem
 
 _TYPES: Final = {
@@ -79,11 +79,15 @@ class OpenAiRoute(APIRoute):
     """Every failure of a route, its dependencies included, is told in this dialect."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = self._straight() if self.is_straight else super().get_route_handler()
+        straight, endpoint, framework = self.is_straight, self.endpoint, super().get_route_handler()
 
         async def told(request: Request) -> Response:
             try:
-                return await handle(request)
+                if straight:
+                    # It reads its body itself: nothing is to be solved but who calls.
+                    made: Response = await endpoint(request, allowed(request))
+                    return made
+                return await framework(request)
             except Refusal as refusal:
                 return answer(refusal.failure, status=refusal.status, param=refusal.param, **refusal.more)
             except Problem as problem:
@@ -102,13 +106,3 @@ class OpenAiRoute(APIRoute):
     def is_straight(self) -> bool:
         """It takes nothing from the request but what it reads itself."""
         return self.methods == {"POST"} and not self.param_convertors
-
-    def _straight(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """For routes that read their body themselves: nothing is to be solved but who calls."""
-        endpoint = self.endpoint
-
-        async def handle(request: Request) -> Response:
-            made: Response = await endpoint(request, await authorise(request))
-            return made
-
-        return handle

@@ -14,7 +14,8 @@ from app.protocols.dialects.openai_reading import parse_response_id
 from app.protocols.dialects.openai_responses import ResponseEvents
 from app.protocols.http.body import read_body
 from app.protocols.http.caller import Caller
-from app.protocols.http.correlation import correlation
+from app.protocols.http.connection import line_of
+from app.protocols.http.correlation import correlation, headers_of
 from app.protocols.openai.asking import Ask, chat_ask, fingerprint_of, policy_named, responses_ask
 from app.protocols.openai.errors import OpenAiRoute, Refusal, failed_run
 from app.protocols.openai.opening import Segment, open_segment
@@ -24,9 +25,9 @@ from app.views.run import Run
 
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 """Bodies here may carry images and files."""
-_ON_DISCONNECT: Final = "x-holdfast-on-disconnect"
-_EVENTS: Final = "x-holdfast-events"
-_RETRIES: Final = "x-stainless-retry-count"
+_ON_DISCONNECT: Final = b"x-holdfast-on-disconnect"
+_EVENTS: Final = b"x-holdfast-events"
+_RETRIES: Final = b"x-stainless-retry-count"
 
 
 def routes(server: Server) -> APIRouter:
@@ -61,7 +62,7 @@ def _add_chat(router: APIRouter, server: Server) -> None:
             listening.subscription.quiet = QUIET
             return EventStream(listening, chunks, _chat_apology, _told(segment.run))
         reading = ChatAnswer(segment.number)
-        if not await wait_for(listening, reading, request.receive):
+        if not await wait_for(listening, reading, line_of(request.scope)):
             return Response(status_code=499)
         if reading.error is not None:
             return failed_run(reading.error, segment.run.id)
@@ -83,7 +84,7 @@ def _add_responses(router: APIRouter, server: Server) -> None:
         listening = _listening(server, caller, segment, request, ask)
         if ask.stream:
             return _response_stream(listening, reading, segment.run)
-        if not await wait_for(listening, reading, request.receive):
+        if not await wait_for(listening, reading, line_of(request.scope)):
             return Response(status_code=499)
         return _json(reading.response(), _told(segment.run))
 
@@ -127,12 +128,12 @@ def _object(raw: bytes) -> dict[str, Any]:
 
 
 def _is_retry(request: Request) -> bool:
-    count = request.headers.get(_RETRIES, "0")
-    return count.isascii() and count.isdigit() and int(count[:6]) > 0
+    count = headers_of(request).get(_RETRIES, b"0")
+    return count.isdigit() and int(count[:6]) > 0
 
 
 def _wants_events(request: Request) -> bool:
-    return request.headers.get(_EVENTS, "").lower() in ("1", "true", "yes")
+    return headers_of(request).get(_EVENTS, b"").lower() in (b"1", b"true", b"yes")
 
 
 def _listening(server: Server, caller: Principal, segment: Segment, request: Request, ask: Ask) -> Listening:
@@ -146,8 +147,8 @@ def _listening(server: Server, caller: Principal, segment: Segment, request: Req
 
 def _with_headers(ask: Ask, request: Request) -> Ask:
     """What the header says of the disconnect wins over the metadata."""
-    header = request.headers.get(_ON_DISCONNECT)
-    policy = ask.on_disconnect if header is None else policy_named(header, _ON_DISCONNECT)
+    header = headers_of(request).get(_ON_DISCONNECT)
+    policy = ask.on_disconnect if header is None else policy_named(header.decode("latin-1"), _ON_DISCONNECT.decode())
     return replace(ask, on_disconnect=policy, trace_context=correlation(request))
 
 

@@ -1,36 +1,49 @@
 """A segment of a run to a client: as server-sent events while they are committed, or as one answer at its end.
 
-One loop over the hub's subscription; events that arrive together leave in one write. Leaves to the dialects: what the
-frames say; to `app.events.follow`: joining the stored and the new.
+Events that arrive together leave in one write, straight to the connection. Leaves to the dialects: what the frames say;
+to `events.follow`: reading what is stored; to `http.connection`: the client's end.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import orjson
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from app.core import json
 from app.core.errors import Failure
-from app.events.catalog import adapter
+from app.events.catalog.adapter import AdapterEvent
 from app.events.catalog.model import ModelCompleted, ModelNegotiated, ModelRequested
 from app.events.catalog.request import RequestQueued, RequestStarted
 from app.events.catalog.thread import ThreadCreated
 from app.events.envelope import Event
-from app.events.follow import FellBehind, join
+from app.events.follow import FellBehind, backfill, join
 from app.events.hub import Subscription
+from app.protocols.auth.access import LOOK_SECONDS
 from app.protocols.context import Server
 from app.protocols.dialects.openai_progress import progress_frame
 from app.protocols.dialects.openai_reading import Reading
+from app.protocols.http.connection import Line, line_of
 from app.protocols.http.errors import Problem
 from app.protocols.openai.errors import Refusal
 from app.views.run import Run
 
+HEAD_SECONDS: Final = 0.25
+"""How long an answer's head waits for the first frame, to leave with it; most models take longer to say a word."""
 COMMENT_SECONDS: Final = 15.0
+"""Proxies close what is silent."""
+_TICK_SECONDS: Final = 5.0
 _COMMENT: Final = b": still here\n\n"
+_HEADERS: Final = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+)
+_DELTA: Final = AdapterEvent.type
 
 
 class Frames(Protocol):
@@ -73,121 +86,196 @@ QUIET: Final = frozenset(
 class EventStream(Response):
     """The segment as server-sent events. `apology` spells an end that is not in the log."""
 
-    media_type = "text/event-stream"
-
     def __init__(
         self, listening: Listening, frames: Frames, apology: Callable[[str, str], bytes], headers: dict[str, str]
     ) -> None:
-        super().__init__(None, 200, {"cache-control": "no-store", "x-accel-buffering": "no", **headers})
-        del self.headers["content-length"]
+        # Not the framework's: it would look for a body's length and type.
+        self.status_code, self.background = 200, None
+        self.raw_headers = [*_HEADERS, *((name.encode(), value.encode("latin-1")) for name, value in headers.items())]
         self._listening, self._frames, self._apology = listening, frames, apology
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        listening = self._listening
-        connection = _Connection(listening.subscription, receive, send)
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        listening, line = self._listening, line_of(scope)
+        line.open(self.raw_headers)
+        telling = _Telling(listening, self._frames, line)
         try:
-            await self._tell(connection)
+            await telling.tell()
         finally:
-            listening.subscription.close()
-            connection.close()
-        if connection.gone:
+            telling.close()
+        if (reason := telling.cut_off) is not None:
+            line.write(self._apology(*reason), last=True)
+        elif line.lost:
             if not self._frames.ended and listening.on_gone is not None:
                 await listening.on_gone()
-        elif not connection.finished:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _tell(self, connection: "_Connection") -> None:
-        listening, frames = self._listening, self._frames
-        run_id, agent, extra = listening.run.id, listening.run.agent, listening.include_events
-        try:
-            async for batch in _events(listening):
-                more: list[bytes] = []
-                for event in batch:
-                    if event.run_id != run_id:
-                        frames.beside(event)
-                        continue
-                    frames.feed(event)
-                    if extra and (frame := progress_frame(event, agent)) is not None:
-                        more += [frames.take(), frame]
-                written = frames.take()
-                if more:
-                    written = b"".join([*more, written])
-                if written:
-                    await connection.write(written, last=frames.ended)
-                if frames.ended or connection.gone:
-                    return
-                if connection.patience is None and frames.people:
-                    connection.wait_for_people(listening.server.settings.person_wait_seconds)
-                elif connection.patience is not None and not frames.people:
-                    connection.stop_waiting()
-        except FellBehind:
-            await connection.write(self._apology("reader_too_slow", "the stream was read too slowly"))
-            return
-        if connection.gone:
-            return
-        if connection.gave_up:
-            message = f"the run {run_id} waits for a person; ask for it later"
-            await connection.write(self._apology("run_waiting", message))
-        else:
-            await connection.write(self._apology("server_draining", "the server stops; the run goes on"))
+        elif not self._frames.ended:
+            line.write(b"", last=True)  # the credentials ended, and with them what there is to say
 
 
-class _Connection:
-    """The client's end: knows when it is gone, keeps it open with comments, and loses patience when told to."""
+class _Telling:
+    """Passes events on where they arrive: no task is woken for them. It only waits for what takes time: the store, a
+    slow reader of many pages, a look at the client's credentials, the end."""
 
-    def __init__(self, subscription: Subscription, receive: Receive, send: Send) -> None:
-        self._subscription, self._send = subscription, send
+    def __init__(self, listening: Listening, frames: Frames, line: Line) -> None:
+        self._listening, self._frames, self._line = listening, frames, line
+        self._subscription, self._run = listening.subscription, listening.run
+        self._last = listening.run.first_seq - 1
+        self._behind = listening.heard is None
+        """Something has to be read from the store before anything else can be told."""
         self._loop = asyncio.get_running_loop()
-        self._wrote_at = self._loop.time()
-        self._watching = asyncio.ensure_future(_gone(receive))
-        self._watching.add_done_callback(self._left)
-        self._timer = self._loop.call_later(COMMENT_SECONDS, self._comment)
-        self._commenting: asyncio.Future[None] | None = None
-        self.patience: asyncio.TimerHandle | None = None
-        self.gone = self.gave_up = self.finished = False
-
-    async def write(self, data: bytes, *, last: bool = False) -> None:
-        """`last` ends the answer with the same write."""
-        self._wrote_at = self._loop.time()
-        self.finished = last
-        await self._send({"type": "http.response.body", "body": data, "more_body": not last})
-
-    def wait_for_people(self, seconds: float) -> None:
-        self.patience = self._loop.call_later(seconds, self._give_up)
-
-    def stop_waiting(self) -> None:
-        assert self.patience is not None
-        self.patience.cancel()
-        self.patience = None
+        self._waiting: asyncio.Future[None] | None = None
+        self._due = False
+        self._wrote_at = self._looked_at = self._loop.time()
+        self._welcome, self._must_look = True, False
+        self._patience: asyncio.TimerHandle | None = None
+        self._gave_up = False
+        self._timer = self._loop.call_later(HEAD_SECONDS, self._tick)
+        line.watch(self._news)
+        line.on_room = self._subscription.on_news = self._news
 
     def close(self) -> None:
-        self._watching.remove_done_callback(self._left)
-        self._watching.cancel()
         self._timer.cancel()
-        if self.patience is not None:
-            self.patience.cancel()
-
-    def _left(self, _watching: "asyncio.Future[None]") -> None:
-        self.gone = True
+        if self._patience is not None:
+            self._patience.cancel()
+        self._line.on_lost = self._line.on_room = self._subscription.on_news = None
         self._subscription.close()
+
+    @property
+    def cut_off(self) -> tuple[str, str] | None:
+        """Why the segment was not told to its end, to a client that is still there and may know."""
+        if self._frames.ended or self._line.lost or not self._welcome:
+            return None
+        if self._subscription.overflowed:
+            return "reader_too_slow", "the stream was read too slowly"
+        if self._gave_up:
+            return "run_waiting", f"the run {self._run.id} waits for a person; ask for it later"
+        return "server_draining", "the server stops; the run goes on"
+
+    # -- the task ------------------------------------------------------------------------------------
+
+    async def tell(self) -> None:
+        """Until the segment, the client or the server has come to its end."""
+        while not self._over:
+            if self._behind:
+                await self._catch_up()
+            elif self._must_look:
+                await self._look()
+            else:
+                self._waiting = waiting = self._loop.create_future()
+                self._arrived()
+                await waiting
+
+    @property
+    def _over(self) -> bool:
+        subscription = self._subscription
+        return (
+            self._frames.ended or self._line.lost or not self._welcome or subscription.closed or subscription.overflowed
+        )
+
+    async def _look(self) -> None:
+        assert self._line.still_welcome is not None
+        self._welcome = await self._line.still_welcome()
+        self._looked_at, self._must_look = self._loop.time(), False
+
+    async def _catch_up(self) -> None:
+        """Pages of the store, until there is nothing that is only there. Large values are put back in their places."""
+        server, tenant = self._listening.server, self._listening.tenant
+        stored = backfill(self._subscription, server.reader.events, tenant, self._run.thread_id, self._last)
+        async with contextlib.aclosing(stored) as pages:
+            async for page in pages:
+                self._tell([await whole(server, tenant, event) if _is_partial(event) else event for event in page])
+                await self._line.room()
+                if self._frames.ended or self._line.lost:
+                    return
+        self._behind = False
+
+    # -- where events arrive -------------------------------------------------------------------------
+
+    def _news(self) -> None:
+        """Of the hub and of the line. What is published together is passed on together."""
+        if not self._due:
+            self._due = True
+            self._loop.call_soon(self._arrived)
+
+    def _arrived(self) -> None:
+        self._due = False
+        waiting = self._waiting
+        if waiting is None or waiting.done():
+            return  # the task is busy, and looks for itself what is there
+        try:
+            if self._line.has_room and not self._must_look:
+                self._pass_on()
+        except Exception as error:
+            waiting.set_exception(error)
+        else:
+            if self._over or self._behind or self._must_look:
+                waiting.set_result(None)
+
+    def _pass_on(self) -> None:
+        fresh, last, thread_id = [], self._last, self._run.thread_id
+        for event in self._subscription.take():
+            # Global news of other threads comes along.
+            if event.thread_id == thread_id and event.seq > last:
+                last += 1
+                if event.seq != last or _is_partial(event):
+                    # Another replica wrote in between and its news may come late, or a value is stored elsewhere.
+                    self._behind = True
+                    break
+                fresh.append(event)
+        if fresh:
+            self._tell(fresh)
+
+    def _tell(self, events: list[Event]) -> None:
+        frames, run = self._frames, self._run
+        made: list[bytes] = []
+        for event in events:
+            if event.run_id != run.id:
+                frames.beside(event)
+                continue
+            frames.feed(event)
+            if self._listening.include_events and (frame := progress_frame(event, run.agent)) is not None:
+                made += (frames.take(), frame)
+        self._last = events[-1].seq
+        written = frames.take()
+        if made:
+            written = b"".join([*made, written])
+        if written or frames.ended:
+            self._wrote_at = self._loop.time()
+            self._line.write(written, last=frames.ended)
+        if frames.people or self._patience is not None:
+            self._mind_people()
+
+    # -- time ----------------------------------------------------------------------------------------
+
+    def _mind_people(self) -> None:
+        """While a person is awaited the client waits too, but not for ever."""
+        if self._patience is None:
+            seconds = self._listening.server.settings.person_wait_seconds
+            self._patience = self._loop.call_later(seconds, self._give_up)
+        elif not self._frames.people:
+            self._patience.cancel()
+            self._patience = None
 
     def _give_up(self) -> None:
-        self.gave_up = True
+        self._gave_up = True
         self._subscription.close()
 
-    def _comment(self) -> None:
-        idle = self._loop.time() - self._wrote_at
-        if idle >= COMMENT_SECONDS - 1:
-            self._commenting = asyncio.ensure_future(self.write(_COMMENT))
-        self._timer = self._loop.call_later(COMMENT_SECONDS, self._comment)
+    def _tick(self) -> None:
+        """What is not answered at once gets its head; what is silent stays open; credentials are looked at."""
+        line, now = self._line, self._loop.time()
+        if not line.begun:
+            line.write(b"")
+        elif now - self._wrote_at > COMMENT_SECONDS - _TICK_SECONDS and line.has_room:
+            self._wrote_at = now
+            line.write(_COMMENT)
+        if line.still_welcome is not None and now - self._looked_at >= LOOK_SECONDS:
+            self._must_look = True
+            self._news()
+        self._timer = self._loop.call_later(_TICK_SECONDS, self._tick)
 
 
-async def _gone(receive: Receive) -> None:
-    while True:
-        message: Message = await receive()
-        if message["type"] == "http.disconnect":
-            return
+def _is_partial(event: Event) -> bool:
+    """Whether a value was too large for it; pieces of text never are."""
+    return event.type != _DELTA and b'"$blob"' in event.payload_bytes
 
 
 async def _events(listening: Listening) -> Any:
@@ -198,18 +286,13 @@ async def _events(listening: Listening) -> Any:
         listening.subscription, server.reader.events, tenant, run.thread_id, after, live=listening.heard is not None
     )
     async for batch in told:
-        for index, event in enumerate(batch):
-            if event.type != adapter.AdapterEvent.type and b'"$blob"' in event.payload_bytes:
-                batch[index] = await whole(server, tenant, event)
-        yield batch
+        yield [await whole(server, tenant, event) if _is_partial(event) else event for event in batch]
 
 
-async def wait_for(listening: Listening, reading: Reading, receive: Receive | None) -> bool:
+async def wait_for(listening: Listening, reading: Reading, line: Line) -> bool:
     """Feeds the reading until its segment has ended. False when the client left; a person's turn is a refusal."""
     subscription = listening.subscription
-    watching = None if receive is None else asyncio.ensure_future(_gone(receive))
-    if watching is not None:
-        watching.add_done_callback(lambda _: subscription.close())
+    line.watch(subscription.close)
     try:
         async for batch in _events(listening):
             for event in batch:
@@ -224,11 +307,9 @@ async def wait_for(listening: Listening, reading: Reading, receive: Receive | No
     except FellBehind:
         raise Problem(Failure("QUEUE_OVERFLOW", "the answer could not be followed", True)) from None
     finally:
+        line.on_lost = None
         subscription.close()
-        left = watching is not None and watching.done() and not watching.cancelled()
-        if watching is not None:
-            watching.cancel()
-    if left:
+    if line.lost:
         if listening.on_gone is not None:
             await listening.on_gone()
         return False

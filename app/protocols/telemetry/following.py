@@ -14,6 +14,7 @@ from app.views.run import Run
 
 Conduct = Callable[[Run, Scope, Control, list[Event] | None], Awaitable[list[Payload]]]
 
+_QUEUED: Final = request.RequestQueued.type
 MAX_CONTEXTS: Final = 20_000
 """Callers' contexts that are remembered; of a run that fell out, its first event is read again."""
 
@@ -30,7 +31,7 @@ class InTrace:
 
     def committed(self, events: Sequence[Event]) -> None:
         for event in events:
-            if event.type == request.RequestQueued.type and event.run_id is not None:
+            if event.type == _QUEUED and event.run_id is not None:
                 self._contexts[event.tenant, event.run_id] = event.payload.get("traceContext")
                 if len(self._contexts) > MAX_CONTEXTS:
                     self._contexts.popitem(last=False)

@@ -1,0 +1,143 @@
+"""What a stream looks like on its connection: what leaves together, who notices a client that goes, who may stay."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from app.core import json
+from app.core.settings import Settings
+from app.protocols.openai import streaming
+from tests.openai.conftest import write_workspace
+from tests.protocols.auth.house import House, bearer
+from tests.server import in_process
+from tests.waiting import until
+
+
+@contextlib.asynccontextmanager
+async def _house(folder: Path, **settings: Any) -> AsyncIterator[House]:
+    made = Settings(data_dir=folder / "data", workspace=write_workspace(folder / "workspace"), **settings)
+    async with asyncio.timeout(30), in_process(made) as server:
+        house = House(server.url, server.holdfast, server.app)
+        try:
+            yield house
+        finally:
+            for client in house._clients:
+                await client.aclose()
+
+
+async def _asked(
+    house: House, text: str, *, agent: str = "helper", headers: dict[str, str] | None = None, **more: Any
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    address = urlsplit(house.url)
+    peer = socket.create_connection((address.hostname, address.port))
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    reader, writer = await asyncio.open_connection(sock=peer)
+    body = json.dumps({"model": agent, "messages": [{"role": "user", "content": text}], "stream": True, **more})
+    told = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n{told}content-length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+    return reader, writer
+
+
+def _chunks(answer: bytes) -> list[bytes]:
+    """The pieces of a chunked body; each was one write."""
+    _, _, rest = answer.partition(b"\r\n\r\n")
+    made: list[bytes] = []
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        made.append(rest[: int(size, 16)])
+        rest = rest[int(size, 16) + 2 :]
+    return made
+
+
+async def test_the_head_of_an_answer_leaves_with_its_first_frame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "HEAD_SECONDS", 20.0)
+    async with _house(tmp_path) as house:
+        reader, writer = await _asked(house, "hello")
+        first = await reader.read(65_536)
+        assert first.startswith(b"HTTP/1.1 200 OK\r\n") and b"\r\n\r\n" in first and b"data: {" in first
+        answer = await _all(reader, first)
+        assert answer.count(b"HTTP/1.1") == 1 and _chunks(answer)[-2].endswith(b"data: [DONE]\n\n")
+        # The connection goes on to the next request.
+        writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        writer.close()
+
+
+async def test_a_client_that_has_to_wait_gets_the_head_of_its_answer(tmp_path: Path) -> None:
+    async with _house(tmp_path) as house:
+        reader, writer = await _asked(house, "publish it")
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b"x-holdfast-run-id: run_" in head and b"x-request-id: req_" in head and b"date: " in head
+        writer.close()
+
+
+async def test_nobody_waits_for_a_client_to_leave_and_it_is_noticed(tmp_path: Path) -> None:
+    async with _house(tmp_path) as house:
+        before = asyncio.all_tasks()
+        reader, writer = await _asked(house, "publish it", metadata={"on_disconnect": "cancel"})
+        await reader.readuntil(b"\r\n\r\n")
+        hub, runs = house.holdfast.store.hub, house.holdfast.store.reader
+        await until(lambda: house.holdfast.executor.running == 0)
+        serving = [task for task in asyncio.all_tasks() - before if "run_asgi" in repr(task.get_coro())]
+        assert len(hub) == 1 and len(serving) == 1 and len(asyncio.all_tasks() - before) <= 2
+        writer.close()
+        await until(lambda: len(hub) == 0)
+        await until(serving[0].done)
+        (run,) = await runs.runs("default", thread_id=None, status=None, before=None, limit=2)
+        assert run.status == "cancelled"
+
+
+@pytest.mark.requirement("S7")
+async def test_a_stream_ends_when_its_reader_s_key_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("LOOK_SECONDS", 0.0), ("_TICK_SECONDS", 0.05), ("HEAD_SECONDS", 0.05)):
+        monkeypatch.setattr(streaming, name, seconds)
+    async with _house(tmp_path, auth="keys") as house:
+        admin = await house.caller("admin")
+        made = (await admin.post("/api/keys", json={"name": "reader", "roles": ["member"]})).json()
+        reader, writer = await _asked(house, "publish it", headers=bearer(made["key"]))
+        await reader.readuntil(b"\r\n\r\n")
+        await admin.delete(f"/api/keys/{made['id']}")
+        rest = await reader.readuntil(b"0\r\n\r\n")
+        assert b"[DONE]" not in rest and b"error" not in rest
+        await until(lambda: len(house.holdfast.store.hub) == 0)
+        writer.close()
+
+
+async def test_a_silent_stream_is_kept_open_with_comments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("COMMENT_SECONDS", 0.05), ("_TICK_SECONDS", 0.02), ("HEAD_SECONDS", 0.02)):
+        monkeypatch.setattr(streaming, name, seconds)
+    async with _house(tmp_path) as house:
+        reader, writer = await _asked(house, "publish it")
+        assert (await reader.readuntil(b": still here\n\n")).startswith(b"HTTP/1.1 200")
+        await reader.readuntil(b": still here\n\n")
+        writer.close()
+
+
+@pytest.mark.requirement("G12")
+async def test_a_reader_that_takes_its_time_gets_everything(tmp_path: Path) -> None:
+    async with _house(tmp_path) as house:
+        said = "everything" * 60_000  # too large for its event, for the connection's buffer and for the peer's
+        reader, writer = await _asked(house, said, agent="echo")
+        answer = await reader.readuntil(b"\r\n\r\n")
+        await until(lambda: house.holdfast.executor.running == 0)
+        answer = await _all(reader, answer)
+        frames = b"".join(_chunks(answer)).split(b"\n\n")
+        texts = [json.loads(frame.removeprefix(b"data: "))["choices"][0]["delta"] for frame in frames[:-2]]
+        assert "".join(text.get("content", "") for text in texts).strip() == said.strip()
+        assert frames[-2] == b"data: [DONE]"
+        writer.close()
+
+
+async def _all(reader: asyncio.StreamReader, answer: bytes) -> bytes:
+    while not answer.endswith(b"\r\n0\r\n\r\n"):
+        answer += await reader.read(65_536)
+    return answer

@@ -1,6 +1,6 @@
 """The least that can stand between a client and a model: passes an upstream's bytes through and stores nothing.
 
-The yardstick of `bench.edge`: Starlette and aiohttp, as the server has them, without anything that makes it one.
+The yardstick of `bench.edge`: Starlette and aiohttp, as one would write it in an hour.
 """
 
 import asyncio

@@ -166,6 +166,10 @@ CODES: Final[dict[str, Code]] = {
     "OUTSIDE_TIMEOUT": Code("A remote host did not answer in time.", "Try again, or raise the timeout."),
     "OUTSIDE_CUT_OFF": Code("A remote host broke the connection off.", "Try again; see the remote host's log."),
     "OUTSIDE_TOO_LARGE": Code("A remote host answered with more than the limit.", "Ask for less, or raise the limit."),
+    "OUTSIDE_UNSENDABLE": Code(
+        "An outgoing request has a method, path or header that HTTP cannot carry.",
+        "Look for a line break or a control character, often at the end of a key.",
+    ),
     # -- models ----------------------------------------------------------------------------------
     "NEGOTIATION_FAILED": Code(
         "No model of the plan has the required capabilities.",

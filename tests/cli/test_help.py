@@ -10,7 +10,7 @@ from tests.cli.conftest import Holdfast
 from tests.server import ROOT, clean_environment
 from tests.tools.commands import commands
 
-HEAVY = ("fastapi", "sqlalchemy", "aiohttp", "pydantic", "uvicorn", "mcp", "alembic", "httpx2", "app.wiring")
+HEAVY = ("fastapi", "sqlalchemy", "yarl", "pydantic", "uvicorn", "mcp", "alembic", "httpx2", "app.wiring")
 
 
 COMMANDS = list(commands())

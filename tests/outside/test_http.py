@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
-from aiohttp.abc import ResolveResult
 
 from app.outside.addresses import AddressPolicy, is_public
 from app.outside.http import Deadlines, HttpClient, Outgoing, OutsideError, Segments
@@ -33,10 +32,8 @@ async def serving(handler: Handler) -> AsyncIterator[str]:
 async def a_client(**lookups: str) -> AsyncIterator[HttpClient]:
     """A client for which the given names resolve to the given addresses."""
 
-    async def lookup(host: str, port: int, family: socket.AddressFamily) -> list[ResolveResult]:
-        address = lookups[host.replace(".", "_")]
-        kind = socket.AF_INET6 if ":" in address else socket.AF_INET
-        return [ResolveResult(hostname=host, host=address, port=port, family=kind, proto=0, flags=0)]
+    async def lookup(host: str, port: int) -> list[str]:
+        return [lookups[host.replace(".", "_")]]
 
     client = HttpClient(lookup=lookup)
     try:

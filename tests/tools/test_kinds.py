@@ -243,8 +243,8 @@ async def test_a_redirect_to_a_private_address_is_refused(target: str) -> None:
 @pytest.mark.requirement("S11")
 @pytest.mark.parametrize("address", ["10.0.0.1", "127.0.0.1", "::1", "::ffff:10.0.0.1", "fe80::1", "64:ff9b::a00:1"])
 async def test_a_name_that_resolves_to_a_private_address_is_refused(address: str) -> None:
-    async def lookup(host: str, port: int, family: Any) -> Any:
-        return [{"hostname": host, "host": address, "port": port, "family": family, "proto": 0, "flags": 0}]
+    async def lookup(host: str, port: int) -> list[str]:
+        return [address]
 
     client = HttpClient(lookup=lookup)
     assert code(await call(http_tool(client, "http://rebound.example/"), {})) == "ADDRESS_REFUSED"

@@ -61,13 +61,15 @@ def route_of(url: URL, policy: AddressPolicy) -> Route:
     if not policy.permits(host, port):
         raise OutsideError("ADDRESS_REFUSED", f"{place} is not an allowed host")
     private = policy.permits_private(host, port)
-    if is_literal(host):
+    literal = is_literal(host)
+    if literal:
         if not private and not is_public(host):
             raise OutsideError("ADDRESS_REFUSED", f"{place} is not a public address")
     elif not _NAME.fullmatch(url.raw_host or "") or host.replace(".", "").isnumeric():
         # Resolvers read all kinds of numbers as addresses: those have one spelling here.
         raise OutsideError("ADDRESS_REFUSED", "the address is not a valid URL")
-    name, tls = normal_host(url.raw_host or ""), url.scheme == "https"
+    # As a name server is asked for it; a literal is not, and has its zone unescaped.
+    name, tls = host if literal else normal_host(url.raw_host or ""), url.scheme == "https"
     return Route(url, name, port, tls, private, place, str(url.origin()), (name, port, tls, private))
 
 

@@ -69,6 +69,10 @@ class Outgoing:
 class Reply:
     """An answer whose body may still be on its way. Closing it before the end closes the connection."""
 
+    __slots__ = (
+        "_connection", "_ended", "_idle", "_inflater", "_left", "_packed_left", "_pool", "_route", "headers", "status",
+    )  # fmt: skip
+
     def __init__(self, connection: Connection, pool: Pool, request: Outgoing) -> None:
         self._connection: Connection | None = connection
         self._pool = pool

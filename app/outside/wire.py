@@ -19,8 +19,9 @@ from app.outside.heads import Route
 _MAX_HEAD: Final = 64 * 1024
 # How much may wait to be read before the other side is made to wait, and how much may arrive without being body.
 _MAX_UNREAD: Final = 256 * 1024
-# From here on a second write is cheaper than a copy of the body behind its head.
-_WRITE_APART: Final = 64 * 1024
+# A body up to this size goes out in one write with its head; a larger one in parts, so that a deadline for silence
+# counts from the last part that the other side took.
+_MAX_AT_ONCE: Final = 64 * 1024
 _SLOW: Final = ("OUTSIDE_TIMEOUT", "did not answer in time")
 
 
@@ -30,6 +31,10 @@ class Segments:
 
     length: int
     pieces: Callable[[], Iterator[bytes]]
+
+
+def _parts(body: bytes) -> Iterator[bytes]:
+    return (body[at : at + _MAX_AT_ONCE] for at in range(0, len(body), _MAX_AT_ONCE))
 
 
 class _Enough(Exception):
@@ -72,18 +77,18 @@ class Connection(asyncio.Protocol):
         """Returns with the head of the answer; its body may still be on its way. `bodiless` is the answer to HEAD."""
         self.status, self.headers = 0, CIMultiDict()
         self.complete = self.reusable = self._until_end = False
-        self._bodiless, self._unread, self._room = bodiless, 0, _MAX_HEAD
+        self._bodiless, self._sent, self._unread, self._room = bodiless, True, 0, _MAX_HEAD
         if ends is not None:
             self._timer = self._loop.call_at(ends, self.fail, *_SLOW)
-        if isinstance(body, Segments):
+        if self.transport.is_closing():
+            self.fail("OUTSIDE_CUT_OFF", "broke the connection off")
+        elif body is None:
+            self.transport.write(head)
+        elif isinstance(body, bytes) and len(body) <= _MAX_AT_ONCE:
+            self.transport.write(head + body)
+        else:
             self._sent = False
             await self._upload(head, body, idle)
-        else:
-            self._sent = True
-            if body is None or len(body) < _WRITE_APART:
-                self.transport.write(head + body if body else head)
-            else:
-                self.transport.writelines((head, body))
         while not self.status:
             if self.fault is not None:
                 raise self.error()
@@ -111,7 +116,8 @@ class Connection(asyncio.Protocol):
         self._unread = 0
         if self._paused:
             self._paused = False
-            self.transport.resume_reading()
+            if not self.transport.is_closing():
+                self.transport.resume_reading()
         return data
 
     def finish(self) -> bool:
@@ -150,11 +156,11 @@ class Connection(asyncio.Protocol):
         """Not one byte came back."""
         return not self._unread and not self.status
 
-    async def _upload(self, head: bytes, body: Segments, idle: float | None) -> None:
-        left = body.length
+    async def _upload(self, head: bytes, body: bytes | Segments, idle: float | None) -> None:
+        pieces, left = (_parts(body), len(body)) if isinstance(body, bytes) else (body.pieces(), body.length)
         try:
             self.transport.write(head)
-            for piece in body.pieces():
+            for piece in pieces:
                 left -= len(piece)
                 if left < 0:
                     break
@@ -205,7 +211,7 @@ class Connection(asyncio.Protocol):
         """Too much for now, or for good."""
         if not self.status:
             self.fail("OUTSIDE_TOO_LARGE", "answered with a head that is over the limit")
-        elif self._unread > _MAX_UNREAD and not self._paused:
+        elif self._unread > _MAX_UNREAD and not self._paused and self.fault is None:
             if not self.pieces:
                 self.fail("OUTSIDE_CUT_OFF", "sent what is neither a body nor its end")
             else:
@@ -255,7 +261,7 @@ class Connection(asyncio.Protocol):
         version, coded = self._parser.get_http_version(), "transfer-encoding" in headers
         if version != "1.1" and (version != "1.0" or coded):
             raise _Enough
-        if coded and [value.lower() for value in headers.getall("transfer-encoding")] != ["chunked"]:
+        if coded and ",".join(headers.getall("transfer-encoding")).lower() != "chunked":
             raise _Enough
         self.status = status
         if self._bodiless:

@@ -19,7 +19,8 @@ OK = b"HTTP/1.1 200 OK\r\n"
 @pytest.fixture(scope="session")
 def event_loop_policy() -> asyncio.AbstractEventLoopPolicy:
     """For modules that import it: the loop that the server runs on, whose transports differ from the plain ones."""
-    return uvloop.EventLoopPolicy()
+    policy: asyncio.AbstractEventLoopPolicy = uvloop.EventLoopPolicy()
+    return policy
 
 
 @dataclass

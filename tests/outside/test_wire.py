@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import zlib
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -57,6 +58,42 @@ def test_where_an_answer_is_cut_makes_no_difference(data: st.DataObject) -> None
         assert place.connections == 1
 
     asyncio.run(twice())
+
+
+GOOD = (
+    CHUNKED.replace(b"OK", b"OK\r\nContent-Encoding: gzip")
+    + b"1e\r\n"
+    + gzip.compress(b"0123456789")
+    + b"\r\n0\r\n\r\n"
+)
+PARTS = [
+    b"HTTP/1.1 ",
+    b"204 No\r\n",
+    b"Content-Length: 2\r\n",
+    b"\r\n",
+    b"\r\n\r\n",
+    b"0\r\n",
+    b"\0",
+    b"\xff",
+    OK,
+    GOOD,
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, len(GOOD)), st.integers(0, 9), st.sampled_from(PARTS)), max_size=4))
+def test_whatever_a_server_says_is_an_answer_or_an_error_of_ours(edits: list[tuple[int, int, bytes]]) -> None:
+    answer = GOOD
+    for at, length, instead in edits:
+        answer = answer[:at] + instead + answer[at + length :]
+
+    async def ask() -> None:
+        async with speaking(answering(answer, close=True)) as place, a_client() as client:
+            for _ in range(2):
+                with suppress(OutsideError):
+                    await body_of(client, place.get())
+
+    asyncio.run(ask())
 
 
 async def test_everything_that_has_arrived_is_one_piece() -> None:
@@ -276,6 +313,35 @@ async def test_whoever_reads_slowly_makes_the_other_side_wait() -> None:
             await blocked.wait()
             assert sent < size / 2
             assert len(await reply.read()) == size
+
+
+async def test_what_waits_to_be_read_survives_the_deadline() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        peer.writer.write(OK + b"\r\n" + b"x" * 40_000_000)
+        await peer.hung_up()
+
+    async with speaking(script) as place, a_client() as client:
+        async with await client.send(place.get(deadlines=Deadlines(total=0.3), max_bytes=50_000_000)) as reply:
+            await asyncio.sleep(0.4)  # nobody reads meanwhile, so the other side waits
+            assert len(await reply.some()) > 100_000
+            with pytest.raises(OutsideError, match="OUTSIDE_TIMEOUT"):
+                await reply.some()
+
+
+async def test_what_came_before_a_broken_part_of_a_large_body_is_given() -> None:
+    broken = CHUNKED + b"493e0\r\n" + b"x" * 300_000 + b"\r\n" + b"zzz" * 200_000
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        peer.writer.write(broken)
+        await peer.hung_up()
+
+    async with speaking(script) as place, a_client() as client:
+        async with await client.send(place.get()) as reply:
+            assert await first(reply, 300_000) == b"x" * 300_000
+            with pytest.raises(OutsideError, match="OUTSIDE_CUT_OFF"):
+                await reply.some()
 
 
 async def test_a_deadline_ends_a_body_that_comes_too_slowly() -> None:

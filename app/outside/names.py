@@ -31,11 +31,6 @@ class Names:
             self._asked[host, port] = now + _REMEMBERED_SECONDS, task
         return await asyncio.shield(task)  # one who no longer waits does not end it for the others
 
-    def close(self) -> None:
-        asked, self._asked = self._asked, {}
-        for _, task in asked.values():
-            task.cancel()
-
     def _forget_failure(self, asked: tuple[str, int], task: asyncio.Task[Sequence[str]]) -> None:
         failed = task.cancelled() or task.exception() is not None
         if failed and self._asked.get(asked, (0.0, None))[1] is task:

@@ -89,7 +89,6 @@ class Pool:
 
     async def close(self) -> None:
         """Also what is in use."""
-        self._names.close()
         self._kept.clear()
         self._count = 0
         if self._sweeper is not None:

@@ -64,7 +64,6 @@ async def test_the_last_of_two_spellings_of_a_header_counts() -> None:
         assert [line for line in lines if "ey:" in line or "gent:" in line] == ["User-Agent: me", "x-key: two"]
 
 
-@pytest.mark.requirement("S15")
 @pytest.mark.parametrize(
     ("name", "value"),
     [

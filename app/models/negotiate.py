@@ -5,7 +5,8 @@ Pure; `router` records the outcome and calls whoever qualified.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
@@ -29,15 +30,18 @@ class ModelPlan:
     fallbacks: tuple[ModelConfig, ...] = ()
     required: frozenset[str] = frozenset()
     constraints: ProtocolConstraints = ProtocolConstraints()
+    outcomes: "dict[frozenset[str], Negotiation]" = field(default_factory=dict, compare=False, repr=False)
+    """What came of it so far, by what was required: nearly every call requires the same."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Negotiation:
     required: tuple[str, ...]
     candidates: tuple[tuple[str, tuple[str, ...]], ...]
     """Each model that was considered, with what it lacks."""
     qualified: tuple[ModelConfig, ...]
 
+    @cached_property
     def payload(self) -> ModelNegotiated:
         told: JsonObject = {
             "required": list(self.required),
@@ -45,7 +49,7 @@ class Negotiation:
         }
         if self.qualified:
             told |= {"model": self.qualified[0].name, "provider": self.qualified[0].provider}
-        return ModelNegotiated.written(told)
+        return ModelNegotiated.written(told, sure=True)
 
     def failure(self) -> Failure:
         lacking = [{"model": name, "lacks": list(lacks)} for name, lacks in self.candidates]
@@ -61,6 +65,13 @@ CapabilitiesOf = Callable[[ModelConfig], frozenset[str] | None]
 
 def negotiate(plan: ModelPlan, request: CompletionRequest, capabilities_of: CapabilitiesOf) -> Negotiation:
     required = plan.required | needed(request)
+    found = plan.outcomes.get(required)
+    if found is None:
+        found = plan.outcomes[required] = _negotiated(plan, required, capabilities_of)
+    return found
+
+
+def _negotiated(plan: ModelPlan, required: frozenset[str], capabilities_of: CapabilitiesOf) -> Negotiation:
     models = (plan.primary, *plan.fallbacks)
     candidates = tuple((model.name, _lacks(model, required, plan.constraints, capabilities_of)) for model in models)
     qualified = tuple(model for model, (_, lacks) in zip(models, candidates, strict=True) if not lacks)

@@ -88,7 +88,7 @@ class ModelRouter:
             return Failure("MODEL_REQUEST_INVALID", "the request breaks its schema", detail={"issues": found})
         negotiation = negotiation or self.negotiate(plan, request)
         if negotiation != negotiated:
-            await record(negotiation.payload())
+            await record(negotiation.payload)
         if not negotiation.qualified:
             return negotiation.failure()
         talk = Conversation(

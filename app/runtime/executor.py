@@ -116,7 +116,7 @@ class Executor:
         # Held from now on: a cancel may be committed before whoever submitted the run hears that it was accepted.
         self._held[tenant, run_id] = _Held(wanted, task, asked=1, born=outcome)
         lease = ports.ClaimRun(run_id, self._owner, 1, LEASE_SECONDS, born=True)
-        return Place(lease, request.RequestStarted.written({"executor": self._owner, "epoch": 1}), outcome)
+        return Place(lease, request.RequestStarted.written({"executor": self._owner, "epoch": 1}, sure=True), outcome)
 
     def stop(self, tenant: str, run_id: str) -> None:
         """A cancel was committed: no step starts any more. Tools that act get their grace, the rest ends now.

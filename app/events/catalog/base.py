@@ -12,6 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 EVENTS: Final[dict[str, "type[Payload]"]] = {}
 _WRITTEN: Final = " written"  # no field can be called that
+_SURE: Final = " sure"
 
 
 class Value(BaseModel):
@@ -45,17 +46,19 @@ class Payload(Value):
     """Concerns every listener of its tenant, although it belongs to one thread."""
 
     @classmethod
-    def written(cls, document: dict[str, Any]) -> Self:
+    def written(cls, document: dict[str, Any], *, sure: bool = False) -> Self:
         """The payload that is this JSON already, for the few that every run has or a token makes: a tenth of the price.
-        Nothing is checked here; what is recorded is checked by its schema."""
+        Nothing is checked here; what is recorded is checked by its schema, unless its maker is `sure` because all of
+        it is the maker's own."""
         made = cls.__new__(cls)
-        object.__setattr__(made, "__dict__", {_WRITTEN: document})
+        object.__setattr__(made, "__dict__", {_WRITTEN: document, _SURE: sure})
         return made
 
     @property
     def valid(self) -> bool:
         """Checked as it was built, so that its JSON needs no second look."""
-        return _WRITTEN not in self.__dict__
+        sure: bool = self.__dict__.get(_SURE, True)
+        return sure
 
     def __getattr__(self, name: str) -> Any:
         document = self.__dict__.get(_WRITTEN)

@@ -125,6 +125,8 @@ def _flat(found: Iterable[Unit]) -> tuple[JsonObject, ...]:
 
 def window(earlier: Sequence[JsonObject], own: Sequence[JsonObject], room: Room) -> Window:
     """`own` are the messages of this run, of which the first is its request; `earlier` is the thread before it."""
+    if not earlier and len(own) == 1:
+        return Window((), (own[0],))
     before, request, after = units(earlier), own[0], units(own[1:])
     everything = Window(_flat(before), (request, *_flat(after)))
     if room.holds(total(everything.messages), len(everything.messages)):

@@ -128,6 +128,9 @@ class HttpProvider:
             decoder, content_type = self._dialect.decoder(), reply.content_type
             if call.stream and content_type == self._dialect.stream_type:
                 answer = _Answer(decoder, LineParser() if "json" in content_type else SseParser())
+                if not reply.arrived:  # whose request it was is known even if nothing follows
+                    batch, told = told, []
+                    yield batch
                 while data := (await _last(reply) if decoder.done else await reply.some()):
                     told += answer.feed(data)
                     if decoder.done and reply.ended:

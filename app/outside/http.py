@@ -98,6 +98,12 @@ class Reply:
         connection = self._connection
         return self._ended if connection is None else connection.complete and not connection.pieces
 
+    @property
+    def arrived(self) -> bool:
+        """Whether something of the body can be read without waiting."""
+        connection = self._connection
+        return connection is not None and bool(connection.pieces)
+
     async def some(self) -> bytes:
         """Whatever has arrived, at least one byte; empty at the end of the body."""
         connection = self._connection

@@ -1,8 +1,9 @@
 """What a compiled workspace needs at run time: its models as plans, its tools behind one gateway, its hooks."""
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from app.core.errors import Failure
@@ -12,7 +13,7 @@ from app.policy.contract import Point
 from app.policy.hooks import HookRunner
 from app.tools.gateway import Gateway
 from app.tools.registry import Registry
-from app.workspace.compiled import CompiledWorkspace
+from app.workspace.compiled import CompiledAgent, CompiledWorkspace
 
 BuildTools = Callable[[CompiledWorkspace], Awaitable[Registry | list[Failure]]]
 BuildHooks = Callable[[CompiledWorkspace], HookRunner | list[Failure]]
@@ -25,12 +26,24 @@ def _no_hooks(_workspace: CompiledWorkspace) -> HookRunner:
     return HookRunner(schemas=SchemaRegistry())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Kit:
     workspace: CompiledWorkspace
     plans: ModelPlans
     gateway: Gateway
     hooks: HookRunner
+    _tools_of: dict[str, frozenset[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def roles(self) -> Mapping[str, str]:
+        return {role.name: role.prompt for role in self.workspace.roles.values()}
+
+    def tools_of(self, agent: CompiledAgent) -> frozenset[str]:
+        """What an agent may call of the workspace: its tools and its subagents."""
+        found = self._tools_of.get(agent.name)
+        if found is None:
+            found = self._tools_of[agent.name] = frozenset((*agent.tools, *agent.subagents))
+        return found
 
     def gate(self, registry: Registry) -> Gateway:
         return _gate(registry, self.hooks)

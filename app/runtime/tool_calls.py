@@ -71,6 +71,8 @@ class ToolCalls:
     def offered(self, only: frozenset[str] | None = None) -> list[ToolDefinition]:
         """What a model may call now, by name."""
         names = self._scope.allowed if only is None else self._scope.allowed & only
+        if not names:
+            return []
         found = (self._gateway.registry.find(name) for name in sorted(names))
         return [registered.definition for registered in found if registered is not None]
 

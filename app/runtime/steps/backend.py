@@ -83,7 +83,7 @@ def _brief(passage: Passage, allowed: frozenset[str]) -> Brief:
         run_id=passage.run.id, thread_id=passage.run.thread_id, agent=agent.name, input=passage.given,
         instructions="\n\n".join(text for text in texts if text), history=passage.history,
         skill=None if skill is None else Skill(skill.name, skill.body, frozenset(skill.allowed_tools)),
-        roles={role.name: role.prompt for role in passage.workspace.roles.values()}, tools=allowed,
+        roles=passage.kit.roles, tools=allowed,
         max_turns=agent.spec.max_turns, max_reworks=agent.spec.max_reworks,
         context_policy=agent.spec.context_policy,
         config=agent.spec.config.get(passage.backend.kind, {}),
@@ -93,16 +93,19 @@ def _brief(passage: Passage, allowed: frozenset[str]) -> Brief:
 def _gateway(passage: Passage) -> tuple[Gateway, frozenset[str]]:
     """The workspace's tools, and what only this run has: the client's own and the agent's subagents."""
     agent, registry = passage.agent, passage.kit.gateway.registry
-    allowed = frozenset((*agent.tools, *agent.subagents))
+    allowed = passage.kit.tools_of(agent)
     if passage.skill is not None:
         # A skill only narrows; text never widens what an agent may use.
         allowed &= frozenset(passage.skill.allowed_tools)
-    extra: list[Tool] = client_tools(passage.log, passage.asked.get("clientTools") or ())
+    wanted = passage.asked.get("clientTools")
+    if not wanted and not agent.subagents:
+        return passage.kit.gateway, allowed
+    extra: list[Tool] = client_tools(passage.log, wanted or ())
     allowed |= {tool.definition.name for tool in extra}
     for name in agent.subagents:
         described = passage.workspace.agents[name].description
         extra.append(AgentTool(name, described, partial(_ask_as_tool, passage)))
-    return (passage.kit.gate(Registry.beside(registry, extra)) if extra else passage.kit.gateway), allowed
+    return passage.kit.gate(Registry.beside(registry, extra)), allowed
 
 
 def _approvals(passage: Passage, scope: ToolScope) -> ToolScope:

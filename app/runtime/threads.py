@@ -21,9 +21,9 @@ from app.events.envelope import Event
 from app.events.ports import Appended, Condition, Refused
 from app.events.recorder import MAX_INLINE_BYTES, Recorder, Scope
 from app.events.recorder import Entry as Recorded
-from app.runtime.inlined import inline, stored_blobs
+from app.runtime.histories import fold
 from app.runtime.service import SYSTEM_THREADS, Rejected
-from app.views.history import history
+from app.views.history import History
 from app.views.ports import Reader, Tombstone
 from app.views.run import ACTIVE, Run
 from app.views.thread import Thread
@@ -33,7 +33,6 @@ MAX_ACTIVE_RUNS: Final = 1000
 """How many active runs a deletion ends; more than a thread's queue holds together with their children."""
 _TRIES: Final = 20
 """Deletions that meet a run which just ended or began look again; each time somebody else got something done."""
-_PAGE: Final = 1000
 _UPSERTS: Final = 64
 """Rows are upserted one after the other by their hash; so many of them at once."""
 
@@ -129,14 +128,13 @@ class Threads:
         at = source.last_seq if seq is None else seq
         if not 1 <= at <= source.last_seq:
             return Rejected(Failure("INVALID_REQUEST", "the thread has no such seq"))
-        events = await self._events(who.tenant, thread_id, at)
-        load = stored_blobs(self._reader, who.tenant, thread_id)
-        whole = [await inline(event, load) for event in events]
+        last = (await self._reader.events(who.tenant, thread_id, at - 1, 1))[0]
+        said = await fold(self._reader, who.tenant, thread_id, History(), at)
         forked = facts.ThreadForked(
             thread_id=thread_id,
             seq=at,
-            hash=events[-1].hash,
-            history=history(whole),
+            hash=last.hash,
+            history=said.messages(),
             title=title or source.title,
             metadata=source.metadata,
             labels=source.labels,
@@ -187,15 +185,6 @@ class Threads:
             )
         # Children before their parents: the last word of a run is its own.
         return sorted(found, key=lambda run: run.first_seq, reverse=True)
-
-    async def _events(self, tenant: str, thread_id: str, up_to: int) -> list[Event]:
-        events: list[Event] = []
-        while len(events) < up_to:
-            page = await self._reader.events(tenant, thread_id, len(events), min(_PAGE, up_to - len(events)))
-            events += page
-            if not page:
-                break
-        return events
 
 
 def _end(run: Run, by: str) -> list[Recorded]:

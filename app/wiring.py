@@ -209,7 +209,7 @@ async def open_holdfast(
         traced = InTrace(conductor.run, reader, told=settings.traces != "off")
         executor = Executor(recorder, reader, reader, store.leases, traced.run, queue, clock)
         service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop,
-                          queue.refusal, executor.admit)  # fmt: skip
+                          queue.refusal, executor.admit, executor.freed)  # fmt: skip
         threads = Threads(recorder, reader, executor.stop)
         interrupts = Interrupts(recorder, reader, executor.wake)
         commands = Commands(recorder, reader, history, executor.deliver, executor.wake)

@@ -62,11 +62,10 @@ class Split:
 
 
 def tokens_of(message: JsonObject) -> int:
-    size = _MESSAGE_BYTES
-    for call in message.get("tool_calls", ()):
-        size += len(json.dumps(call["args"])) + len(call["name"])
-    parts = message.get("parts")
-    size += sum(map(_part_bytes, parts)) if parts else _bytes(message["content"])
+    parts, calls = message.get("parts"), message.get("tool_calls")
+    size = _MESSAGE_BYTES + (sum(map(_part_bytes, parts)) if parts else _bytes(message["content"]))
+    if calls:
+        size += sum(len(json.dumps(call["args"])) + len(call["name"]) for call in calls)
     return size // 4 + 1
 
 
@@ -110,8 +109,8 @@ def units(messages: Sequence[JsonObject]) -> list[Unit]:
             if of_call is not None:
                 made[of_call].append(message)
             continue
-        for call in message.get("tool_calls", ()):
-            place[call["id"]] = len(made)
+        if calls := message.get("tool_calls"):
+            place.update((call["id"], len(made)) for call in calls)
         made.append([message])
     return [tuple(unit) for unit in made]
 
@@ -129,7 +128,8 @@ def window(earlier: Sequence[JsonObject], own: Sequence[JsonObject], room: Room)
         return Window((), (own[0],))
     before, request, after = units(earlier), own[0], units(own[1:])
     everything = Window(_flat(before), (request, *_flat(after)))
-    if room.holds(total(everything.messages), len(everything.messages)):
+    # Counting is cheap beside weighing, and what is too many need not be weighed.
+    if room.holds(0, len(everything.messages)) and room.holds(total(everything.messages), 0):
         return everything
     room = room.without(NOTE_TOKENS)
     tokens, count, kept = tokens_of(request), 1, 0
@@ -153,8 +153,10 @@ def note(left_out: Sequence[JsonObject]) -> JsonObject | None:
     """What a model should know of the messages it does not see: how many, their tools and files."""
     if not left_out:
         return None
-    tools = Counter(call["name"] for message in left_out for call in message.get("tool_calls", ()))
-    files = [part.get("name") or part["type"] for message in left_out for part in _files(message)]
+    calls = [call for message in left_out if "tool_calls" in message for call in message["tool_calls"]]
+    tools = Counter(call["name"] for call in calls)
+    parted = [message for message in left_out if "parts" in message]
+    files = [part.get("name") or part["type"] for message in parted for part in _files(message)]
     said = [f"{len(left_out)} earlier messages are not shown."]
     if tools:
         said.append(

@@ -56,8 +56,9 @@ class Conversation:
         shown = window(self._earlier, self._own, room)
         if shown.left_out and not self._told:
             self._told = True
-            before = [*shown.messages, *shown.left_out]
-            sizes = (len(before), total(before)), (len(shown.messages), total(shown.messages))
+            messages, tokens = len(shown.messages), total(shown.messages)
+            left_out, not_told = len(shown.left_out), total(shown.left_out)
+            sizes = (messages + left_out, tokens + not_told), (messages, tokens)
             await self._ctx.compacted("window", *sizes)
         told = note(shown.left_out)
         return [*self._head(), *shown.earlier, *([told] if told is not None else ()), *shown.own]
@@ -105,4 +106,4 @@ class Conversation:
         return [asked, {"role": "user", "content": transcript(old, left)}]
 
     def _short(self, message: JsonObject) -> JsonObject:
-        return shortened(message, self._policy.tool_result_bytes)
+        return shortened(message, self._policy.tool_result_bytes) if message["role"] == "tool" else message

@@ -3,7 +3,7 @@
 Leaves to others: who may run it and when (the executor), what each step does (steps), what a backend may do (context).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ import structlog
 from app.backends.contract import Backend, Output, StepFailed
 from app.core.errors import Failure, HoldfastError
 from app.core.json import present
-from app.events.catalog import Payload, artifact, model, request, skill, thread, tool
+from app.events.catalog import Payload, artifact, model, request, skill, tool
 from app.events.catalog.values import ArtifactValue, ErrorValue
 from app.events.envelope import Event
 from app.events.ports import StoreError
@@ -23,6 +23,7 @@ from app.runtime.budgets import RunBudget, Used
 from app.runtime.children import ask_agent
 from app.runtime.control import Control
 from app.runtime.expected import Expected
+from app.runtime.histories import Histories
 from app.runtime.inlined import Load, inline, stored_blobs
 from app.runtime.kits import Kit, Kits
 from app.runtime.memo import Memo
@@ -33,14 +34,11 @@ from app.runtime.tool_calls import ToolCalls, ToolPorts
 from app.runtime.workspaces import WorkspaceHistory
 from app.tools.contract import Scope as ToolScope
 from app.tools.contract import ToolCall
-from app.views.history import history
 from app.views.run import Run
 from app.workspace.compiled import CompiledAgent, CompiledSkill, CompiledWorkspace
 from app.workspace.specs.base import Limits
 
 _PAGE: Final = 1000
-_MAX_HISTORY_EVENTS: Final = 20_000
-"""Of a very long thread only the newest events are read for a model; its window would not hold more."""
 
 _NO_WISHES: Final = Limits()
 
@@ -58,6 +56,7 @@ class Conductor:
     ) -> None:
         self._services, self._backends, self._workspaces = services, backends, workspaces
         self._kits, self._steps = kits, steps
+        self._histories = Histories(services.reader)
 
     async def run(self, run: Run, scope: Scope, control: Control, events: list[Event] | None = None) -> list[Payload]:
         """The run's last events: what it made, and how it ended. `Suspended` passes through."""
@@ -71,16 +70,14 @@ class Conductor:
             return [_failed(kit)]
         # Whose thread is known without reading it has just been accepted, and nothing was done for it yet.
         new = events is not None
-        events = events or await self._events(scope, run)
-        family = _family(run, events)
+        family = _family(run, events) if events else await self._read_family(scope, run)
         if run.tool is not None:
             return await self._ended(self._call_tool(run, scope, control, kit, family), run)
-        before = history(_earlier(run, events), run.agent)
-        passage = await self._passage(run, scope, control, kit, family, before, new=new)
+        before = await self._histories.before(run, scope.tenant, family, events)
+        passage = await self._passage(run, scope, control, kit, family, before.messages, new=new)
         if isinstance(passage, Failure):
             return [_failed(passage)]
-        # A thread that began with a history began with this run, whose request brought it.
-        passage.brought = events[0].type == thread.ThreadCreated.type and run.first_seq == events[0].seq + 1
+        passage.brought = before.brought
         return await self._walk(passage)
 
     async def _run_child(self, run: Run, scope: Scope, parent: Passage) -> list[Payload]:
@@ -92,17 +89,19 @@ class Conductor:
 
     # -- bringing together ---------------------------------------------------------------------------
 
-    async def _events(self, scope: Scope, run: Run) -> list[Event]:
-        """The thread's events as far as a conversation and a resume need them."""
-        services, events = self._services, []
-        after = max(0, run.first_seq - 1 - _MAX_HISTORY_EVENTS)
-        load = self._blobs(scope)
-        while page := await services.reader.events(scope.tenant, run.thread_id, after, _PAGE):
+    async def _read_family(self, scope: Scope, run: Run) -> list[Event]:
+        """A run that nobody entered before has no subagents yet: its own events are all there is."""
+        reader, load, tenant = self._services.reader, self._blobs(scope), scope.tenant
+        events: list[Event] = []
+        after, full = run.first_seq - 1, True
+        while full:
+            if run.started_at is None:
+                page = await reader.run_events(tenant, run.id, after, _PAGE)
+            else:
+                page = await reader.events(tenant, run.thread_id, after, _PAGE)
             events += [await inline(event, load) for event in page]
-            after = page[-1].seq
-            if len(page) < _PAGE:
-                break
-        return events
+            after, full = page[-1].seq if page else after, len(page) == _PAGE
+        return _family(run, events)
 
     def _blobs(self, scope: Scope) -> Load:
         return stored_blobs(self._services.reader, scope.tenant, scope.thread_id)
@@ -235,16 +234,6 @@ def _family(run: Run, events: Sequence[Event]) -> list[Event]:
         if event.run_id in ids:
             family.append(event)
     return family
-
-
-def _earlier(run: Run, events: Iterable[Event]) -> Iterator[Event]:
-    """What the thread's runs before this one did, some of it perhaps after this one was queued."""
-    ids: set[str] = set()
-    for event in events:
-        if event.type == request.RequestQueued.type and event.run_id is not None and event.seq < run.first_seq:
-            ids.add(event.run_id)
-        if event.run_id is None or event.run_id in ids:
-            yield event
 
 
 def _used(run: Run, memo: Memo, family: Sequence[Event], parent: Passage | None) -> Used:

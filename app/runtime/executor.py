@@ -62,6 +62,8 @@ class _Held:
     """Of a run that is claimed as it is accepted: what became of its submission."""
     woken: bool = False
     """News of the run came while it was held: it may be claimable again when it is let go."""
+    over: bool = False
+    """It had ended when its turn came: somebody cancelled it in the line."""
 
 
 class Executor:
@@ -134,6 +136,11 @@ class Executor:
         else:
             held.task.cancel()
 
+    def freed(self, tenant: str, thread_id: str) -> None:
+        """A run ended that nobody worked on, such as one that waited for a person: the next of its thread may try."""
+        self._call_next(tenant, thread_id)
+        self._begin()
+
     def deliver(self, tenant: str, run_id: str, told: dict[str, Any]) -> None:
         """A command was committed; a run that is worked on here takes it up at its next step."""
         held = self._held.get((tenant, run_id))
@@ -186,17 +193,23 @@ class Executor:
         wanted = held.wanted
         del self._held[wanted.tenant, wanted.run_id]
         self._queue.leave(wanted)
-        if held.epoch and (behind := self._behind.get((wanted.tenant, wanted.thread_id))):
-            first = next(iter(behind))
-            self._no_longer_behind(first)
-            asking = self._held.get((first.tenant, first.run_id))
-            if asking is not None:
-                asking.woken = True  # it is being told just now that it has to wait
-            else:
-                self._queue.offer(first)
+        if held.epoch or held.over:
+            self._call_next(wanted.tenant, wanted.thread_id)
         if held.woken:
             self._queue.offer(replace(wanted, fresh=None))  # what its maker knew is no longer so
         self._begin()
+
+    def _call_next(self, tenant: str, thread_id: str) -> None:
+        behind = self._behind.get((tenant, thread_id))
+        if not behind:
+            return
+        first = next(iter(behind))
+        self._no_longer_behind(first)
+        asking = self._held.get((first.tenant, first.run_id))
+        if asking is not None:
+            asking.woken = True  # it is being told just now that it has to wait
+        else:
+            self._queue.offer(first)
 
     async def _sweep_forever(self) -> None:
         while not self.draining:
@@ -280,6 +293,7 @@ class Executor:
             return
         tenant, fresh = held.wanted.tenant, held.wanted.fresh
         run = fresh.run if fresh is not None else await self._reader.run(tenant, held.wanted.run_id)
+        held.over = run is None or run.terminal
         if run is None or run.terminal or run.status == "waiting":
             return
         if not self._queue.enter(held.wanted, run.agent or ""):
@@ -330,6 +344,12 @@ class Executor:
         if len(self._behind) > MAX_THREADS_BEHIND:
             self._behind.popitem(last=False)  # the sweep finds those
         answer = await self._recorder.record(scope, claimed, conditions=[lease])
-        if isinstance(answer, Appended) or answer.failure.code != "THREAD_BUSY":
+        if isinstance(answer, Appended):
             self._no_longer_behind(wanted)
-        return answer if isinstance(answer, Appended) else None
+            return answer
+        if answer.failure.code != "THREAD_BUSY":
+            self._no_longer_behind(wanted)
+        elif answer.winner is not None and (tenant, answer.winner) not in self._held:
+            # Called before its turn: whoever is first may not have been called at all.
+            self._queue.offer(Wanted(tenant, run.thread_id, answer.winner))
+        return None

@@ -110,12 +110,13 @@ class Service:
         stop: Callable[[str, str], None],
         overload: Callable[[str], Failure | None] = lambda tenant: None,
         admit: Callable[[str, str, str, str], Place | None] = lambda tenant, thread_id, run_id, agent: None,
+        freed: Callable[[str, str], None] = lambda tenant, thread_id: None,
     ) -> None:
         """`overload` answers why a tenant's new runs cannot be taken now, if they cannot; `admit` gives a run that
-        need not wait its place at once."""
+        need not wait its place at once; `freed` hears of a thread where a run ended that nobody worked on."""
         self._recorder, self._reader, self._children = recorder, reader, children
         self._clock, self._workspaces, self._backends = clock, workspaces, backends
-        self._wake, self._stop, self._overload, self._admit = wake, stop, overload, admit
+        self._wake, self._stop, self._overload, self._admit, self._freed = wake, stop, overload, admit, freed
 
     # -- submitting ----------------------------------------------------------------------------------
 
@@ -265,7 +266,9 @@ class Service:
         answer = await self._recorder.record(
             scope, command, *await self._left_open(who.tenant, run), ended, conditions=[ports.RunUnclaimed(run_id)]
         )
-        if isinstance(answer, Refused) and answer.failure.code == "LEASE_HELD":
+        if not isinstance(answer, Refused):
+            self._freed(who.tenant, run.thread_id)
+        elif answer.failure.code == "LEASE_HELD":
             answer = await self._recorder.record(scope, command, conditions=[ports.RunNotTerminal(run_id)])
             self._stop(who.tenant, run_id)
         if isinstance(answer, Refused) and answer.failure.code != "RUN_TERMINAL":

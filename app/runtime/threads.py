@@ -34,9 +34,9 @@ MAX_ACTIVE_RUNS: Final = 1000
 """How many active runs a deletion ends; more than a thread's queue holds together with their children."""
 _TRIES: Final = 20
 """Deletions that meet a run which just ended or began look again; each time somebody else got something done."""
-_PAGE: Final = 1000
 _UPSERTS: Final = 64
 """Rows are upserted one after the other by their hash; so many of them at once."""
+_PAGE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +177,15 @@ class Threads:
             return Rejected(answer.failure, answer.winner)
         return await self._existing(who.tenant, thread_id)
 
+    async def _events(self, tenant: str, thread_id: str, up_to: int) -> list[Event]:
+        events: list[Event] = []
+        while len(events) < up_to:
+            page = await self._reader.events(tenant, thread_id, len(events), min(_PAGE, up_to - len(events)))
+            events += page
+            if not page:
+                break
+        return events
+
     async def _existing(self, tenant: str, thread_id: str) -> Thread | Rejected:
         found = await self._reader.thread(tenant, thread_id)
         if found is None:
@@ -193,15 +202,6 @@ class Threads:
             )
         # Children before their parents: the last word of a run is its own.
         return sorted(found, key=lambda run: run.first_seq, reverse=True)
-
-    async def _events(self, tenant: str, thread_id: str, up_to: int) -> list[Event]:
-        events: list[Event] = []
-        while len(events) < up_to:
-            page = await self._reader.events(tenant, thread_id, len(events), min(_PAGE, up_to - len(events)))
-            events += page
-            if not page:
-                break
-        return events
 
 
 def _end(run: Run, by: str) -> list[Recorded]:

@@ -14,16 +14,38 @@ from app.events.envelope import Event
 
 Message = dict[str, Any]
 
+TYPES: Final = frozenset(
+    {
+        thread.ThreadCreated.type,
+        thread.ThreadForked.type,
+        request.RequestQueued.type,
+        *request.TERMINAL,
+        execution.StepCompleted.type,
+        execution.CommandInjected.type,
+        execution.ContextCompacted.type,
+        model.ModelCompleted.type,
+        tool.ToolResulted.type,
+        policy.HookFired.type,
+    }
+)
+"""All that a conversation is made of; whoever reads for it may leave out the rest, such as every single token."""
+MAX_SIZE: Final = 8 * 1024 * 1024
+"""Characters of the newest messages that a run is told, about two million tokens: no window holds more."""
+
 _BROUGHT: Final = "UserPromptSubmit:history-"
 _SUMMARY: Final = "Summary of the conversation so far:\n"
 _UNANSWERED: Final = "The run ended before this call had a result."
+_VALUE_SIZE: Final = 64
+"""What any value weighs beside its characters, so that many small ones count as well."""
 
 
 @dataclass(slots=True)
-class _Told:
+class _Run:
     """One run's part of the conversation while it is folded."""
 
-    messages: list[Message] = field(default_factory=list)
+    since: int
+    """Its first `seq`."""
+    messages: list[Message]
     agent: str | None = None
     open_calls: dict[str, str] = field(default_factory=dict)
     """Calls without a result, by id, with the tool's name."""
@@ -38,31 +60,121 @@ class _Told:
         return [] if self.rolled_back else [*self.messages, *closing]
 
 
-def history(events: Iterable[Event], agent: str | None = None) -> list[Message]:
-    """In the shape of completion_request_v1's messages, in the order of the runs' ends. What this agent summed up
-    in an earlier run it is told as that summary; another agent may have room for all of it."""
-    runs: dict[str, _Told] = {}
-    told: list[Message] = []
-    for event in events:
-        payload = event.payload
+@dataclass(frozen=True, slots=True)
+class _Told:
+    since: int
+    """The first `seq` of the run that it comes from."""
+    message: Message
+    size: int
+
+
+class History:
+    """One thread's conversation as one agent is told it, event by event.
+
+    What this agent summed up in an earlier run it is told as that summary; another agent, and none, is told all of it.
+    Of more than `max_size` the oldest goes. Messages are handed out as they are kept: nobody changes them.
+    """
+
+    def __init__(self, agent: str | None = None, max_size: int | None = None) -> None:
+        self._agent, self._max_size = agent, max_size
+        self._runs: dict[str, _Run] = {}
+        self._told: list[_Told] = []
+        self.began_with: str | None = None
+        """The type of the thread's first event."""
+        self.seq = 0
+        """The newest event that was folded."""
+        self.size = 0
+        """Characters, about."""
+
+    def apply(self, event: Event) -> None:
+        self.seq = event.seq
+        if event.type not in TYPES:
+            return
         if event.type in (thread.ThreadCreated.type, thread.ThreadForked.type):
-            told += payload.get("history") or []
-        if event.run_id is None:
-            continue
+            self.began_with = event.type
+            self._tell(event.seq, event.payload.get("history") or ())
+        elif event.run_id is not None:
+            self._apply_to_run(event, event.run_id, event.payload)
+
+    def messages(self, before: int | None = None) -> list[Message]:
+        """In the shape of completion_request_v1's messages, in the order of the runs' ends. With `before`, of the
+        runs that were queued before this `seq`: one that was cancelled in the queue may have ended too early."""
+        return [told.message for told in self._told if before is None or told.since < before]
+
+    @property
+    def weight(self) -> int:
+        """The size of all that is held, runs included that have not ended."""
+        return self.size + sum(_size(run.messages) for run in self._runs.values())
+
+    def _apply_to_run(self, event: Event, run_id: str, payload: Message) -> None:
         if event.type == request.RequestQueued.type and not payload.get("parentRunId") and not payload.get("tool"):
-            runs[event.run_id] = _Told([user_message(payload.get("input"))], payload.get("agent"))
-        run = runs.get(event.run_id)
+            self._runs[run_id] = _Run(event.seq, [user_message(payload.get("input"))], payload.get("agent"))
+        run = self._runs.get(run_id)
         if run is None:
-            continue
-        _tell(run, event)
+            return
+        _apply(run, event)
         if event.type == policy.HookFired.type and payload.get("key", "").startswith(_BROUGHT):
-            _heed_brought(told, payload)
-        if event.type == execution.ContextCompacted.type and agent is not None and run.agent == agent:
-            told = _summed_up(told, payload)
+            self._heed_brought(payload)
+        if event.type == execution.ContextCompacted.type and self._agent is not None and run.agent == self._agent:
+            self._sum_up(run, payload)
         if event.type in request.TERMINAL:
-            told += run.close()
-            del runs[event.run_id]
-    return told
+            self._tell(run.since, run.close())
+            del self._runs[run_id]
+
+    def _tell(self, since: int, messages: Iterable[Message]) -> None:
+        for message in messages:
+            told = _Told(since, message, _size(message))
+            self._told.append(told)
+            self.size += told.size
+        self._trim()
+
+    def _replace(self, told: list[_Told]) -> None:
+        self._told, self.size = told, sum(one.size for one in told)
+        self._trim()
+
+    def _trim(self) -> None:
+        """A conversation that loses its beginning begins with what somebody asked."""
+        if self._max_size is None or self.size <= self._max_size:
+            return
+        gone = 0
+        for told in self._told:
+            if self.size <= self._max_size and told.message["role"] == "user":
+                break
+            gone += 1
+            self.size -= told.size
+        del self._told[:gone]
+
+    def _sum_up(self, run: _Run, payload: Message) -> None:
+        """The summary stands for all that the run was told but the newest messages, which it kept."""
+        kept = payload.get("keptMessages")
+        if kept is None or not isinstance(payload.get("summary"), str):
+            return
+        seen = [told for told in self._told if told.since < run.since]
+        unseen = [told for told in self._told if told.since >= run.since]
+        message = summary_message(payload["summary"])
+        summary = _Told(0, message, _size(message))
+        self._replace([summary, *seen[max(0, len(seen) - kept) :], *unseen])
+
+    def _heed_brought(self, fired: Message) -> None:
+        """What hooks say of a request holds, message by message, of a history that came with one; of a denied one
+        nothing is told."""
+        changed = fired.get("output") or {}
+        if fired["decision"] == "deny":
+            self._replace([])
+        elif changed and self._told:
+            number = int(fired["key"].removeprefix(_BROUGHT))
+            message = user_message(changed["input"] if "input" in changed else changed["prompt"])
+            told = list(self._told)
+            told[number] = _Told(told[number].since, message, _size(message))
+            self._replace(told)
+
+
+def history(events: Iterable[Event], agent: str | None = None) -> list[Message]:
+    """The conversation of a whole thread, however long."""
+    fold = History(agent)
+    for event in events:
+        fold.apply(event)
+    return fold.messages()
 
 
 def summary_message(text: str) -> Message:
@@ -74,14 +186,7 @@ def is_summary(message: Message) -> bool:
     return bool(message["role"] == "user" and message["content"].startswith(_SUMMARY))
 
 
-def _summed_up(told: list[Message], payload: Message) -> list[Message]:
-    kept = payload.get("keptMessages")
-    if kept is None or not isinstance(payload.get("summary"), str):
-        return told
-    return [summary_message(payload["summary"]), *told[len(told) - kept :]]
-
-
-def _tell(run: _Told, event: Event) -> None:
+def _apply(run: _Run, event: Event) -> None:
     payload = event.payload
     match event.type:
         case execution.StepCompleted.type if payload["step"] == "commands":
@@ -104,17 +209,7 @@ def _tell(run: _Told, event: Event) -> None:
             run.messages.append({"role": "assistant", "content": _text(payload["output"])})
 
 
-def _heed_brought(told: list[Message], fired: Message) -> None:
-    """Of a history that came with a request the same holds, message by message; of a denied one nothing is told."""
-    changed = fired.get("output") or {}
-    if fired["decision"] == "deny":
-        told.clear()
-    elif changed and told:
-        number = int(fired["key"].removeprefix(_BROUGHT))
-        told[number] = user_message(changed["input"] if "input" in changed else changed["prompt"])
-
-
-def _heed(run: _Told, fired: Message) -> None:
+def _heed(run: _Run, fired: Message) -> None:
     """What a hook kept from the model of this run, it keeps from those of later ones."""
     changed, denied = fired.get("output") or {}, fired["decision"] == "deny"
     # What people said on the way has a longer key, and stands in the command as the hooks left it.
@@ -160,3 +255,11 @@ def _text(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value).decode()
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return _VALUE_SIZE + sum(map(_size, value.values()))
+    return sum(map(_size, value)) if isinstance(value, list | tuple) else _VALUE_SIZE

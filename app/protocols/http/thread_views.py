@@ -1,7 +1,7 @@
 """/api/threads/{id}/...: what can be read of one thread, live and stored."""
 
-from collections.abc import AsyncIterator, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import AsyncIterator
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import StreamingResponse
@@ -19,11 +19,11 @@ from app.protocols.http.body import Cursor
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import follows, may_answer, streams
 from app.protocols.http.errors import Problem
-from app.protocols.http.lookups import existing_thread, whole_thread, whole_transcript
+from app.protocols.http.lookups import existing_thread, whole_transcript
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
 from app.protocols.http.sse import EventStream, Said
-from app.runtime.inlined import inline
-from app.views.history import history
+from app.runtime.histories import fold
+from app.views.history import MAX_SIZE, History
 from app.views.transcript import entry_json
 
 Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
@@ -84,17 +84,11 @@ def _add_what_was_said(router: APIRouter, server: Server) -> None:
         "/messages",
         response_model=shapes.MessagePage,
         summary="The history that the next run is told",
-        responses=may_answer("VIEW_TOO_LARGE"),
     )
     async def messages(thread_id: str, caller: Caller) -> Response:
         thread = await existing_thread(server, caller, thread_id)
-        events = await whole_thread(server, caller, thread)
-
-        async def load(reference: Mapping[str, Any]) -> bytes | None:
-            found = await server.reader.blob(caller.tenant, thread_id, reference["sha256"])
-            return None if found is None else found[1]
-
-        return page_answer(history([await inline(event, load) for event in events]))
+        told = await fold(server.reader, caller.tenant, thread_id, History(max_size=MAX_SIZE), thread.last_seq)
+        return page_answer(told.messages())
 
     @router.get("/transcript", response_model=shapes.EntryPage, summary="What was said and done, message by message")
     async def transcript(thread_id: str, caller: Caller, after: Cursor = 0, limit: Limit = 200) -> Response:

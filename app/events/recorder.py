@@ -86,15 +86,19 @@ class Recorder:
         they are durable and published."""
         return self.record_drafts(scope, [_draft(scope, entry) for entry in entries], conditions)
 
-    def prepared(self, scope: Scope, payload: Payload) -> Draft | None:
-        """The event as it will be stored, to be recorded with the next ones; None if it has to be recorded by itself,
-        because it cannot be stored or because there is something to tell of it."""
-        draft = _draft(scope, payload)
-        if _encode(draft) is not None:
+    def prepared(self, scope: Scope, *payloads: Payload) -> list[Draft] | None:
+        """The events as they will be stored, to be recorded with the next ones; None if they have to be recorded by
+        themselves, because one cannot be stored or because there is something to tell of it."""
+        now, drafts = self._clock.now_ms(), [_draft(scope, payload) for payload in payloads]
+        if any(_encode(draft) is not None for draft in drafts):
             return None
-        refused, _ = self._prepare(draft, self._redactor.suspects(draft.encoded))
-        told = self.narrator is not None and _sentence(draft, self.narrator) is not None
-        return None if refused is not None or told else draft
+        suspected = self._redactor.suspects(b"\n".join([draft.encoded for draft in drafts]))
+        for draft in drafts:
+            draft.at = now
+            refused, _ = self._prepare(draft, suspected)
+            if refused is not None or (self.narrator is not None and _sentence(draft, self.narrator) is not None):
+                return None
+        return drafts
 
     def record_delta(self, scope: Scope, phase: str, message_id: str, part: int, text: str) -> Awaitable[Answer]:
         """The hot path of a streaming backend: one delta, written with whatever else is waiting."""
@@ -114,9 +118,9 @@ class Recorder:
         """Append events given by type and payload, as a backend or an import has them."""
         now, raw = self._clock.now_ms(), []
         for draft in drafts:
-            draft.at = now
             if draft.checked:
-                continue
+                continue  # and it has the time at which it was
+            draft.at = now
             failure = _encode(draft)
             if failure is not None:
                 return self._refuse(scope, draft, failure, [])

@@ -3,7 +3,6 @@
 Leaves to others: providers, retries, fallbacks (the models room), what a backend does with an answer.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -15,7 +14,6 @@ from app.events.catalog import Payload
 from app.events.catalog.adapter import AdapterEvent
 from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.model import ASIDES, ModelCompleted, ModelNegotiated, ModelRequested
-from app.events.ports import Answer
 from app.models.completion import (
     CompletionRequest,
     CompletionResponse,
@@ -34,11 +32,13 @@ from app.runtime.kits import Kit
 from app.runtime.media import Media
 from app.runtime.memo import Told
 from app.runtime.parameters import Wanted, wanted_of
-from app.runtime.run_log import RunLog, expect
+from app.runtime.run_log import RunLog
 from app.tools.contract import ToolDefinition
 from app.workspace.compiled import CompiledAgent
 from app.workspace.specs.agent import ModelPlan
 
+REQUEST_WAITS_SECONDS: Final = 0.005
+"""How long the note that a model is being asked may wait for the first of its answer, to be stored together."""
 _BUDGETS: Final = {"tokens": "tokens", "cost": "cost", "calls": "model_calls"}
 
 
@@ -120,10 +120,8 @@ class ModelCalls:
 
     async def _complete(self, plan: Plan, request: CompletionRequest, marks: dict[str, str]) -> CompletionResponse:
         scope, held = self._log.scope, list[Payload]()
-        requested: asyncio.Future[Answer] | None = None
 
         async def record(payload: Payload) -> Payload | None:
-            nonlocal requested
             if marks:
                 marked = _marked(payload, marks)
                 if marked is None:
@@ -133,13 +131,11 @@ class ModelCalls:
                 held.append(payload)  # goes with the request that follows: one commit less before the first token
                 return None
             if isinstance(payload, ModelRequested):
-                # It is stored while the provider begins to answer, and nothing of the answer is looked at before.
-                requested = await self._log.hand_over(*held, payload)
+                # Stored in one commit with the first of the answer, unless that takes its time (ADR 12).
+                if self._log.hold(*held, payload, within=REQUEST_WAITS_SECONDS) is None:
+                    await self._log.record(*held, payload)
                 held.clear()
                 return None
-            if requested is not None:
-                told, requested = requested, None
-                expect(await told)
             return await self._record(payload)
 
         negotiation = self._router.negotiate(plan, request)
@@ -174,14 +170,14 @@ class ModelCalls:
             return None
         made = told.to_json()
         words_only = not made["toolCalls"] and "reasoning" not in made
-        draft = None
+        drafts = None
         if words_only and not self._log.control.cancelled.is_set():
-            draft = self._log.hold(told)  # the run's end usually follows at once, in the same commit
-        if draft is None:
+            drafts = self._log.hold(told)  # the run's end usually follows at once, in the same commit
+        if drafts is None:
             event = (await self._log.record(told)).events[-1]
             stored, encoded = event.payload, event.payload_bytes
         else:
-            stored, encoded = draft.payload, draft.encoded
+            stored, encoded = drafts[0].payload, drafts[0].encoded
         if b'"$blob"' in encoded or (words_only and stored["text"] == made["text"]):
             return None
         return ModelCompleted.model_validate(stored)

@@ -86,38 +86,27 @@ class RunLog:
         appended = expect(await self.recorder.record(self.scope, *held, *payloads))
         return Appended(appended.events[len(held) :]) if held else appended
 
-    async def hand_over(self, *payloads: Payload) -> "asyncio.Future[Answer] | None":
-        """To be stored while the run goes on: whoever does so looks at the answer before anything comes of it. None
-        when the log had to be waited for and has it already."""
-        self._check(payloads)
-        held = await self.control.take_held()
-        answer = self.recorder.record(self.scope, *held, *payloads)
-        if isinstance(answer, asyncio.Future):
-            return answer
-        expect(await answer)
-        return None
-
     def _check(self, payloads: Sequence[Payload | Entry]) -> None:
         if self._expected is not None:
             for payload in payloads:
                 self._expected.check(payload.payload if isinstance(payload, Entry) else payload)
 
-    def hold(self, payload: Payload) -> Draft | None:
-        """Ready to be stored in one commit with what the run records next, if that comes before the run waits for
-        anything: the end of a run follows its last answer at once. Else it is recorded by itself, without delay.
+    def hold(self, *payloads: Payload, within: float = 0.0) -> list[Draft] | None:
+        """Ready to be stored in one commit with what the run records next, if that comes within so many seconds, or
+        without any before the run waits for anything. Else they are recorded by themselves.
 
-        The event as it will be stored; None if it cannot be held.
+        The events as they will be stored; None if they cannot be held.
         """
         if self._expected is not None or not self.is_root:
             return None
-        draft = self.recorder.prepared(self.scope, payload)
-        if draft is not None:
-            self.control.held.append(draft)
-            asyncio.get_running_loop().call_soon(self._flush)
-        return draft
+        drafts = self.recorder.prepared(self.scope, *payloads)
+        if drafts is not None:
+            self.control.held += drafts
+            asyncio.get_running_loop().call_later(within, self._flush)
+        return drafts
 
     def _flush(self) -> None:
-        """The run's task waits for something: what it held does not wait with it."""
+        """The run's task waits for something: what it held waits no longer."""
         if self.control.held:
             self.control.flushing = asyncio.create_task(self._record_held())
             self.control.flushing.add_done_callback(_look_at)

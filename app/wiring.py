@@ -207,7 +207,7 @@ async def open_holdfast(
         conductor = Conductor(services, kinds, history, kits)
         queue = _queue(settings, workspace)
         traced = InTrace(conductor.run, reader, told=settings.traces != "off")
-        executor = Executor(recorder, reader, reader, store.leases, traced.run, queue, clock)
+        executor = Executor(recorder, reader, reader, store.leases, traced.run, queue, clock, history.code_changed)
         service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop,
                           queue.refusal, executor.admit, executor.freed)  # fmt: skip
         threads = Threads(recorder, reader, executor.stop)

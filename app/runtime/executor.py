@@ -36,6 +36,9 @@ Conduct = Callable[[Run, Scope, Control, list[Event] | None], Awaitable[list[Pay
 The thread's events are given where they are known without reading them.
 """
 
+CodeChanged = Callable[[str | None, str | None], Awaitable[bool | None]]
+"""Whether code beside the workspace with that digest changed since a run was accepted with what stood for it then."""
+
 LEASE_SECONDS: Final = 15.0
 RENEW_SECONDS: Final = 5.0
 SWEEP_SECONDS: Final = 2.0
@@ -76,8 +79,9 @@ class Executor:
         conduct: Conduct,
         queue: FairQueue,
         clock: Clock,
+        code_changed: CodeChanged | None = None,
     ) -> None:
-        self._clock, self._queue = clock, queue
+        self._clock, self._queue, self._code_changed = clock, queue, code_changed
         self._recorder, self._reader, self._backlog, self._leases = recorder, reader, backlog, leases
         self._conduct_run = conduct
         self._owner = new_id("key").replace("key_", "executor_")
@@ -326,6 +330,12 @@ class Executor:
         ended = request.RequestCancelled(reason="its parent ended")
         return [Entry(ended, run_id=child, actor="system") for child in sorted(children)]
 
+    async def _has_other_code(self, tenant: str, run: Run) -> bool | None:
+        if self._code_changed is None:
+            return None
+        queued = await self._reader.run_events(tenant, run.id, run.first_seq - 1, 1)
+        return await self._code_changed(run.workspace_digest, queued[0].payload.get("code") if queued else None)
+
     async def _claim(self, tenant: str, run: Run) -> Appended | None:
         """The lease, its epoch and the event that tells of it are one commit."""
         epoch = run.epoch + 1
@@ -334,9 +344,10 @@ class Executor:
             request.RequestStarted(executor=self._owner, epoch=epoch)
             if run.started_at is None
             else request.RequestResumed(
-                executor=self._owner, epoch=epoch, reason="answer" if run.status == "queued" else "recovery"
+                executor=self._owner, epoch=epoch, reason="answer" if run.status == "queued" else "recovery",
+                code_changed=await self._has_other_code(tenant, run),
             )
-        )
+        )  # fmt: skip
         scope = Scope(tenant, run.thread_id, run.id, actor="system")
         # Before the claim is decided: the run that is in its way may end while we wait for the answer.
         wanted = Wanted(tenant, run.thread_id, run.id)

@@ -25,8 +25,8 @@ _TYPES: Final = sorted(TYPES)
 _PAGE: Final = 200
 """Events read at once: each may hold some tens of kilobytes."""
 MAX_THREADS: Final = 1000
-MAX_KEPT: Final = 4 * MAX_SIZE
-"""Characters of all conversations that are kept at hand."""
+MAX_KEPT: Final = 2 * MAX_SIZE
+"""Characters of all conversations that are kept at hand; each takes one to four bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,8 @@ class Service:
         scope = Scope(who.tenant, thread_id, run_id, actor=who.actor)
         agent = None if wanted.tool is not None else wanted.agent or workspace.default_agent
         known = None if wanted.thread_id is None else await self._reader.thread(who.tenant, wanted.thread_id)
-        told = _queued(workspace, wanted, agent, busy, wanted.approval_policy or _policy_of(known))
+        approvals, code = wanted.approval_policy or _policy_of(known), await self._workspaces.code(workspace)
+        told = _queued(workspace, wanted, agent, busy, approvals, code)
         queued = Entry(told, blobs=tuple(wanted.blobs)) if wanted.blobs else told
         changed = [] if wanted.thread_change is None else [wanted.thread_change]
         if wanted.announce is not None:
@@ -355,11 +356,13 @@ def _policy(workspace: CompiledWorkspace, name: str | None) -> Busy:
 
 
 def _queued(
-    workspace: CompiledWorkspace, wanted: Submission, agent: str | None, busy: Busy, approvals: ApprovalPolicy | None
-) -> request.RequestQueued:
+    workspace: CompiledWorkspace, wanted: Submission, agent: str | None, busy: Busy, approvals: ApprovalPolicy | None,
+    code: str,
+) -> request.RequestQueued:  # fmt: skip
     return request.RequestQueued.written(present({
         "agent": agent, "tool": wanted.tool, "input": wanted.input, "metadata": dict(wanted.metadata),
         "labels": dict(wanted.labels), "busy": busy, "workspaceDigest": workspace.digest,
+        "code": code,
         "limits": dict(wanted.limits) if wanted.limits else None,
         "modelPlan": {"model": wanted.model_plan} if wanted.model_plan else None, "instructions": wanted.instructions,
         "clientTools": [dict(tool) for tool in wanted.client_tools] or None,

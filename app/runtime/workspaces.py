@@ -17,6 +17,7 @@ import watchfiles
 from app.core.clock import Clock
 from app.core.errors import HoldfastError
 from app.events.catalog.ledger import WorkspaceLoaded, WorkspaceRejected
+from app.runtime.installed import installed_code
 from app.runtime.ports import WorkspaceArchive
 from app.workspace.catalog import KindCatalog
 from app.workspace.compile import CompileCache, compile
@@ -28,6 +29,7 @@ DEBOUNCE_MS: Final = 100  # an editor writes a file in several steps; a deploy w
 _LOOK_MS: Final = 5_000  # how often to see whether the folder is still the same one
 _ROOT_GONE_SECONDS: Final = 1.0  # how soon to look again for a folder that was removed
 
+MAX_CODES: Final = 1000
 MAX_OLD_WORKSPACES: Final = 8  # versions still in use at once; older ones are compiled again
 
 _log = structlog.get_logger(__name__)
@@ -181,6 +183,7 @@ class WorkspaceHistory:
         self._kept: set[str] = set()
         self._keeping = asyncio.Lock()
         self._known: OrderedDict[tuple[str, str | None], CompiledWorkspace] = OrderedDict()
+        self._code: dict[str, str] = {}
 
     async def for_new_run(self) -> CompiledWorkspace:
         """The current workspace, once its files are safe: nothing may refer to a digest that could be lost."""
@@ -210,6 +213,20 @@ class WorkspaceHistory:
             while len(self._known) > MAX_OLD_WORKSPACES:
                 self._known.popitem(last=False)
         return self._known[key]
+
+    async def code(self, workspace: CompiledWorkspace) -> str:
+        """What stands for the code beside the workspace's own, as it was when the workspace was first used here."""
+        known = self._code.get(workspace.digest)
+        if known is None:
+            if len(self._code) > MAX_CODES:
+                self._code.clear()
+            known = self._code[workspace.digest] = await asyncio.to_thread(installed_code, workspace)
+        return known
+
+    async def code_changed(self, digest: str | None, accepted_with: str | None) -> bool | None:
+        """Since a run of that workspace was accepted; None where that cannot be told."""
+        workspace = await self.of(digest) if accepted_with is not None else None
+        return None if workspace is None else await self.code(workspace) != accepted_with
 
 
 def _identity(root: Path) -> tuple[int, int]:

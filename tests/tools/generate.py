@@ -132,13 +132,13 @@ def asyncapi(root: Path) -> Files:
 
 
 GENERATORS: Final = (
+    Generator("event schemas", event_schemas, owns=("schemas/events/*.json",)),  # before whatever records events
     Generator("error pages", error_pages),
     Generator("configuration page", configuration_page),
     Generator("dashboard", grafana_dashboard),
     Generator("command line page", command_page),
     Generator("metrics page", metrics_page),
     Generator("picture of a run", run_picture),
-    Generator("event schemas", event_schemas, owns=("schemas/events/*.json",)),
     Generator("workspace schemas", workspace_schemas, owns=("schemas/workspace/*.json",)),
     Generator("OpenAPI document", openapi),
     Generator("AsyncAPI document", asyncapi),

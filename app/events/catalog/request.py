@@ -33,6 +33,8 @@ class RequestQueued(Payload):
     labels: dict[str, str] = Field(default_factory=dict)
     trace_context: dict[str, str] | None = None
     workspace_digest: str | None = None
+    code: str | None = None
+    """What stood for the server and the installed modules that the workspace names, when the run was accepted."""
     parent_run_id: str | None = None
     rerun_of: str | None = None
     replay: dict[str, Any] | None = None
@@ -56,6 +58,7 @@ class RequestResumed(Payload):
     epoch: int
     reason: Literal["answer", "recovery", "resume"]
     code_changed: bool | None = None
+    """Whether the server or an installed module is another than when the run was accepted; null if nobody knows."""
 
 
 @event("runtime.request.completed")

@@ -83,17 +83,16 @@ class Collector:
         return Usage(tokens_in, tokens_out, report.reasoning_tokens, report.cached_tokens)
 
     def _note(self, event: object) -> None:
-        match event:
-            case ToolCall():
-                self.calls.append(event)
-            case UsageReport():
-                self.usage = event
-            case Completed():
-                self.completed = event
-            case StreamError():
-                self.error = event
-            case Started(provider_request_id=request_id):
-                self.provider_request_id = request_id
+        if isinstance(event, Started):
+            self.provider_request_id = event.provider_request_id
+        elif isinstance(event, Completed):
+            self.completed = event
+        elif isinstance(event, UsageReport):
+            self.usage = event
+        elif isinstance(event, ToolCall):
+            self.calls.append(event)
+        elif isinstance(event, StreamError):
+            self.error = event
 
     def _add(self, phase: str, call: ToolCallDelta | None, text: str, made: list[AdapterEvent]) -> None:
         same = self._call is None if call is None else self._call is not None and call.part == self._call.part

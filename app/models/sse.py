@@ -29,9 +29,11 @@ class SseParser:
             data = self._newlines(data)
         buffer = self._buffer
         if not buffer and data.endswith(b"\n\n"):
-            # Whole events arrive, usually one: then it is cut out and nothing else is looked at.
-            if data.startswith(b"data: ") and data.count(b"\n") == 2:
-                return [data[6:-2]]
+            # Whole events arrive, nearly always of one line each: then they are cut apart and not looked at.
+            if data.startswith(b"data: "):
+                found = data[6:-2].split(b"\n\ndata: ")
+                if data.count(b"\n") == 2 * len(found):
+                    return found
             return _payloads(data[:-2])
         buffer += data
         cut = buffer.rfind(b"\n\n", max(self._searched - 1, 0))

@@ -47,7 +47,10 @@ class Segment:
     """Listens since before the run was accepted."""
 
 
-async def open_segment(server: Server, caller: Principal, ask: Ask, retry: bool, now_ms: int) -> Segment:
+async def open_segment(
+    server: Server, caller: Principal, ask: Ask, *, retry: bool, trace: Mapping[str, str] | None
+) -> Segment:
+    """`retry`: the client says that it asked the same before. `trace` ties a new run to the request."""
     fresh = after_last_answer(ask.messages)
     outputs = {message["tool_call_id"]: message["content"] for message in fresh if message["role"] == "tool"}
     if outputs:
@@ -56,22 +59,27 @@ async def open_segment(server: Server, caller: Principal, ask: Ask, retry: bool,
             said = [it for it in fresh if it["role"] == "user" and (it["content"].strip() or "parts" in it)]
             return await _go_on(server, caller, ask, asked, outputs, said)
     if retry:
-        earlier = await _earlier_try(server, caller, ask.fingerprint, now_ms)
+        earlier = await _earlier_try(server, caller, ask.fingerprint)
         if earlier is not None:
             return Segment(earlier)
-    return await _begin(server, caller, ask)
+    return await _begin(server, caller, ask, trace)
 
 
-async def _begin(server: Server, caller: Principal, ask: Ask) -> Segment:
-    heard = server.hub.subscribe(caller.tenant, ())
+async def _begin(server: Server, caller: Principal, ask: Ask, trace: Mapping[str, str] | None) -> Segment:
+    heard: Subscription | None = None
+
+    def listen(thread_id: str) -> None:
+        nonlocal heard
+        heard = server.hub.subscribe(caller.tenant, (thread_id,))
+
+    wanted = await _submission(server, caller, ask, trace, listen)
+    answer: Run | Rejected | None = None
     try:
-        wanted = await _submission(server, caller, ask, lambda thread: heard.listen_to([thread]))
         answer = await server.service.submit(caller, wanted)
-    except BaseException:
-        heard.close()
-        raise
+    finally:
+        if heard is not None and not isinstance(answer, Run):
+            heard.close()
     if isinstance(answer, Rejected):
-        heard.close()
         more = {"runId": answer.winner} if answer.failure.code in ("THREAD_BUSY", "QUEUE_FULL") else {}
         raise Problem(answer.failure, None, **more)
     return Segment(answer, heard=heard)
@@ -80,7 +88,9 @@ async def _begin(server: Server, caller: Principal, ask: Ask) -> Segment:
 # -- a new run ----------------------------------------------------------------------------------------
 
 
-async def _submission(server: Server, caller: Principal, ask: Ask, announce: Callable[[str], None]) -> Submission:
+async def _submission(
+    server: Server, caller: Principal, ask: Ask, trace: Mapping[str, str] | None, announce: Callable[[str], None]
+) -> Submission:
     thread_id = ask.thread_id
     labels = {API: ask.api, REQUEST: ask.fingerprint}
     if ask.previous is not None:
@@ -107,7 +117,7 @@ async def _submission(server: Server, caller: Principal, ask: Ask, announce: Cal
         tool_choice=None if ask.tool_choice == "none" else ask.tool_choice,  # then no tool of the client is offered
         blobs=tuple(blobs),
         announce=announce,
-        trace_context=ask.trace_context,
+        trace_context=trace,
     )
 
 
@@ -258,12 +268,13 @@ async def _told_so_far(server: Server, caller: Principal, run: Run) -> tuple[dic
 # -- an earlier try -----------------------------------------------------------------------------------
 
 
-async def _earlier_try(server: Server, caller: Principal, fingerprint: str, now_ms: int) -> Run | None:
+async def _earlier_try(server: Server, caller: Principal, fingerprint: str) -> Run | None:
     before: str | None = None
+    since = server.clock.now_ms() - RETRY_WINDOW_MS
     for _ in range(_MAX_LOOKED_AT // _PAGE):
         page = await server.reader.runs(caller.tenant, thread_id=None, status=None, before=before, limit=_PAGE)
         for run in page:
-            if run.created_at < now_ms - RETRY_WINDOW_MS:
+            if run.created_at < since:
                 return None
             if run.labels.get(REQUEST) == fingerprint:
                 return run

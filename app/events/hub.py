@@ -107,6 +107,11 @@ class Subscription:
         self._queue.appendleft(event)
         self._bytes += len(event.payload_bytes)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether anything arrived that is worth waking for."""
+        return self._woken
+
     async def wait(self) -> None:
         """Returns when something arrived, the subscription overflowed, or it was closed."""
         if self.overflowed or self.closed or (self._queue and (self._woken or not self.quiet)):
@@ -119,11 +124,10 @@ class Subscription:
             self._sleeper = None
 
     def wake(self) -> None:
+        self._woken = True
         if self.on_news is not None:
             self.on_news()
-            return
-        self._woken = True
-        if self._sleeper is not None and not self._sleeper.done():
+        elif self._sleeper is not None and not self._sleeper.done():
             self._sleeper.set_result(None)
 
     def close(self) -> None:

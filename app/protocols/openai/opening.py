@@ -25,6 +25,7 @@ from app.protocols.http.parts import by_reference
 from app.protocols.openai.asking import Ask
 from app.protocols.openai.errors import Refusal
 from app.protocols.openai.messages import after_last_answer
+from app.protocols.openai.streaming import QUIET
 from app.runtime.commands import steering
 from app.runtime.interrupts import NotAnswered
 from app.runtime.service import Rejected, Submission
@@ -71,6 +72,8 @@ async def _begin(server: Server, caller: Principal, ask: Ask, trace: Mapping[str
     def listen(thread_id: str) -> None:
         nonlocal heard
         heard = server.hub.subscribe(caller.tenant, (thread_id,))
+        if ask.stream and ask.api == "chat":
+            heard.quiet = QUIET
 
     wanted = await _submission(server, caller, ask, trace, listen)
     answer: Run | Rejected | None = None
@@ -102,7 +105,9 @@ async def _submission(
         labels[PREVIOUS] = response_id(run_id, number)
     history, fresh = _split(ask.messages, continued=thread_id is not None)
     blobs: list[BlobDraft] = []
-    stored = [await _stored(server, caller, message, blobs) for message in (*history, *fresh)]
+    stored = [*history, *fresh]
+    if any("parts" in message for message in stored):
+        stored = [await _stored(server, caller, message, blobs) for message in stored]
     return Submission(
         agent=ask.agent,
         input=_input(stored[len(history) :]),

@@ -19,7 +19,7 @@ from app.protocols.openai.asking import Ask, OnDisconnect, chat_ask, fingerprint
 from app.protocols.openai.errors import OpenAiRoute, Refusal, failed_run
 from app.protocols.openai.opening import Segment, open_segment
 from app.protocols.openai.parameters import EFFORTS, MAX_STOPS
-from app.protocols.openai.streaming import QUIET, EventStream, Listening, sse_error, wait_for, whole
+from app.protocols.openai.streaming import EventStream, Listening, sse_error, wait_for, whole
 from app.views.run import Run
 
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
@@ -59,7 +59,6 @@ def _add_chat(router: APIRouter, server: Server) -> None:
         listening = _listening(server, caller, segment, request, ask, leaving)
         if ask.stream:
             chunks = ChatChunks(segment.number, include_usage=ask.include_usage)
-            listening.subscription.quiet = QUIET
             return EventStream(listening, chunks, _chat_apology, _told(segment.run))
         reading = ChatAnswer(segment.number)
         if not await wait_for(listening, reading, line_of(request.scope)):

@@ -44,6 +44,7 @@ _HEADERS: Final = (
     (b"x-accel-buffering", b"no"),
 )
 _DELTA: Final = AdapterEvent.type
+_BLOB: Final = b'"$blob"'
 
 
 class Frames(Protocol):
@@ -161,7 +162,8 @@ class _Telling:
                 await self._look()
             else:
                 self._waiting = waiting = self._loop.create_future()
-                self._arrived()
+                if self._subscription.has_news:
+                    self._arrived()
                 await waiting
 
     @property
@@ -216,7 +218,7 @@ class _Telling:
             # Global news of other threads comes along.
             if event.thread_id == thread_id and event.seq > last:
                 last += 1
-                if event.seq != last or _is_partial(event):
+                if event.seq != last or (event.type != _DELTA and _BLOB in event.payload_bytes):
                     # Another replica wrote in between and its news may come late, or a value is stored elsewhere.
                     self._behind = True
                     break
@@ -275,7 +277,7 @@ class _Telling:
 
 def _is_partial(event: Event) -> bool:
     """Whether a value was too large for it; pieces of text never are."""
-    return event.type != _DELTA and b'"$blob"' in event.payload_bytes
+    return event.type != _DELTA and _BLOB in event.payload_bytes
 
 
 async def _events(listening: Listening) -> Any:

@@ -128,8 +128,8 @@ async def _submission(
 
 def _split(messages: Sequence[JsonObject], *, continued: bool) -> tuple[list[JsonObject], list[JsonObject]]:
     """(history, input). A thread that exists knows what was before; outputs of calls it never made mean nothing."""
-    fresh = [message for message in after_last_answer(messages) if message["role"] == "user"]
     if continued:
+        fresh = [message for message in after_last_answer(messages) if message["role"] == "user"]
         if not fresh:
             raise Refusal("INVALID_REQUEST", "there is no user message after the last answer", param="messages")
         return [], fresh

@@ -38,11 +38,6 @@ COMMENT_SECONDS: Final = 15.0
 """Proxies close what is silent."""
 _TICK_SECONDS: Final = 5.0
 _COMMENT: Final = b": still here\n\n"
-_HEADERS: Final = (
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-)
 _DELTA: Final = AdapterEvent.type
 _BLOB: Final = b'"$blob"'
 
@@ -90,9 +85,9 @@ class EventStream(Response):
     def __init__(
         self, listening: Listening, frames: Frames, apology: Callable[[str, str], bytes], headers: dict[str, str]
     ) -> None:
-        # Not the framework's: it would look for a body's length and type.
+        # Not the framework's: it would look for a body's length and type. What every stream says, its line adds.
         self.status_code, self.background = 200, None
-        self.raw_headers = [*_HEADERS, *((name.encode(), value.encode("latin-1")) for name, value in headers.items())]
+        self.raw_headers = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
         self._listening, self._frames, self._apology = listening, frames, apology
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

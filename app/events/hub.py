@@ -31,7 +31,8 @@ class Subscription:
         self._bytes = 0
         self._max_events = max_events
         self._max_bytes = max_bytes
-        self._arrived = asyncio.Event()
+        self._woken = False
+        self._sleeper: asyncio.Future[None] | None = None
         self.on_news: Callable[[], None] | None = None
         """Called whenever there may be something to do: for listeners too many to have a task each."""
         self.direct: Callable[[Event], bool] | None = None
@@ -54,19 +55,20 @@ class Subscription:
     def offer(self, event: Event) -> None:
         if self.closed or self.overflowed:
             return
-        if self.direct is not None and not self._queue and not self.paused and self.direct(event):
+        queue = self._queue
+        if self.direct is not None and not queue and not self.paused and self.direct(event):
             return
         if self.paused and (self.threads is None or event.thread_id in self.threads):
             self._miss(event)
             self.wake()
             return
         size = len(event.payload_bytes)
-        if len(self._queue) >= self._max_events or (self._bytes + size > self._max_bytes and self._queue):
+        if len(queue) >= self._max_events or (self._bytes + size > self._max_bytes and queue):
             self.overflowed = True
-            self._queue.clear()
+            queue.clear()
             self._hub.dropped += 1
         else:
-            self._queue.append(event)
+            queue.append(event)
             self._bytes += size
             if event.type in self.quiet:
                 return
@@ -89,7 +91,7 @@ class Subscription:
         events = list(self._queue)
         self._queue.clear()
         self._bytes = 0
-        self._arrived.clear()
+        self._woken = False
         return events
 
     def next(self) -> Event | None:
@@ -105,18 +107,28 @@ class Subscription:
         self._queue.appendleft(event)
         self._bytes += len(event.payload_bytes)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether anything arrived that is worth waking for."""
+        return self._woken
+
     async def wait(self) -> None:
         """Returns when something arrived, the subscription overflowed, or it was closed."""
-        if self.overflowed or self.closed or (self._queue and not (self.quiet and not self._arrived.is_set())):
+        if self.overflowed or self.closed or (self._queue and (self._woken or not self.quiet)):
             return
-        self._arrived.clear()
-        await self._arrived.wait()
+        self._woken = False
+        self._sleeper = asyncio.get_running_loop().create_future()
+        try:
+            await self._sleeper
+        finally:
+            self._sleeper = None
 
     def wake(self) -> None:
+        self._woken = True
         if self.on_news is not None:
             self.on_news()
-        else:
-            self._arrived.set()
+        elif self._sleeper is not None and not self._sleeper.done():
+            self._sleeper.set_result(None)
 
     def close(self) -> None:
         self.closed = True
@@ -152,15 +164,17 @@ class Hub:
 
     def publish(self, events: Sequence[Event]) -> None:
         """Called by the log after the commit, in commit order, on the event loop."""
+        by_thread, unfiltered = self._by_thread, self._unfiltered
         for event in events:
             if event.type in ANNOUNCED:
                 for subscription in self._by_tenant.get(event.tenant, ()):
                     subscription.offer(event)
                 continue
-            for subscription in self._by_thread.get((event.tenant, event.thread_id), ()):
+            for subscription in by_thread.get((event.tenant, event.thread_id), ()):
                 subscription.offer(event)
-            for subscription in self._unfiltered.get(event.tenant, ()):
-                subscription.offer(event)
+            if unfiltered:
+                for subscription in unfiltered.get(event.tenant, ()):
+                    subscription.offer(event)
 
     def move(self, subscription: Subscription, threads: frozenset[str] | None) -> None:
         self._take_out(subscription)

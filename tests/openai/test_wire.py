@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -35,9 +34,7 @@ async def _asked(
     house: House, text: str, *, agent: str = "helper", headers: dict[str, str] | None = None, **more: Any
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     address = urlsplit(house.url)
-    peer = socket.create_connection((address.hostname, address.port))
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    reader, writer = await asyncio.open_connection(sock=peer)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
     body = json.dumps({"model": agent, "messages": [{"role": "user", "content": text}], "stream": True, **more})
     told = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
     head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n{told}content-length: {len(body)}\r\n\r\n"
@@ -125,7 +122,7 @@ async def test_a_silent_stream_is_kept_open_with_comments(tmp_path: Path, monkey
 @pytest.mark.requirement("G12")
 async def test_a_reader_that_takes_its_time_gets_everything(tmp_path: Path) -> None:
     async with _house(tmp_path) as house:
-        said = "everything" * 60_000  # too large for its event, for the connection's buffer and for the peer's
+        said = "everything" * 60_000  # too large for its event and for the connection's buffer
         reader, writer = await _asked(house, said, agent="echo")
         answer = await reader.readuntil(b"\r\n\r\n")
         await until(lambda: house.holdfast.executor.running == 0)
@@ -134,6 +131,49 @@ async def test_a_reader_that_takes_its_time_gets_everything(tmp_path: Path) -> N
         texts = [json.loads(frame.removeprefix(b"data: "))["choices"][0]["delta"] for frame in frames[:-2]]
         assert "".join(text.get("content", "") for text in texts).strip() == said.strip()
         assert frames[-2] == b"data: [DONE]"
+        writer.close()
+
+
+@pytest.mark.requirement("G12")
+async def test_a_reader_that_falls_behind_is_told_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    async with _house(tmp_path) as house:
+        reader, writer = await _asked(house, " ".join(["w" * 100_000] * 100), agent="echo")
+        await until(lambda: house.holdfast.store.hub.dropped == 1, 25)
+        answer = await _all(reader, b"")
+        *_, error, done, rest = b"".join(_chunks(answer)).split(b"\n\n")
+        assert (b'"reader_too_slow"' in error, done, rest) == (True, b"data: [DONE]", b"")
+        writer.close()
+
+
+@pytest.mark.requirement("G15")
+async def test_a_server_that_stops_says_so_to_its_streams(tmp_path: Path) -> None:
+    async with _house(tmp_path) as house:
+        reader, writer = await _asked(house, "publish it")
+        head = await reader.readuntil(b"\r\n\r\n")
+        house.holdfast.store.hub.close_all()
+        answer = await _all(reader, head)
+        assert b'"server_draining"' in answer and b"data: [DONE]" in answer
+        writer.close()
+
+
+async def test_requests_sent_ahead_are_answered_one_after_the_other(tmp_path: Path) -> None:
+    async with _house(tmp_path) as house:
+        reader, writer = await _asked(house, "slowly please")
+        writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        answer = await reader.read()
+        while piece := await reader.read():
+            answer += piece
+        stream, _, health = answer.partition(b"\r\n0\r\n\r\n")
+        assert stream.endswith(b"data: [DONE]\n\n") and b"Eight" in stream
+        assert health.startswith(b"HTTP/1.1 200") and b"connection: close" in health
+        writer.close()
+
+
+async def test_a_client_that_wants_no_further_request_is_hung_up_on(tmp_path: Path) -> None:
+    async with _house(tmp_path) as house:
+        reader, writer = await _asked(house, "hello", headers={"connection": "close"})
+        answer = await reader.read()
+        assert b"\r\nconnection: close\r\n" in answer and answer.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
         writer.close()
 
 

@@ -11,6 +11,10 @@ from app.events.envelope import Event
 from app.protocols.dialects.openai_reading import ClientCall, Reading, Tokens, Told, chat_id
 
 DONE: Final = b"data: [DONE]\n\n"
+_ROLE: Final = (
+    b'{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":null}]'
+)
+"""How every answer begins."""
 BETWEEN: Final = "\n\n"
 """Between what the agent said before its tools and after them."""
 
@@ -96,7 +100,7 @@ class ChatChunks(Reading):
         self._error("run_cancelled", "the run was cancelled")
 
     def _say_role(self) -> None:
-        self._chunk({"role": "assistant", "content": "", "refusal": None})
+        self._out.append(self._head + _ROLE + self._tail)
 
     def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> None:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}

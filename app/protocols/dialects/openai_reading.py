@@ -14,6 +14,8 @@ from app.events.envelope import Event
 
 Told = dict[str, Any]
 
+_SIGNAL: Final = adapter.AdapterEvent.type
+_TEXT: Final = adapter.OUTPUT_DELTA
 FINISH: Final = {"stop": "stop", "tool_use": "stop", "max_tokens": "length", "safety": "content_filter"}
 """Our reasons in the words of chat completions. A server-side tool call is no end that a client could see."""
 
@@ -49,6 +51,8 @@ class Reading:
     def __init__(self, segment: int = 0) -> None:
         self._wanted = segment
         self._at = 0
+        self._here = segment == 0
+        """Whether the events are those of the wanted segment."""
         self._begun = False
         self._inner: set[str] = set()
         """Messages of a backend's inner voices, which are no part of the answer."""
@@ -75,10 +79,12 @@ class Reading:
         """The run and its subagents."""
 
     def feed(self, event: Event) -> None:
-        if event.type == adapter.AdapterEvent.type:
-            if self._at == self._wanted and not self.ended:
+        if self.ended:
+            return
+        if event.type == _SIGNAL:
+            if self._here:
                 signal = event.payload["event"]
-                if signal["phase"] == adapter.OUTPUT_DELTA:
+                if signal["phase"] == _TEXT:
                     message_id = signal.get("messageId", "")
                     if message_id not in self._inner:
                         self._told.add(message_id)
@@ -86,7 +92,7 @@ class Reading:
                         self.on_text(message_id, signal["text"])
             return
         handle = _HANDLERS.get(event.type)
-        if handle is not None and not self.ended:
+        if handle is not None:
             handle(self, event, event.payload)
 
     def beside(self, event: Event) -> None:
@@ -134,10 +140,6 @@ class Reading:
     @property
     def segments_ended(self) -> int:
         return self._at
-
-    @property
-    def _here(self) -> bool:
-        return self._at == self._wanted
 
     def _queued(self, event: Event, told: Told) -> None:
         self.queued, self.run_id, self.thread_id = told, event.run_id or "", event.thread_id
@@ -227,6 +229,7 @@ class Reading:
             self.ended = True
             self.on_calls(calls)
         self._at += 1
+        self._here = self._at == self._wanted
         self._begun = False
 
     def _commanded(self, _event: Event, told: Told) -> None:

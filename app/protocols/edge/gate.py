@@ -94,6 +94,8 @@ class Gate:
             pass  # it went away in the middle of its body: nobody is there to be answered
         finally:
             self._in_flight.leave(who.tenant)
+            if line is not None:
+                del scope["extensions"]  # the line knows the scope: together they would wait for the collector
 
     def _wrong_request(self, scope: Scope, headers: Headers) -> Failure | None:
         sent, path = scope["headers"], scope["path"]

@@ -20,15 +20,16 @@ _METHOD: Final = "POST"
 
 class Shortcut:
     def __init__(self, app: FastAPI, routes: Iterable[APIRoute]) -> None:
-        self.app = app
+        self.app: ASGIApp = app
         self._apologise = cast("Apology", app.exception_handlers[Exception])
         self._routes: dict[str, ASGIApp] = {route.path: self._straight(route) for route in routes}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Awaited by the gate: one layer less for every time that a request is woken."""
+        way = self.app
         if scope["type"] == "http" and scope["method"] == _METHOD:
-            await self._routes.get(scope["path"], self.app)(scope, receive, send)
-        else:
-            await self.app(scope, receive, send)
+            way = self._routes.get(scope["path"], self.app)
+        return way(scope, receive, send)
 
     def _straight(self, route: APIRoute) -> ASGIApp:
         handle = route.get_route_handler()

@@ -15,6 +15,10 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 LINE: Final = "holdfast.line"
 """The key of a request's line in `scope["extensions"]`."""
+_STREAM: Final = STATUS_LINE[200] + (
+    b"content-type: text/event-stream; charset=utf-8\r\ncache-control: no-store\r\nx-accel-buffering: no\r\n"
+    b"transfer-encoding: chunked\r\n"
+)
 _UNFIT: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 """What would end a header before its end."""
 
@@ -63,12 +67,13 @@ class Line:
         self._cycle.flow.resume_reading()  # a large body may have left it paused, and then nobody would notice
 
     def open(self, headers: RawHeaders) -> None:
-        content = [STATUS_LINE[200]]
+        """The head of an event stream, with `headers` of its own."""
+        content = [_STREAM]
         for name, value in (*self._cycle.default_headers, *headers, *self.headers):
             if _UNFIT.search(value) is not None:
                 raise ValueError("a header's value contains a control character")
             content += (name, b": ", value, b"\r\n")
-        content.append(b"transfer-encoding: chunked\r\n\r\n")
+        content.append(b"\r\n")
         self._head = b"".join(content)
 
     def write(self, data: bytes, *, last: bool = False) -> None:

@@ -3,12 +3,12 @@
 Leaves to others: naming requests (the gate), reading a trace's headers (`core.tracing`).
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from starlette.requests import HTTPConnection
 
 from app.core import tracing
+from app.protocols.auth.shown import Headers
 
 REQUEST_ID: Final = "requestId"
 """In `traceContext`; the answer's `x-request-id` and every line that is logged for the request say the same name."""
@@ -19,8 +19,8 @@ HEADERS_KEY: Final = "holdfast.headers"
 """In the scope: the request's headers by name. The gate made them; looking them up there costs no search."""
 
 
-def headers_of(request: HTTPConnection) -> Mapping[bytes, bytes]:
-    found: Mapping[bytes, bytes] | None = request.scope.get(HEADERS_KEY)
+def headers_of(request: HTTPConnection) -> Headers:
+    found: Headers | None = request.scope.get(HEADERS_KEY)
     return dict(request.scope["headers"]) if found is None else found
 
 

@@ -45,7 +45,6 @@ class Ask:
     include_usage: bool = False
     include_events: bool = False
     on_disconnect: OnDisconnect | None = None
-    trace_context: Mapping[str, str] | None = None
     fingerprint: str = ""
     """Of the caller and the body: what a retry of the same request has in common with it."""
 

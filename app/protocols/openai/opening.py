@@ -25,6 +25,7 @@ from app.protocols.http.parts import by_reference
 from app.protocols.openai.asking import Ask
 from app.protocols.openai.errors import Refusal
 from app.protocols.openai.messages import after_last_answer
+from app.protocols.openai.streaming import QUIET
 from app.runtime.commands import steering
 from app.runtime.interrupts import NotAnswered
 from app.runtime.service import Rejected, Submission
@@ -47,7 +48,10 @@ class Segment:
     """Listens since before the run was accepted."""
 
 
-async def open_segment(server: Server, caller: Principal, ask: Ask, retry: bool, now_ms: int) -> Segment:
+async def open_segment(
+    server: Server, caller: Principal, ask: Ask, *, retry: bool, trace: Mapping[str, str] | None
+) -> Segment:
+    """`retry`: the client says that it asked the same before. `trace` ties a new run to the request."""
     fresh = after_last_answer(ask.messages)
     outputs = {message["tool_call_id"]: message["content"] for message in fresh if message["role"] == "tool"}
     if outputs:
@@ -56,22 +60,29 @@ async def open_segment(server: Server, caller: Principal, ask: Ask, retry: bool,
             said = [it for it in fresh if it["role"] == "user" and (it["content"].strip() or "parts" in it)]
             return await _go_on(server, caller, ask, asked, outputs, said)
     if retry:
-        earlier = await _earlier_try(server, caller, ask.fingerprint, now_ms)
+        earlier = await _earlier_try(server, caller, ask.fingerprint)
         if earlier is not None:
             return Segment(earlier)
-    return await _begin(server, caller, ask)
+    return await _begin(server, caller, ask, trace)
 
 
-async def _begin(server: Server, caller: Principal, ask: Ask) -> Segment:
-    heard = server.hub.subscribe(caller.tenant, ())
+async def _begin(server: Server, caller: Principal, ask: Ask, trace: Mapping[str, str] | None) -> Segment:
+    heard: Subscription | None = None
+
+    def listen(thread_id: str) -> None:
+        nonlocal heard
+        heard = server.hub.subscribe(caller.tenant, (thread_id,))
+        if ask.stream and ask.api == "chat":
+            heard.quiet = QUIET
+
+    wanted = await _submission(server, caller, ask, trace, listen)
+    answer: Run | Rejected | None = None
     try:
-        wanted = await _submission(server, caller, ask, lambda thread: heard.listen_to([thread]))
         answer = await server.service.submit(caller, wanted)
-    except BaseException:
-        heard.close()
-        raise
+    finally:
+        if heard is not None and not isinstance(answer, Run):
+            heard.close()
     if isinstance(answer, Rejected):
-        heard.close()
         more = {"runId": answer.winner} if answer.failure.code in ("THREAD_BUSY", "QUEUE_FULL") else {}
         raise Problem(answer.failure, None, **more)
     return Segment(answer, heard=heard)
@@ -80,7 +91,9 @@ async def _begin(server: Server, caller: Principal, ask: Ask) -> Segment:
 # -- a new run ----------------------------------------------------------------------------------------
 
 
-async def _submission(server: Server, caller: Principal, ask: Ask, announce: Callable[[str], None]) -> Submission:
+async def _submission(
+    server: Server, caller: Principal, ask: Ask, trace: Mapping[str, str] | None, announce: Callable[[str], None]
+) -> Submission:
     thread_id = ask.thread_id
     labels = {API: ask.api, REQUEST: ask.fingerprint}
     if ask.previous is not None:
@@ -92,7 +105,9 @@ async def _submission(server: Server, caller: Principal, ask: Ask, announce: Cal
         labels[PREVIOUS] = response_id(run_id, number)
     history, fresh = _split(ask.messages, continued=thread_id is not None)
     blobs: list[BlobDraft] = []
-    stored = [await _stored(server, caller, message, blobs) for message in (*history, *fresh)]
+    stored = [*history, *fresh]
+    if any("parts" in message for message in stored):
+        stored = [await _stored(server, caller, message, blobs) for message in stored]
     return Submission(
         agent=ask.agent,
         input=_input(stored[len(history) :]),
@@ -107,14 +122,14 @@ async def _submission(server: Server, caller: Principal, ask: Ask, announce: Cal
         tool_choice=None if ask.tool_choice == "none" else ask.tool_choice,  # then no tool of the client is offered
         blobs=tuple(blobs),
         announce=announce,
-        trace_context=ask.trace_context,
+        trace_context=trace,
     )
 
 
 def _split(messages: Sequence[JsonObject], *, continued: bool) -> tuple[list[JsonObject], list[JsonObject]]:
     """(history, input). A thread that exists knows what was before; outputs of calls it never made mean nothing."""
-    fresh = [message for message in after_last_answer(messages) if message["role"] == "user"]
     if continued:
+        fresh = [message for message in after_last_answer(messages) if message["role"] == "user"]
         if not fresh:
             raise Refusal("INVALID_REQUEST", "there is no user message after the last answer", param="messages")
         return [], fresh
@@ -258,12 +273,13 @@ async def _told_so_far(server: Server, caller: Principal, run: Run) -> tuple[dic
 # -- an earlier try -----------------------------------------------------------------------------------
 
 
-async def _earlier_try(server: Server, caller: Principal, fingerprint: str, now_ms: int) -> Run | None:
+async def _earlier_try(server: Server, caller: Principal, fingerprint: str) -> Run | None:
     before: str | None = None
+    since = server.clock.now_ms() - RETRY_WINDOW_MS
     for _ in range(_MAX_LOOKED_AT // _PAGE):
         page = await server.reader.runs(caller.tenant, thread_id=None, status=None, before=before, limit=_PAGE)
         for run in page:
-            if run.created_at < now_ms - RETRY_WINDOW_MS:
+            if run.created_at < since:
                 return None
             if run.labels.get(REQUEST) == fingerprint:
                 return run

@@ -1,12 +1,12 @@
 """/v1: models, chat completions, responses. Thin: an ask becomes a segment, a segment becomes frames or an answer."""
 
-from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
 
 from app.core import json
 from app.core.principal import Principal
+from app.protocols.auth.shown import Headers
 from app.protocols.context import Server
 from app.protocols.dialects import openai_chat, openai_responses
 from app.protocols.dialects.openai_chat import ChatAnswer, ChatChunks
@@ -16,11 +16,11 @@ from app.protocols.http.body import read_body
 from app.protocols.http.caller import Caller
 from app.protocols.http.connection import line_of
 from app.protocols.http.correlation import correlation, headers_of
-from app.protocols.openai.asking import Ask, chat_ask, fingerprint_of, policy_named, responses_ask
+from app.protocols.openai.asking import Ask, OnDisconnect, chat_ask, fingerprint_of, policy_named, responses_ask
 from app.protocols.openai.errors import OpenAiRoute, Refusal, failed_run
 from app.protocols.openai.opening import Segment, open_segment
 from app.protocols.openai.parameters import EFFORTS, MAX_STOPS
-from app.protocols.openai.streaming import QUIET, EventStream, Listening, sse_error, wait_for, whole
+from app.protocols.openai.streaming import EventStream, Listening, sse_error, wait_for, whole
 from app.views.run import Run
 
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
@@ -54,12 +54,12 @@ def _add_chat(router: APIRouter, server: Server) -> None:
     @router.post("/chat/completions", summary="A chat completion by an agent", openapi_extra=_CHAT_BODY, responses=_SSE)
     async def chat(request: Request, caller: Caller) -> Response:
         raw = await read_body(request, MAX_BODY_BYTES)
-        ask = _with_headers(chat_ask(_object(raw), fingerprint_of(caller.id, raw)), request)
-        segment = await open_segment(server, caller, ask, _is_retry(request), server.clock.now_ms())
-        listening = _listening(server, caller, segment, request, ask)
+        ask, headers = chat_ask(_object(raw), fingerprint_of(caller.id, raw)), headers_of(request)
+        leaving = _on_disconnect(server, ask, headers)
+        segment = await open_segment(server, caller, ask, retry=_is_retry(headers), trace=correlation(request))
+        listening = _listening(server, caller, segment, headers, ask, leaving)
         if ask.stream:
             chunks = ChatChunks(segment.number, include_usage=ask.include_usage)
-            listening.subscription.quiet = QUIET
             return EventStream(listening, chunks, _chat_apology, _told(segment.run))
         reading = ChatAnswer(segment.number)
         if not await wait_for(listening, reading, line_of(request.scope)):
@@ -73,15 +73,16 @@ def _add_responses(router: APIRouter, server: Server) -> None:
     @router.post("/responses", summary="A response by an agent", openapi_extra=_RESPONSES_BODY, responses=_SSE)
     async def respond(request: Request, caller: Caller) -> Response:
         raw = await read_body(request, MAX_BODY_BYTES)
-        ask = _with_headers(responses_ask(_object(raw), fingerprint_of(caller.id, raw)), request)
-        segment = await open_segment(server, caller, ask, _is_retry(request), server.clock.now_ms())
+        ask, headers = responses_ask(_object(raw), fingerprint_of(caller.id, raw)), headers_of(request)
+        leaving = _on_disconnect(server, ask, headers)
+        segment = await open_segment(server, caller, ask, retry=_is_retry(headers), trace=correlation(request))
         reading = ResponseEvents(segment.number)
         if ask.background and not ask.stream:
             if segment.heard is not None:
                 segment.heard.close()
             await _read_stored(server, caller, segment.run, reading)
             return _json(reading.response(), _told(segment.run))
-        listening = _listening(server, caller, segment, request, ask)
+        listening = _listening(server, caller, segment, headers, ask, leaving)
         if ask.stream:
             return _response_stream(listening, reading, segment.run)
         if not await wait_for(listening, reading, line_of(request.scope)):
@@ -100,9 +101,8 @@ def _add_responses(router: APIRouter, server: Server) -> None:
         segment = await _existing(server, caller, response_id)
         if stream:
             reading = ResponseEvents(segment.number, after=starting_after)
-            listening = Listening(
-                server, caller.tenant, segment.run, include_events=include_events or _wants_events(request)
-            )
+            extra = include_events or _wants_events(headers_of(request))
+            listening = Listening(server, caller.tenant, segment.run, include_events=extra)
             return _response_stream(listening, reading, segment.run)
         reading = ResponseEvents(segment.number)
         await _read_stored(server, caller, segment.run, reading)
@@ -127,29 +127,33 @@ def _object(raw: bytes) -> dict[str, Any]:
     return body
 
 
-def _is_retry(request: Request) -> bool:
-    count = headers_of(request).get(_RETRIES, b"0")
-    return count.isdigit() and int(count[:6]) > 0
+def _is_retry(headers: Headers) -> bool:
+    count = headers.get(_RETRIES)
+    return count is not None and count.isdigit() and int(count[:6]) > 0
 
 
-def _wants_events(request: Request) -> bool:
-    return headers_of(request).get(_EVENTS, b"").lower() in (b"1", b"true", b"yes")
+def _wants_events(headers: Headers) -> bool:
+    wanted = headers.get(_EVENTS)
+    return wanted is not None and wanted.lower() in (b"1", b"true", b"yes")
 
 
-def _listening(server: Server, caller: Principal, segment: Segment, request: Request, ask: Ask) -> Listening:
+def _listening(
+    server: Server, caller: Principal, segment: Segment, headers: Headers, ask: Ask, leaving: OnDisconnect
+) -> Listening:
     async def cancel() -> None:
         await server.service.cancel(caller, segment.run.id, "the client disconnected")
 
-    cancels = (ask.on_disconnect or server.on_disconnect) == "cancel" and not ask.background
-    on_gone, extra = cancel if cancels else None, ask.include_events or _wants_events(request)
+    on_gone = cancel if leaving == "cancel" and not ask.background else None
+    extra = ask.include_events or _wants_events(headers)
     return Listening(server, caller.tenant, segment.run, segment.heard, on_gone, extra)
 
 
-def _with_headers(ask: Ask, request: Request) -> Ask:
-    """What the header says of the disconnect wins over the metadata."""
-    header = headers_of(request).get(_ON_DISCONNECT)
-    policy = ask.on_disconnect if header is None else policy_named(header.decode("latin-1"), _ON_DISCONNECT.decode())
-    return replace(ask, on_disconnect=policy, trace_context=correlation(request))
+def _on_disconnect(server: Server, ask: Ask, headers: Headers) -> OnDisconnect:
+    """What the header says wins over the metadata, and that over the server's settings."""
+    header = headers.get(_ON_DISCONNECT)
+    if header is not None:
+        return policy_named(header.decode("latin-1"), _ON_DISCONNECT.decode())
+    return ask.on_disconnect or server.on_disconnect
 
 
 # -- responses ----------------------------------------------------------------------------------------

@@ -38,12 +38,8 @@ COMMENT_SECONDS: Final = 15.0
 """Proxies close what is silent."""
 _TICK_SECONDS: Final = 5.0
 _COMMENT: Final = b": still here\n\n"
-_HEADERS: Final = (
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-)
 _DELTA: Final = AdapterEvent.type
+_BLOB: Final = b'"$blob"'
 
 
 class Frames(Protocol):
@@ -89,9 +85,9 @@ class EventStream(Response):
     def __init__(
         self, listening: Listening, frames: Frames, apology: Callable[[str, str], bytes], headers: dict[str, str]
     ) -> None:
-        # Not the framework's: it would look for a body's length and type.
+        # Not the framework's: it would look for a body's length and type. What every stream says, its line adds.
         self.status_code, self.background = 200, None
-        self.raw_headers = [*_HEADERS, *((name.encode(), value.encode("latin-1")) for name, value in headers.items())]
+        self.raw_headers = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
         self._listening, self._frames, self._apology = listening, frames, apology
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -161,7 +157,8 @@ class _Telling:
                 await self._look()
             else:
                 self._waiting = waiting = self._loop.create_future()
-                self._arrived()
+                if self._subscription.has_news:
+                    self._arrived()
                 await waiting
 
     @property
@@ -216,7 +213,7 @@ class _Telling:
             # Global news of other threads comes along.
             if event.thread_id == thread_id and event.seq > last:
                 last += 1
-                if event.seq != last or _is_partial(event):
+                if event.seq != last or (event.type != _DELTA and _BLOB in event.payload_bytes):
                     # Another replica wrote in between and its news may come late, or a value is stored elsewhere.
                     self._behind = True
                     break
@@ -275,7 +272,7 @@ class _Telling:
 
 def _is_partial(event: Event) -> bool:
     """Whether a value was too large for it; pieces of text never are."""
-    return event.type != _DELTA and b'"$blob"' in event.payload_bytes
+    return event.type != _DELTA and _BLOB in event.payload_bytes
 
 
 async def _events(listening: Listening) -> Any:

@@ -8,7 +8,7 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from app.core import json
 from app.core.clock import Clock
@@ -40,6 +40,9 @@ _IS_THERE: Final = Sql(
     "SELECT 1 FROM events e JOIN threads t ON t.key = e.thread_key "
     "WHERE t.tenant = $1 AND t.id = $2 AND e.seq = $3 AND e.id = $4"
 )
+
+Heads: TypeAlias = dict[tuple[str, str], Head]
+"""By tenant and thread."""
 
 
 @dataclass(slots=True)
@@ -192,11 +195,11 @@ class Log:
                     future.set_result(answer)
         self.on_commit(events, self._clock.monotonic() - started)
 
-    async def _commit(self, commands: Sequence[Command], batch: Sequence[_Waiting]) -> tuple[list[Answer], list[Head]]:
+    async def _commit(self, commands: Sequence[Command], batch: Sequence[_Waiting]) -> tuple[list[Answer], Heads]:
         for _ in range(MAX_TRIES):
-            decided: tuple[list[Answer], list[Head]] | None = None
+            decided: tuple[list[Answer], Heads] | None = None
 
-            async def work(tx: Tx) -> tuple[list[Answer], list[Head]]:
+            async def work(tx: Tx) -> tuple[list[Answer], Heads]:
                 nonlocal decided
                 decided = await self._decide_and_write(tx, commands)
                 return decided
@@ -216,21 +219,26 @@ class Log:
                 raise
         raise StorageDown("too many replicas write to the same threads")
 
-    async def _decide_and_write(self, tx: Tx, commands: Sequence[Command]) -> tuple[list[Answer], list[Head]]:
+    async def _decide_and_write(self, tx: Tx, commands: Sequence[Command]) -> tuple[list[Answer], Heads]:
         now = self._clock.now_ms()
         needs = materialize.Needs.of(commands)
         heads = await materialize.load_heads(tx, needs, self._hot)
         keys = await materialize.load_keys(tx, needs, now) if needs.keys else {}
-        await materialize.load_records(tx, commands, heads)
-        answers = [decide(command, heads[command.tenant, command.thread_id], keys) for command in commands]
-        accepted = [
-            (command, answer.events)
-            for command, answer in zip(commands, answers, strict=True)
-            if isinstance(answer, Appended)
-        ]
+        placed = [(command, heads[command.tenant, command.thread_id]) for command in commands]
+        await materialize.load_records(tx, placed)
+        answers: list[Answer] = []
+        accepted: list[materialize.Accepted] = []
+        for command, head in placed:
+            answer = decide(command, head, keys)
+            answers.append(answer)
+            if isinstance(answer, Appended):
+                accepted.append((head, command, answer.events))
         if accepted:
             await materialize.write(tx, accepted, heads.values())
-        return answers, list(heads.values())
+        # Before the commit, because nothing after it looks: a head whose commit fails is forgotten as it is.
+        for head in heads.values():
+            head.settle()
+        return answers, heads
 
     async def _was_committed(self, answers: Sequence[Answer], batch: Sequence[_Waiting]) -> bool:
         """The batch is one transaction: one of its events tells for all. Asks until the database answers.
@@ -288,15 +296,14 @@ class Log:
 
     # -- what the next batch will want ---------------------------------------------------------------
 
-    def _keep(self, heads: Sequence[Head]) -> None:
-        for head in heads:
-            key = (head.tenant, head.records.thread.id)
-            head.settle()
+    def _keep(self, heads: Heads) -> None:
+        hot = self._hot
+        for key, head in heads.items():
             if head.exists:
-                self._hot[key] = head
-                self._hot.move_to_end(key)
-        while len(self._hot) > MAX_HOT_THREADS:
-            self._hot.popitem(last=False)
+                hot[key] = head
+                hot.move_to_end(key)
+        while len(hot) > MAX_HOT_THREADS:
+            hot.popitem(last=False)
 
     def _forget(self, commands: Sequence[Command]) -> None:
         """The records in memory were folded ahead of a commit that did not happen."""

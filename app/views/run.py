@@ -118,6 +118,9 @@ _CHANGES: Final = {
     model.ModelCompleted.type: _used,
 }
 
+RUN_TYPES: Final = frozenset(_CHANGES)
+"""The types that change a run beyond its counters."""
+
 
 def _iso(at: int | None) -> str | None:
     return None if at is None else iso(at)

@@ -8,7 +8,7 @@ import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -32,8 +32,8 @@ _NO_SPACE: Final = frozenset(
      sqlite3.SQLITE_IOERR_TRUNCATE}
 )  # fmt: skip
 
-SIZES: Final = (64, 32, 16, 8, 4, 2, 1)
-"""How many rows one statement takes. A few sizes that stay prepared; any number of rows is a sum of them."""
+SIZES: Final = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
+"""How many rows one statement takes: sizes that stay prepared, and any number of rows is the sum of a few."""
 
 _INSERT_EVENTS: Final = Sql(
     f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}) "
@@ -58,18 +58,21 @@ def sized(sql: Sql, size: int) -> str:
     return sql.sqlite_bulk.replace("{rows}", ", ".join([sql.sqlite_row] * size))
 
 
-def _pieces(sql: Sql, rows: Sequence[Row]) -> Iterator[tuple[str, Sequence[Any]]]:
+def _pieces(sql: Sql, rows: Sequence[Row]) -> list[tuple[str, Sequence[Any]]]:
     """Statements for all the rows, as few as there are sizes for.
 
     Python gives its lock away for each step of a statement and may wait long to have it back, so a row of its own step
     costs more than its insertion.
     """
+    pieces: list[tuple[str, Sequence[Any]]] = []
     done, left = 0, len(rows)
     for size in SIZES:
         while left >= size:
-            yield sized(sql, size), rows[done] if size == 1 else tuple(chain(*rows[done : done + size]))
+            piece = rows[done] if size == 1 else tuple(chain.from_iterable(rows[done : done + size]))
+            pieces.append((sized(sql, size), piece))
             done += size
             left -= size
+    return pieces
 
 
 def translated(error: sqlite3.Error) -> StoreError:

@@ -12,8 +12,8 @@ from app.events.catalog import artifact, interrupt
 from app.events.envelope import Event
 from app.views.artifact import Artifact, artifact_json
 from app.views.interrupt import Interrupt, interrupt_json
-from app.views.run import RUN_TYPES, Run, run_json
-from app.views.thread import THREAD_TYPES, Thread, thread_json
+from app.views.run import RUN_CHANGES, Run, run_json
+from app.views.thread import THREAD_CHANGES, Thread, thread_json
 from app.views.transcript import ENTRY_KEYS, Entry, Told, entry_json
 
 Kind: TypeAlias = Literal["interrupt", "entry", "artifact"]
@@ -37,7 +37,7 @@ _TOUCHES: Final[dict[str, tuple[Kind, Callable[[Told], str | None]]]] = {
     **{name: ("entry", key_of) for name, key_of in ENTRY_KEYS.items()},
 }
 
-_FOLDED: Final = frozenset(_TOUCHES) | THREAD_TYPES | RUN_TYPES
+_FOLDED: Final = frozenset(_TOUCHES) | THREAD_CHANGES.keys() | RUN_CHANGES.keys()
 """The types that move more than counters; deltas and most others do not."""
 
 
@@ -84,16 +84,17 @@ class Records:
         return self._fold(event, run) if event.type in _FOLDED else COUNTERS_ONLY
 
     def _fold(self, event: Event, run: Run | None) -> Change:
-        thread = self.thread
-        thread_changed = thread.apply(event)
-        run_changed = run is not None and run.apply(event)
-        if run is not None and run_changed:
+        thread, type = self.thread, event.type
+        of_thread, of_run = THREAD_CHANGES.get(type), None
+        if of_thread is not None:
+            of_thread(thread, event)
+        if run is not None and (of_run := RUN_CHANGES.get(type)) is not None:
+            of_run(run, event)
             thread.note(run)
-            thread_changed = True
         beside = touched(event)
         if beside is not None:
             self._move(event, *beside)
-        return Change(thread_changed, run_changed, beside)
+        return Change(of_thread is not None or of_run is not None, of_run is not None, beside)
 
     def _move(self, event: Event, kind: Kind, key: str) -> None:
         moved: Interrupt | Entry | Artifact | None

@@ -1,5 +1,6 @@
 """The thread, folded from its events: what it is called, whether it is busy, how far it has come."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -38,14 +39,6 @@ class Thread:
         if not self.active:
             return "idle"
         return "waiting" if all(status == "waiting" for status in self.active.values()) else "busy"
-
-    def apply(self, event: Event) -> bool:
-        """Everything but the counters and the runs. False for events that leave the thread as it is."""
-        change = _CHANGES.get(event.type)
-        if change is None:
-            return False
-        change(self, event)
-        return True
 
     def note(self, run: Run) -> None:
         """A root run changed: the thread's own status follows in the same fold."""
@@ -86,16 +79,14 @@ def _deleted(thread: Thread, event: Event) -> None:
     thread.deleted_at = event.at
 
 
-_CHANGES: Final = {
+THREAD_CHANGES: Final[dict[str, Callable[[Thread, Event], None]]] = {
     facts.ThreadCreated.type: _born,
     facts.ThreadForked.type: _forked,
     facts.ThreadUpdated.type: _updated,
     facts.ThreadClosed.type: _closed,
     facts.ThreadDeleted.type: _deleted,
 }
-
-THREAD_TYPES: Final = frozenset(_CHANGES)
-"""The types that change a thread beyond its counters and its runs."""
+"""By type, what an event changes of its thread beyond the counters and the runs."""
 
 
 def _merged(kept: dict[str, Any], told: dict[str, Any] | None) -> dict[str, Any]:

@@ -20,8 +20,9 @@ GENESIS: Final = "0" * 64
 _cached_second = lru_cache(maxsize=256)(lambda second: iso(second * 1000)[:-4])
 
 
+@lru_cache(maxsize=256)
 def iso_at(at_ms: int) -> str:
-    """`iso` for the hot path: events come many to a second, so the second is formatted once."""
+    """`iso` for the hot path: events come several to a millisecond and many to a second, so both are formatted once."""
     return f"{_cached_second(at_ms // 1000)}{at_ms % 1000:03d}Z"
 
 

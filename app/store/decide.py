@@ -4,17 +4,20 @@ Decide, then act: this module tests conditions against the loaded records, gives
 the events into the records in memory. `materialize` writes the outcome. A refused command leaves no trace.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from app.core.errors import Failure
 from app.events import ports
 from app.events.catalog import request, thread
 from app.events.envelope import Event, seal
 from app.events.ports import Answer, Appended, Command, Draft, Refused
-from app.views.records import NOTHING, Records, Touched, touched
+from app.views.records import COUNTERS_ONLY, Records, Touched
+from app.views.run import Run
 
 _BIRTHS: Final = frozenset({thread.ThreadCreated.type, thread.ThreadForked.type})
+_QUEUED: Final = request.RequestQueued.type
 
 
 @dataclass(slots=True)
@@ -46,7 +49,7 @@ class Head:
     """More than the thread's counters moved."""
     touched_runs: dict[str, bool] = field(default_factory=dict)
     """Run id to whether more than its counters moved."""
-    moves: list[Touched] = field(default_factory=list)
+    moves: set[Touched] = field(default_factory=set)
     claims: dict[str, ports.ClaimRun] = field(default_factory=dict)
 
     @property
@@ -54,26 +57,32 @@ class Head:
         return self.records.thread.last_seq > 0
 
     def settle(self) -> None:
-        """After the commit: forget what was only needed to write it, keep what the next batch will want."""
+        """Once it is written: forget what was only needed for that, keep what the next batch will want."""
+        records = self.records
         self.moved = self.state_dirty = False
         self.touched_runs.clear()
         if self.claims or self.living_leases:
             self.claims.clear()
             self.living_leases.clear()
-        if self.foreign_runs:
+        if self.foreign_runs or self.living_api_keys:
             self.foreign_runs.clear()
-        self.living_api_keys.clear()
-        if self.moves or self.records.interrupts:
+            self.living_api_keys.clear()
+        if self.moves or records.entries or records.interrupts or records.artifacts:
             self.moves.clear()
-            self.records.interrupts.clear()
-            self.records.entries.clear()
-            self.records.artifacts.clear()
-        for run_id in [run.id for run in self.records.runs.values() if run.terminal]:
-            del self.records.runs[run_id]
+            records.interrupts.clear()
+            records.entries.clear()
+            records.artifacts.clear()
+        for run_id in [run.id for run in records.runs.values() if run.terminal]:
+            del records.runs[run_id]
 
 
 def decide(command: Command, head: Head, keys: dict[tuple[str, str, str], Key]) -> Answer:
-    refused = _first_refusal(command, head, keys)
+    if command.conditions:
+        # The key goes first: a duplicate gets its run back even if the thread has filled up or closed since.
+        refused = _used_key(command, keys) or _stale(command, head) or _unmet(command, head)
+    else:
+        refused = _stale(command, head)
+    refused = refused or _breaks_the_log(command, head)
     if refused is not None:
         return refused
     for condition in command.conditions:
@@ -84,137 +93,187 @@ def decide(command: Command, head: Head, keys: dict[tuple[str, str, str], Key]) 
             head.claims[condition.run_id] = condition
         elif isinstance(condition, ports.ApiKeyRevoked):
             head.living_api_keys.discard(condition.key_id)
-    return Appended(tuple(_place(command, draft, head) for draft in command.drafts))
+    return Appended(tuple([_place(draft, head) for draft in command.drafts]))
 
 
-def _first_refusal(command: Command, head: Head, keys: dict[tuple[str, str, str], Key]) -> Refused | None:
-    # The key goes first: a duplicate gets its run back even if the thread has filled up or closed since.
+def _used_key(command: Command, keys: dict[tuple[str, str, str], Key]) -> Refused | None:
     for condition in command.conditions:
-        if isinstance(condition, ports.KeyUnused) and (refused := _key_taken(command, condition, keys)) is not None:
-            return refused
-    if command.fence is not None:
-        fenced = head.records.runs.get(command.fence.run_id)
-        if fenced is None or fenced.epoch != command.fence.epoch:
-            return _no("STALE_EPOCH", "a newer executor has taken the run over", command.fence.run_id)
-        if fenced.terminal:
-            return _no("RUN_TERMINAL", "the run has ended", fenced.id)  # and its subagents with it
-    for condition in command.conditions:
-        refused = _unmet(condition, head)
-        if refused is not None:
-            return refused
-    return _breaks_the_log(command, head)
-
-
-def _key_taken(command: Command, condition: ports.KeyUnused, keys: dict[tuple[str, str, str], Key]) -> Refused | None:
-    known = keys.get((command.tenant, condition.route, condition.key))
-    if known is None:
-        return None
-    if known.body_hash != condition.body_hash:
-        return _no("IDEMPOTENCY_KEY_REUSED", "the key was used with another body", known.run_id)
-    return _no("IDEMPOTENCY_KEY_SEEN", "the key stands for an accepted request", known.run_id)
-
-
-def _unmet(condition: ports.Condition, head: Head) -> Refused | None:
-    records, it = head.records, head.records.thread
-    match condition:
-        case ports.ThreadIsNew() if head.exists or head.purged:
-            return _no("THREAD_EXISTS", "there is a thread with that id already", it.id)
-        case ports.ThreadAccepts(create=create):
-            if head.purged or it.deleted_at is not None:
-                return _no("THREAD_DELETED", "the thread was deleted", it.id)
-            if not head.exists and not create:
-                return _no("THREAD_NOT_FOUND", "there is no such thread", it.id)
-            if it.closed:
-                return _no("THREAD_CLOSED", "the thread is closed", it.id)
-        case ports.ThreadHasRoom(limit=limit) if len(it.active) >= limit:
-            blocker = next(iter(it.active))
-            code = "THREAD_BUSY" if limit == 1 else "QUEUE_FULL"
-            return _no(code, f"the thread has {len(it.active)} active runs", blocker)
-        case ports.RunNotTerminal(run_id=run_id) | ports.RunUnclaimed(run_id=run_id):
-            run = records.runs.get(run_id)
-            if run is None:
-                return _no("RUN_NOT_FOUND", "there is no such run", run_id)
-            if run.terminal:
-                return _no("RUN_TERMINAL", f"the run is {run.status}", run_id)
-            if isinstance(condition, ports.RunUnclaimed) and run.status == "running":
-                return _no("LEASE_HELD", "an executor works on the run", run_id)
-        case ports.InterruptOpen(interrupt_id=interrupt_id):
-            found = records.interrupts.get(interrupt_id)
-            if found is None or found.status != "open":
-                status = found.status if found else "unknown"
-                return _no("INTERRUPT_NOT_OPEN", f"the interrupt is {status}", found.answered_by if found else None)
-        case ports.ApiKeyRevoked(key_id=key_id) if key_id not in head.living_api_keys:
-            return _no("KEY_NOT_FOUND", "there is no such key, or it was revoked before", key_id)
-        case ports.ClaimRun(born=True):
-            if it.active:
-                return _no("THREAD_BUSY", "an earlier run of the thread is active", next(iter(it.active)))
-        case ports.ClaimRun(run_id=run_id):
-            run, owner = records.runs.get(run_id), head.living_leases.get(run_id)
-            if run is None or run.terminal or run.status == "waiting" or run.parent_run_id is not None:
-                return _no("RUN_TERMINAL" if run and run.terminal else "RUN_NOT_CLAIMABLE",
-                           f"the run is {run.status if run else 'unknown'}", run_id)  # fmt: skip
-            if next(iter(it.active)) != run_id:
-                return _no("THREAD_BUSY", "an earlier run of the thread is active", next(iter(it.active)))
-            if owner is not None:
-                return _no("LEASE_HELD", "another executor holds the run", owner)
-            if condition.epoch != run.epoch + 1:
-                return _no("STALE_EPOCH", f"the run is at epoch {run.epoch}", run_id)
+        if isinstance(condition, ports.KeyUnused):
+            known = keys.get((command.tenant, condition.route, condition.key))
+            if known is None:
+                continue
+            if known.body_hash != condition.body_hash:
+                return _no("IDEMPOTENCY_KEY_REUSED", "the key was used with another body", known.run_id)
+            return _no("IDEMPOTENCY_KEY_SEEN", "the key stands for an accepted request", known.run_id)
     return None
+
+
+def _stale(command: Command, head: Head) -> Refused | None:
+    fence = command.fence
+    if fence is None:
+        return None
+    fenced = head.records.runs.get(fence.run_id)
+    if fenced is None or fenced.epoch != fence.epoch:
+        return _no("STALE_EPOCH", "a newer executor has taken the run over", fence.run_id)
+    if fenced.terminal:
+        return _no("RUN_TERMINAL", "the run has ended", fenced.id)  # and its subagents with it
+    return None
+
+
+def _unmet(command: Command, head: Head) -> Refused | None:
+    for condition in command.conditions:
+        test = _TESTS.get(type(condition))
+        if test is not None:
+            refused = test(condition, head)
+            if refused is not None:
+                return refused
+    return None
+
+
+def _is_new(_: ports.ThreadIsNew, head: Head) -> Refused | None:
+    if head.exists or head.purged:
+        return _no("THREAD_EXISTS", "there is a thread with that id already", head.records.thread.id)
+    return None
+
+
+def _accepts(condition: ports.ThreadAccepts, head: Head) -> Refused | None:
+    it = head.records.thread
+    if head.purged or it.deleted_at is not None:
+        return _no("THREAD_DELETED", "the thread was deleted", it.id)
+    if not head.exists and not condition.create:
+        return _no("THREAD_NOT_FOUND", "there is no such thread", it.id)
+    if it.closed:
+        return _no("THREAD_CLOSED", "the thread is closed", it.id)
+    return None
+
+
+def _has_room(condition: ports.ThreadHasRoom, head: Head) -> Refused | None:
+    active = head.records.thread.active
+    if len(active) < condition.limit:
+        return None
+    code = "THREAD_BUSY" if condition.limit == 1 else "QUEUE_FULL"
+    return _no(code, f"the thread has {len(active)} active runs", next(iter(active)))
+
+
+def _not_terminal(condition: ports.RunNotTerminal | ports.RunUnclaimed, head: Head) -> Refused | None:
+    run = head.records.runs.get(condition.run_id)
+    if run is None:
+        return _no("RUN_NOT_FOUND", "there is no such run", condition.run_id)
+    if run.terminal:
+        return _no("RUN_TERMINAL", f"the run is {run.status}", run.id)
+    return None
+
+
+def _unclaimed(condition: ports.RunUnclaimed, head: Head) -> Refused | None:
+    refused = _not_terminal(condition, head)
+    if refused is None and head.records.runs[condition.run_id].status == "running":
+        return _no("LEASE_HELD", "an executor works on the run", condition.run_id)
+    return refused
+
+
+def _open(condition: ports.InterruptOpen, head: Head) -> Refused | None:
+    found = head.records.interrupts.get(condition.interrupt_id)
+    if found is not None and found.status == "open":
+        return None
+    status = found.status if found else "unknown"
+    return _no("INTERRUPT_NOT_OPEN", f"the interrupt is {status}", found.answered_by if found else None)
+
+
+def _revocable(condition: ports.ApiKeyRevoked, head: Head) -> Refused | None:
+    if condition.key_id in head.living_api_keys:
+        return None
+    return _no("KEY_NOT_FOUND", "there is no such key, or it was revoked before", condition.key_id)
+
+
+def _claimable(condition: ports.ClaimRun, head: Head) -> Refused | None:
+    active, run_id = head.records.thread.active, condition.run_id
+    if condition.born:
+        return _busy(next(iter(active))) if active else None
+    run, owner = head.records.runs.get(run_id), head.living_leases.get(run_id)
+    if run is None or run.terminal or run.status == "waiting" or run.parent_run_id is not None:
+        return _no("RUN_TERMINAL" if run and run.terminal else "RUN_NOT_CLAIMABLE",
+                   f"the run is {run.status if run else 'unknown'}", run_id)  # fmt: skip
+    if next(iter(active)) != run_id:
+        return _busy(next(iter(active)))
+    if owner is not None:
+        return _no("LEASE_HELD", "another executor holds the run", owner)
+    if condition.epoch != run.epoch + 1:
+        return _no("STALE_EPOCH", f"the run is at epoch {run.epoch}", run_id)
+    return None
+
+
+def _busy(blocker: str) -> Refused:
+    return _no("THREAD_BUSY", "an earlier run of the thread is active", blocker)
+
+
+_TESTS: Final[dict[type, Callable[[Any, Head], Refused | None]]] = {
+    ports.ThreadIsNew: _is_new,
+    ports.ThreadAccepts: _accepts,
+    ports.ThreadHasRoom: _has_room,
+    ports.RunNotTerminal: _not_terminal,
+    ports.RunUnclaimed: _unclaimed,
+    ports.InterruptOpen: _open,
+    ports.ApiKeyRevoked: _revocable,
+    ports.ClaimRun: _claimable,
+}
 
 
 def _breaks_the_log(command: Command, head: Head) -> Refused | None:
     """What holds for every command, whatever it asked for: births come first, ends come last."""
-    born = head.exists
     it = head.records.thread
     if head.purged or it.deleted_at is not None:
         return _no("THREAD_DELETED", "the thread was deleted", it.id)
+    born = it.last_seq > 0
     known = head.records.runs
-    fresh: set[str] = set()
-    ended: set[str] = set()
+    fresh: list[str] = []
+    ended: list[str] = []
     for draft in command.drafts:
-        if not born and draft.type not in _BIRTHS:
+        if born is (draft.type in _BIRTHS):
+            if born:
+                return _no("THREAD_EXISTS", "there is a thread with that id already", it.id)
             return _no("THREAD_NOT_FOUND", "there is no such thread", it.id)
-        if born and draft.type in _BIRTHS:
-            return _no("THREAD_EXISTS", "there is a thread with that id already", it.id)
         born = True
-        if draft.run_id is None:
+        run_id = draft.run_id
+        if run_id is None:
             continue
-        run = known.get(draft.run_id)
-        if draft.run_id in ended or (run is not None and run.terminal):
-            return _no("RUN_TERMINAL", "the run has ended", draft.run_id)
-        starts = draft.type == request.RequestQueued.type
-        if starts and (run is not None or draft.run_id in fresh | head.foreign_runs):
-            return _no("RUN_EXISTS", "there is a run with that id already", draft.run_id)
-        if not starts and run is None and draft.run_id not in fresh:
-            return _no("RUN_NOT_FOUND", "there is no such run", draft.run_id)
-        fresh.add(draft.run_id)
+        run = known.get(run_id)
+        if run_id in ended or (run is not None and run.terminal):
+            return _no("RUN_TERMINAL", "the run has ended", run_id)
+        if draft.type == _QUEUED:
+            if run is not None or run_id in fresh or run_id in head.foreign_runs:
+                return _no("RUN_EXISTS", "there is a run with that id already", run_id)
+            fresh.append(run_id)
+        elif run is None and run_id not in fresh:
+            return _no("RUN_NOT_FOUND", "there is no such run", run_id)
         if draft.type in request.TERMINAL:
-            ended.add(draft.run_id)
+            ended.append(run_id)
     return None
 
 
-def _place(command: Command, draft: Draft, head: Head) -> Event:
+def _place(draft: Draft, head: Head) -> Event:
     """The next `seq`, the next `run_seq`, the link to the event before: the draft becomes an event."""
     records = head.records
-    it = records.thread
-    seq, prev_hash = it.last_seq + 1, it.head_hash
-    run_seq = None
-    if draft.run_id is not None:
-        run = records.runs.get(draft.run_id)
-        run_seq = run.run_seq + 1 if run is not None else 1
-    payload_bytes = draft.encoded
-    digest = seal(prev_hash, draft.id, command.tenant, it.id, draft.run_id, seq, run_seq, draft.type,
-                  draft.actor, draft.at, payload_bytes, draft.parent_id)  # fmt: skip
-    event = Event(draft.id, command.tenant, it.id, draft.run_id, seq, run_seq, draft.type, draft.actor,
-                  draft.at, payload_bytes, draft.parent_id, prev_hash, digest, draft.payload)  # fmt: skip
-    moves = touched(event)
-    change = records.apply(event, moves)
+    it, run_id = records.thread, draft.run_id
+    seq, prev_hash, run_seq = it.last_seq + 1, it.head_hash, None
+    if run_id is not None:
+        run: Run | None = records.runs.get(run_id)
+        run_seq = 1 if run is None else run.run_seq + 1
+    digest = seal(prev_hash, draft.id, head.tenant, it.id, run_id, seq, run_seq, draft.type,
+                  draft.actor, draft.at, draft.encoded, draft.parent_id)  # fmt: skip
+    event = Event(draft.id, head.tenant, it.id, run_id, seq, run_seq, draft.type, draft.actor,
+                  draft.at, draft.encoded, draft.parent_id, prev_hash, digest, draft.payload)  # fmt: skip
+    change = records.apply(event)
     head.moved = True
-    head.state_dirty = head.state_dirty or change.thread
-    if moves is not NOTHING:
-        head.moves.append(moves)
-    if draft.run_id is not None:
-        head.touched_runs[draft.run_id] = head.touched_runs.get(draft.run_id, False) or change.run
+    if change is COUNTERS_ONLY:
+        if run_id is not None:
+            head.touched_runs.setdefault(run_id, False)
+        return event
+    if change.thread:
+        head.state_dirty = True
+    if change.beside is not None:
+        head.moves.add(change.beside)
+    if run_id is not None and not head.touched_runs.get(run_id):
+        head.touched_runs[run_id] = change.run
     return event
 
 

@@ -15,31 +15,59 @@ Row = Sequence[Any]
 
 
 class Sql:
-    """A statement with `$n` parameters and three words that the dialects spell differently.
+    """A statement with `$n` parameters and four words that the dialects spell differently.
 
-    `{in:$2}` tests membership in a list parameter, `{lock}` holds rows until the end of the transaction, `{now}` is
-    the database's own clock in milliseconds.
+    `{in:$2}` tests membership in a list parameter, `{pairs:$1,$2}` is the table `v` of a list of numbers and a list of
+    texts side by side (`first`, `second`), `{lock}` holds rows until the end of the transaction, `{now}` is the
+    database's own clock in milliseconds.
     """
 
-    __slots__ = ("postgres", "postgres_bulk", "sqlite", "sqlite_lists")
+    __slots__ = ("postgres", "postgres_bulk", "sqlite", "sqlite_bulk", "sqlite_lists", "sqlite_row")
 
     _IN: Final = re.compile(r"\{in:\$(\d+)\}")
+    _PAIRS: Final = re.compile(r"\{pairs:\$(\d+),\$(\d+)\}")
+    _PARAMETER: Final = re.compile(r"\$\d+")
+    _INSERT: Final = re.compile(r"INSERT (INTO .+ VALUES )(\(.+?\))( ON CONFLICT .+| RETURNING .+|)")
 
-    def __init__(self, text: str, *, bulk: str | None = None) -> None:
-        """`bulk` is the statement for many rows at once on Postgres, its parameters one array per column."""
+    def __init__(self, text: str, *, bulk: str | None = None, sqlite_bulk: str | None = None) -> None:
+        """`bulk` is the statement for many rows at once on Postgres, its parameters one array per column.
+
+        `sqlite_bulk` is the one of SQLite: `{rows}` stands for the rows of its VALUES. An INSERT has a VALUES already
+        and needs none.
+        """
         self.postgres_bulk = bulk
-        self.postgres = (
+        self.postgres = self._PAIRS.sub(
+            r"unnest($\1::bigint[], $\2::text[]) AS v(first, second)",
             self._IN.sub(r"= ANY($\1)", text)
             .replace("{lock}", "FOR UPDATE")
-            .replace("{now}", "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")
+            .replace("{now}", "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"),
         )
-        self.sqlite = (
-            self._IN.sub(r"IN (SELECT value FROM json_each(?\1))", text)
-            .replace("{lock}", "")
-            .replace("{now}", "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)")
-            .replace("$", "?")
+        self.sqlite = _of_sqlite(
+            self._PAIRS.sub(
+                r"(SELECT value AS first, json_extract($\2, '{dollar}[' || key || ']') AS second "
+                r"FROM json_each($\1)) AS v",
+                self._IN.sub(r"IN (SELECT value FROM json_each($\1))", text),
+            )
         )
-        self.sqlite_lists = tuple(int(number) - 1 for number in self._IN.findall(text))
+        lists = [*self._IN.findall(text), *(number for pair in self._PAIRS.findall(text) for number in pair)]
+        self.sqlite_lists = tuple(int(number) - 1 for number in lists)
+        self.sqlite_bulk, self.sqlite_row = sqlite_bulk, ""
+        insert = self._INSERT.fullmatch(text)
+        if insert is not None:
+            # A failed statement fails its transaction, so it need not be able to undo its own first rows.
+            self.sqlite_bulk = _of_sqlite(f"INSERT OR FAIL {insert[1]}{{rows}}{insert[3]}")
+            self.sqlite_row = re.sub(r"\?\d+", "?", _of_sqlite(insert[2]))
+        elif sqlite_bulk is not None:
+            self.sqlite_row = f"({', '.join('?' * len(set(self._PARAMETER.findall(text))))})"
+
+
+def _of_sqlite(text: str) -> str:
+    return (
+        text.replace("{lock}", "")
+        .replace("{now}", "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)")
+        .replace("$", "?")
+        .replace("{dollar}", "$")
+    )
 
 
 class Tx(Protocol):

@@ -12,7 +12,7 @@ from app.events.envelope import Event
 from app.events.ports import BlobDraft, Command, Draft
 from app.store import materialize
 from app.store.engine import Database, Tx
-from app.views.records import Records, touched
+from app.views.records import Records
 from app.views.thread import Thread
 
 
@@ -39,9 +39,9 @@ async def import_thread(
             raise ImportRefused("THREAD_EXISTS", f"there is a thread {thread_id} already")
         place.records = Records(Thread(thread_id))
         for event in events:
-            moves = touched(event)
-            place.records.apply(event, moves)
-            place.moves.append(moves)
+            beside = place.records.apply(event).beside
+            if beside is not None:
+                place.moves.add(beside)
             if event.run_id is not None:
                 place.touched_runs[event.run_id] = True
         place.moved = place.state_dirty = True
@@ -49,7 +49,7 @@ async def import_thread(
         holder = Draft("import", {}, blobs=carried)
         conditions: tuple[ports.Condition, ...] = ()
         command = Command(tenant, thread_id, [holder], conditions)
-        await materialize.write(tx, [(command, events)], [place])
+        await materialize.write(tx, [(place, command, events)], [place])
 
     await database.write(work)
     return checked

@@ -7,8 +7,8 @@ become one event. After a commit of unknown outcome the writer looks for its eve
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 from app.core import json
 from app.core.clock import Clock
@@ -41,16 +41,20 @@ _IS_THERE: Final = Sql(
     "WHERE t.tenant = $1 AND t.id = $2 AND e.seq = $3 AND e.id = $4"
 )
 
+Heads: TypeAlias = dict[tuple[str, str], Head]
+"""By tenant and thread."""
+
 
 @dataclass(slots=True)
 class _Waiting:
     command: Command
     answer: "asyncio.Future[Answer]"
-    delta: tuple[object, ...] | None
+    delta: tuple[object, ...] | None = None
     """What another delta must equal to be merged into this one; None for anything else."""
-    pieces: list[str]
-    size: int
-    followers: "list[asyncio.Future[Answer]]"
+    size: int = 0
+    pieces: list[str] | None = None
+    """The texts, if there is more than the command's own."""
+    followers: "list[asyncio.Future[Answer]]" = field(default_factory=list)
 
 
 class Log:
@@ -113,27 +117,29 @@ class Log:
 
     def _accept(self, command: Command) -> "asyncio.Future[Answer]":
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        delta = _delta_identity(command)
-        if delta is not None and self._merge(command, delta, answer):
-            return answer
-        pieces = [] if delta is None else [command.drafts[0].payload["event"]["text"]]
-        waiting = _Waiting(command, answer, delta, pieces, sum(map(len, pieces)), [])
-        self._waiting.append(waiting)
+        waiting = _Waiting(command, answer)
+        if len(command.drafts) == 1 and not command.conditions:
+            text, delta = _delta_of(command)
+            if delta is not None:
+                if self._merge(command, delta, text, answer):
+                    return answer
+                waiting.delta, waiting.size = delta, len(text)
         self._last_of_thread[command.tenant, command.thread_id] = waiting
-        self._something.set()
+        if not self._waiting:  # otherwise the writer knows
+            self._something.set()
+        self._waiting.append(waiting)
         return answer
 
-    def _merge(self, command: Command, delta: tuple[object, ...], answer: "asyncio.Future[Answer]") -> bool:
+    def _merge(self, command: Command, delta: tuple[object, ...], text: str, answer: "asyncio.Future[Answer]") -> bool:
         """Only into the thread's last waiting command, so that nothing is reordered."""
         last = self._last_of_thread.get((command.tenant, command.thread_id))
-        if last is None or last.delta != delta:
+        if last is None or last.delta != delta or last.size + len(text) > MAX_MERGED_BYTES:
             return False
-        text: str = command.drafts[0].payload["event"]["text"]
-        if last.size + len(text) > MAX_MERGED_BYTES:
-            return False
+        if last.pieces is None:
+            last.pieces = [last.command.drafts[0].payload["event"]["text"]]
         last.pieces.append(text)
-        last.size += len(text)
         last.followers.append(answer)
+        last.size += len(text)
         return True
 
     # -- the writer ----------------------------------------------------------------------------------
@@ -152,7 +158,7 @@ class Log:
         events = 0
         while self._waiting and events < MAX_BATCH_EVENTS:
             waiting = self._waiting.popleft()
-            if len(waiting.pieces) > 1:
+            if waiting.pieces is not None:
                 # The merged event keeps the first one's id, time and place.
                 draft = waiting.command.drafts[0]
                 signal = {**draft.payload["event"], "text": "".join(waiting.pieces)}
@@ -187,16 +193,18 @@ class Log:
         self._keep(heads)
         self._publish(events)
         for waiting, answer in zip(batch, answers, strict=True):
-            for future in (waiting.answer, *waiting.followers):
+            if not waiting.answer.done():
+                waiting.answer.set_result(answer)
+            for future in waiting.followers:
                 if not future.done():
                     future.set_result(answer)
         self.on_commit(events, self._clock.monotonic() - started)
 
-    async def _commit(self, commands: Sequence[Command], batch: Sequence[_Waiting]) -> tuple[list[Answer], list[Head]]:
+    async def _commit(self, commands: Sequence[Command], batch: Sequence[_Waiting]) -> tuple[list[Answer], Heads]:
         for _ in range(MAX_TRIES):
-            decided: tuple[list[Answer], list[Head]] | None = None
+            decided: tuple[list[Answer], Heads] | None = None
 
-            async def work(tx: Tx) -> tuple[list[Answer], list[Head]]:
+            async def work(tx: Tx) -> tuple[list[Answer], Heads]:
                 nonlocal decided
                 decided = await self._decide_and_write(tx, commands)
                 return decided
@@ -216,21 +224,26 @@ class Log:
                 raise
         raise StorageDown("too many replicas write to the same threads")
 
-    async def _decide_and_write(self, tx: Tx, commands: Sequence[Command]) -> tuple[list[Answer], list[Head]]:
+    async def _decide_and_write(self, tx: Tx, commands: Sequence[Command]) -> tuple[list[Answer], Heads]:
         now = self._clock.now_ms()
         needs = materialize.Needs.of(commands)
         heads = await materialize.load_heads(tx, needs, self._hot)
         keys = await materialize.load_keys(tx, needs, now) if needs.keys else {}
-        await materialize.load_records(tx, commands, heads)
-        answers = [decide(command, heads[command.tenant, command.thread_id], keys) for command in commands]
-        accepted = [
-            (command, answer.events)
-            for command, answer in zip(commands, answers, strict=True)
-            if isinstance(answer, Appended)
-        ]
+        placed = [(command, heads[command.tenant, command.thread_id]) for command in commands]
+        await materialize.load_records(tx, placed)
+        answers: list[Answer] = []
+        accepted: list[materialize.Accepted] = []
+        for command, head in placed:
+            answer = decide(command, head, keys)
+            answers.append(answer)
+            if isinstance(answer, Appended):
+                accepted.append((head, command, answer.events))
         if accepted:
             await materialize.write(tx, accepted, heads.values())
-        return answers, list(heads.values())
+        # Before the commit, because nothing after it looks: a head whose commit fails is forgotten as it is.
+        for head in heads.values():
+            head.settle()
+        return answers, heads
 
     async def _was_committed(self, answers: Sequence[Answer], batch: Sequence[_Waiting]) -> bool:
         """The batch is one transaction: one of its events tells for all. Asks until the database answers.
@@ -288,15 +301,14 @@ class Log:
 
     # -- what the next batch will want ---------------------------------------------------------------
 
-    def _keep(self, heads: Sequence[Head]) -> None:
-        for head in heads:
-            key = (head.tenant, head.records.thread.id)
-            head.settle()
+    def _keep(self, heads: Heads) -> None:
+        hot = self._hot
+        for key, head in heads.items():
             if head.exists:
-                self._hot[key] = head
-                self._hot.move_to_end(key)
-        while len(self._hot) > MAX_HOT_THREADS:
-            self._hot.popitem(last=False)
+                hot[key] = head
+                hot.move_to_end(key)
+        while len(hot) > MAX_HOT_THREADS:
+            hot.popitem(last=False)
 
     def _forget(self, commands: Sequence[Command]) -> None:
         """The records in memory were folded ahead of a commit that did not happen."""
@@ -304,15 +316,14 @@ class Log:
             self._hot.pop((command.tenant, command.thread_id), None)
 
 
-def _delta_identity(command: Command) -> tuple[object, ...] | None:
-    if len(command.drafts) != 1 or command.conditions:
-        return None
+def _delta_of(command: Command) -> tuple[str, tuple[object, ...] | None]:
+    """The text of a command that is one delta, and what else there is to it; None for anything else."""
     draft: Draft = command.drafts[0]
     if draft.type != adapter.AdapterEvent.type:
-        return None
+        return "", None
     signal = draft.payload["event"]
     if signal["phase"] not in adapter.DELTAS or "text" not in signal:
-        return None
+        return "", None
     rest = dict(signal)
-    del rest["text"]
-    return (draft.run_id, draft.actor, draft.parent_id, command.fence, rest)
+    text = rest.pop("text")
+    return text, (draft.run_id, draft.actor, draft.parent_id, command.fence, rest)

@@ -6,7 +6,7 @@ The log's fold happens in memory between the two; nothing here knows what an eve
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 from app.events import ports
 from app.events.envelope import Event
@@ -17,7 +17,7 @@ from app.store.engine import Row, Sql, Tx
 from app.store.keys import LIVING_KEYS, PUT_KEY, REVOKE_KEY, key_row
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
-from app.views.records import TOUCHING, Records, touched
+from app.views.records import Kind, Records, touched
 from app.views.run import Run
 from app.views.thread import Thread
 from app.views.transcript import Entry
@@ -30,9 +30,14 @@ _RUNS: Final = Sql(
     "SELECT id, thread_id, first_seq, last_seq, run_seq, state FROM runs WHERE tenant = $1 AND id {in:$2}"
 )
 _LEASES: Final = Sql("SELECT run_id, owner FROM leases WHERE tenant = $1 AND run_id {in:$2} AND until > {now}")
-_INTERRUPTS: Final = Sql("SELECT id, state FROM interrupts WHERE thread_key = $1 AND id {in:$2}")
-_ENTRIES: Final = Sql("SELECT message_id, state FROM transcript_entries WHERE thread_key = $1 AND message_id {in:$2}")
-_ARTIFACTS: Final = Sql("SELECT id, state FROM artifacts WHERE thread_key = $1 AND id {in:$2}")
+_BESIDE: Final[dict[Kind, Sql]] = {
+    "interrupt": Sql("SELECT r.thread_key, r.id, r.state FROM {pairs:$1,$2} JOIN interrupts r "
+                     "ON r.thread_key = v.first AND r.id = v.second"),
+    "entry": Sql("SELECT r.thread_key, r.message_id, r.state FROM {pairs:$1,$2} JOIN transcript_entries r "
+                 "ON r.thread_key = v.first AND r.message_id = v.second"),
+    "artifact": Sql("SELECT r.thread_key, r.id, r.state FROM {pairs:$1,$2} JOIN artifacts r "
+                    "ON r.thread_key = v.first AND r.id = v.second"),
+}  # fmt: skip
 _KEYS: Final = Sql(
     "SELECT key, body_hash, run_id, expires_at FROM idempotency_keys WHERE tenant = $1 AND route = $2 AND key {in:$3}"
 )
@@ -47,6 +52,8 @@ _NEW_THREAD: Final = Sql(
 )
 _CHANGE_THREAD: Final = Sql(
     "UPDATE threads SET last_seq = $2, head_hash = $3, updated_at = $4, deleted_at = $5, state = $6 WHERE key = $1",
+    sqlite_bulk="UPDATE OR FAIL threads SET last_seq = v.column2, head_hash = v.column3, updated_at = v.column4, "
+    "deleted_at = v.column5, state = v.column6 FROM (VALUES {rows}) AS v WHERE key = v.column1",
     bulk="UPDATE threads t SET last_seq = v.last_seq, head_hash = v.head_hash, updated_at = v.updated_at, "
     "deleted_at = v.deleted_at, state = v.state FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], "
     "$5::bigint[], $6::bytea[]) AS v(key, last_seq, head_hash, updated_at, deleted_at, state) WHERE t.key = v.key",
@@ -95,12 +102,21 @@ _CLAIM: Final = Sql(
     "INSERT INTO leases (tenant, run_id, owner, epoch, until) VALUES ($1, $2, $3, $4, {now} + $5) "
     "ON CONFLICT (tenant, run_id) DO UPDATE SET owner = excluded.owner, epoch = excluded.epoch, until = excluded.until"
 )
-_RELEASE: Final = Sql("UPDATE leases SET until = 0 WHERE tenant = $1 AND run_id = $2")
+_RELEASE: Final = Sql(
+    "UPDATE leases SET until = 0 WHERE tenant = $1 AND run_id = $2",
+    sqlite_bulk="UPDATE OR FAIL leases SET until = 0 FROM (VALUES {rows}) AS v "
+    "WHERE tenant = v.column1 AND run_id = v.column2",
+)
+
+_OF_A_RUN: Final = (ports.RunNotTerminal, ports.RunUnclaimed, ports.ClaimRun)
+fromhex: Final = bytes.fromhex
 
 
-K = TypeVar("K")
-_Wanted: TypeAlias = defaultdict[K, dict[str, Head]]
-"""By tenant or thread: the name of a record and the head that wants it."""
+_Wanted: TypeAlias = defaultdict[str, dict[str, Head]]
+"""By tenant: the name of a record and the head that wants it."""
+_Beside: TypeAlias = dict[Kind, dict[tuple[int, str], Head]]
+"""By thread and name: the head that wants it."""
+Accepted: TypeAlias = tuple[Head, Command, Sequence[Event]]
 
 
 @dataclass(slots=True)
@@ -169,50 +185,54 @@ async def load_keys(tx: Tx, needs: Needs, now: int) -> dict[tuple[str, str, str]
     return keys
 
 
-async def load_records(tx: Tx, commands: Sequence[Command], heads: dict[tuple[str, str], Head]) -> None:
+async def load_records(tx: Tx, commands: Iterable[tuple[Command, Head]]) -> None:
     """The runs, leases, interrupts, entries and artifacts that the commands name and no head holds yet."""
-    runs: _Wanted[str] = defaultdict(dict)
-    leases: _Wanted[str] = defaultdict(dict)
-    interrupts: _Wanted[int] = defaultdict(dict)
-    entries: _Wanted[int] = defaultdict(dict)
-    artifacts: _Wanted[int] = defaultdict(dict)
-    for command in commands:
-        head = heads[command.tenant, command.thread_id]
-        for run_id in _runs_of(command):
-            if run_id not in head.records.runs:
+    runs: _Wanted = defaultdict(dict)
+    leases: _Wanted = defaultdict(dict)
+    beside: _Beside = {}
+    for command, head in commands:
+        known, key = head.records.runs, head.key
+        fence = command.fence
+        if fence is not None and fence.run_id not in known:
+            runs[command.tenant][fence.run_id] = head
+        for draft in command.drafts:
+            run_id = draft.run_id
+            if run_id is not None and run_id not in known:
                 runs[command.tenant][run_id] = head
+            if key is not None and (moves := touched(draft)) is not None:
+                kind, name = moves
+                beside.setdefault(kind, {})[key, name] = head
         for condition in command.conditions:
+            if isinstance(condition, _OF_A_RUN) and condition.run_id not in known:
+                runs[command.tenant][condition.run_id] = head
             if isinstance(condition, ports.ClaimRun) and not condition.born:
                 # Whether a lease is alive is the database's word of this moment, never ours of a moment ago.
                 leases[command.tenant][condition.run_id] = head
             elif isinstance(condition, ports.ApiKeyRevoked):
                 living = await tx.rows(LIVING_KEYS, command.tenant, condition.key_id)
                 head.living_api_keys |= {row[0] for row in living}
-            elif isinstance(condition, ports.InterruptOpen) and head.key is not None:
-                interrupts[head.key][condition.interrupt_id] = head
-        for draft in command.drafts:
-            if head.key is None or draft.type not in TOUCHING:
-                continue
-            moves = touched(_outline(command, draft))
-            for wanted, name in ((interrupts, moves.interrupt), (entries, moves.entry), (artifacts, moves.artifact)):
-                if name is not None:
-                    wanted[head.key][name] = head
+            elif isinstance(condition, ports.InterruptOpen) and key is not None:
+                beside.setdefault("interrupt", {})[key, condition.interrupt_id] = head
     await _load_runs(tx, runs)
     for tenant, claimed in leases.items():
         for run_id, owner in await tx.rows(_LEASES, tenant, sorted(claimed)):
             claimed[run_id].living_leases[run_id] = owner
-    for key, asked in interrupts.items():
-        for name, state in await tx.rows(_INTERRUPTS, key, sorted(asked)):
-            asked[name].records.interrupts[name] = decode(Interrupt, state)
-    for key, asked in entries.items():
-        for name, state in await tx.rows(_ENTRIES, key, sorted(asked)):
-            asked[name].records.entries[name] = decode(Entry, state)
-    for key, asked in artifacts.items():
-        for name, state in await tx.rows(_ARTIFACTS, key, sorted(asked)):
-            asked[name].records.artifacts[name] = decode(Artifact, state)
+    for kind, asked in beside.items():
+        names = sorted(asked)
+        for thread_key, name, state in await tx.rows(_BESIDE[kind], [n[0] for n in names], [n[1] for n in names]):
+            _hold(asked[thread_key, name].records, kind, name, state)
 
 
-async def _load_runs(tx: Tx, runs: "_Wanted[str]") -> None:
+def _hold(records: Records, kind: Kind, name: str, state: bytes) -> None:
+    if kind == "entry":
+        records.entries[name] = decode(Entry, state)
+    elif kind == "interrupt":
+        records.interrupts[name] = decode(Interrupt, state)
+    else:
+        records.artifacts[name] = decode(Artifact, state)
+
+
+async def _load_runs(tx: Tx, runs: _Wanted) -> None:
     for tenant, asked in runs.items():
         for run_id, thread_id, first_seq, last_seq, run_seq, state in await tx.rows(_RUNS, tenant, sorted(asked)):
             head = asked[run_id]
@@ -223,45 +243,36 @@ async def _load_runs(tx: Tx, runs: "_Wanted[str]") -> None:
                                                last_seq=last_seq, run_seq=run_seq)  # fmt: skip
 
 
-def _runs_of(command: Command) -> Iterable[str]:
-    if command.fence is not None:
-        yield command.fence.run_id
-    for draft in command.drafts:
-        if draft.run_id is not None:
-            yield draft.run_id
-    for condition in command.conditions:
-        if isinstance(condition, ports.RunNotTerminal | ports.RunUnclaimed | ports.ClaimRun):
-            yield condition.run_id
-
-
-def _outline(command: Command, draft: ports.Draft) -> Event:
-    """As much of the coming event as decides what it touches."""
-    return Event(draft.id, command.tenant, command.thread_id, draft.run_id, 0, None, draft.type, draft.actor,
-                 draft.at, b"", None, "", "", draft.payload)  # fmt: skip
-
-
-async def write(
-    tx: Tx,
-    accepted: Sequence[tuple[Command, Sequence[Event]]],
-    heads: Iterable[Head],
-) -> None:
+async def write(tx: Tx, accepted: Sequence[Accepted], heads: Iterable[Head]) -> None:
     """The whole batch: threads first, because their keys are in everything else."""
     changed = [head for head in heads if head.moved]
     moved_threads = await _write_threads(tx, changed)
-    keys = {(head.tenant, head.records.thread.id): head.key for head in changed}
-    events = [_event_row(event, keys[event.tenant, event.thread_id]) for _, events in accepted for event in events]
-    moved_runs = [
-        (head.tenant, run_id, head.records.runs[run_id].last_seq, head.records.runs[run_id].run_seq)
-        for head in changed
-        for run_id, beyond_counters in head.touched_runs.items()
-        if not beyond_counters
-    ]
+    events: list[Row] = []
+    for head, _, placed in accepted:
+        key = head.key
+        events += [
+            (key, event.seq, event.id, event.run_id, event.run_seq, event.type, event.actor, event.at, event.parent_id,
+             event.payload_bytes, fromhex(event.prev_hash), fromhex(event.hash))
+            for event in placed
+        ]  # fmt: skip
+    moved_runs: list[Row] = []
+    changed_runs: list[tuple[Head, Run]] = []
+    moved_beside = False
+    for head in changed:
+        runs = head.records.runs
+        for run_id, beyond_counters in head.touched_runs.items():
+            run = runs[run_id]
+            if beyond_counters:
+                changed_runs.append((head, run))
+            else:
+                moved_runs.append((head.tenant, run_id, run.last_seq, run.run_seq))
+        moved_beside = moved_beside or bool(head.moves)
     await tx.append(events, moved_threads, moved_runs)
-    await _write_runs(tx, changed)
-    if any(head.moves for head in changed):
+    if changed_runs:
+        await _write_runs(tx, changed_runs)
+    if moved_beside:
         await _write_moved(tx, changed)
-    if any(command.conditions or any(draft.blobs for draft in command.drafts) for command, _ in accepted):
-        await _write_beside_the_fold(tx, accepted, keys)
+    await _write_beside_the_fold(tx, accepted)
 
 
 async def _write_threads(tx: Tx, heads: Sequence[Head]) -> list[Row]:
@@ -272,7 +283,7 @@ async def _write_threads(tx: Tx, heads: Sequence[Head]) -> list[Row]:
     unkeyed: dict[tuple[str, str], Head] = {}
     for head in heads:
         it = head.records.thread
-        counters = (it.last_seq, bytes.fromhex(it.head_hash), it.updated_at)
+        counters = (it.last_seq, fromhex(it.head_hash), it.updated_at)
         if head.key is None:
             born.append((head.tenant, it.id, *counters, it.created_at, it.deleted_at, encode(it)))
             unkeyed[head.tenant, it.id] = head
@@ -288,21 +299,19 @@ async def _write_threads(tx: Tx, heads: Sequence[Head]) -> list[Row]:
     return moved
 
 
-async def _write_runs(tx: Tx, heads: Sequence[Head]) -> None:
+async def _write_runs(tx: Tx, runs: Iterable[tuple[Head, Run]]) -> None:
     changed: list[Row] = []
     claims: list[Row] = []
     released: list[Row] = []
-    for head in heads:
-        for run_id in [run_id for run_id, beyond_counters in head.touched_runs.items() if beyond_counters]:
-            run = head.records.runs[run_id]
-            changed.append((head.tenant, run_id, head.key, run.thread_id, run.agent, run.status, run.parent_run_id,
-                            run.created_at, run.first_seq, run.last_seq, run.run_seq, encode(run)))  # fmt: skip
-            claim = head.claims.get(run_id)
-            if claim is not None and run.status == "running":
-                claims.append((head.tenant, run_id, claim.owner, claim.epoch, round(claim.seconds * 1000)))
-            elif run.epoch and run.status != "running":
-                # A run that ended or waits holds no worker: its lease goes with the event that says so.
-                released.append((head.tenant, run_id))
+    for head, run in runs:
+        changed.append((head.tenant, run.id, head.key, run.thread_id, run.agent, run.status, run.parent_run_id,
+                        run.created_at, run.first_seq, run.last_seq, run.run_seq, encode(run)))  # fmt: skip
+        claim = head.claims.get(run.id)
+        if claim is not None and run.status == "running":
+            claims.append((head.tenant, run.id, claim.owner, claim.epoch, round(claim.seconds * 1000)))
+        elif run.epoch and run.status != "running":
+            # A run that ended or waits holds no worker: its lease goes with the event that says so.
+            released.append((head.tenant, run.id))
     for sql, rows in ((_CHANGE_RUN, changed), (_CLAIM, claims), (_RELEASE, released)):
         if rows:
             await tx.many(sql, rows)
@@ -314,55 +323,42 @@ async def _write_moved(tx: Tx, heads: Sequence[Head]) -> None:
     artifacts: list[Row] = []
     for head in heads:
         records = head.records
-        for key in {moves.interrupt for moves in head.moves if moves.interrupt is not None}:
-            it = records.interrupts[key]
-            interrupts.append((head.tenant, key, head.key, it.run_id, it.status, it.expires_at, encode(it), it.call_id))
-        for key in {moves.entry for moves in head.moves if moves.entry is not None}:
-            entry = records.entries[key]
-            entries.append((head.key, key, entry.position, encode(entry)))
-        for key in {moves.artifact for moves in head.moves if moves.artifact is not None}:
-            artifact = records.artifacts[key]
-            artifacts.append((head.tenant, key, head.key, artifact.run_id, artifact.seq, encode(artifact)))
+        for kind, key in head.moves:
+            if kind == "entry":
+                entry = records.entries[key]
+                entries.append((head.key, key, entry.position, encode(entry)))
+            elif kind == "interrupt":
+                it = records.interrupts[key]
+                interrupts.append(
+                    (head.tenant, key, head.key, it.run_id, it.status, it.expires_at, encode(it), it.call_id)
+                )
+            else:
+                artifact = records.artifacts[key]
+                artifacts.append((head.tenant, key, head.key, artifact.run_id, artifact.seq, encode(artifact)))
     for sql, rows in ((_PUT_INTERRUPT, interrupts), (_PUT_ENTRY, entries), (_PUT_ARTIFACT, artifacts)):
         if rows:
             await tx.many(sql, rows)
 
 
-async def _write_beside_the_fold(
-    tx: Tx,
-    accepted: Sequence[tuple[Command, Sequence[Event]]],
-    thread_keys: dict[tuple[str, str], int | None],
-) -> None:
-    keys: list[tuple[str, str, str, str, str, int]] = []
-    api_keys: list[Row] = []
-    revoked: list[Row] = []
-    blobs: list[Row] = []
-    refs: list[Row] = []
-    for command, _ in accepted:
-        keys += [
-            (command.tenant, it.route, it.key, it.body_hash, it.run_id, it.expires_at)
-            for it in command.conditions
-            if isinstance(it, ports.KeyUnused)
-        ]
-        api_keys += [key_row(it.key) for it in command.conditions if isinstance(it, ports.ApiKeyStored)]
-        revoked += [
-            (command.tenant, it.key_id, it.at) for it in command.conditions if isinstance(it, ports.ApiKeyRevoked)
-        ]
+async def _write_beside_the_fold(tx: Tx, accepted: Sequence[Accepted]) -> None:
+    """What the conditions of the commands store, and the blobs of their events."""
+    written: defaultdict[Sql, list[Any]] = defaultdict(list)
+    for head, command, _ in accepted:
+        tenant = command.tenant
+        for it in command.conditions:
+            if isinstance(it, ports.KeyUnused):
+                written[_PUT_KEY].append((tenant, it.route, it.key, it.body_hash, it.run_id, it.expires_at))
+            elif isinstance(it, ports.ApiKeyStored):
+                written[PUT_KEY].append(key_row(it.key))
+            elif isinstance(it, ports.ApiKeyRevoked):
+                written[REVOKE_KEY].append((tenant, it.key_id, it.at))
         for draft in command.drafts:
-            key = thread_keys[command.tenant, command.thread_id]
-            blobs += [(command.tenant, blob.sha256, len(blob.data), blob.mime, blob.data) for blob in draft.blobs]
-            refs += [(command.tenant, blob.sha256, key) for blob in draft.blobs]
-    # In one order everywhere, so that replicas with the same keys wait for each other instead of locking up.
-    keys.sort()
-    for sql, rows in (
-        (_PUT_KEY, keys), (PUT_KEY, api_keys), (REVOKE_KEY, revoked), (_PUT_BLOB, blobs), (_PUT_BLOB_REF, refs),
-    ):  # fmt: skip
-        if rows:
-            await tx.many(sql, rows)
-
-
-def _event_row(event: Event, thread_key: int | None) -> Row:
-    return (
-        thread_key, event.seq, event.id, event.run_id, event.run_seq, event.type, event.actor, event.at,
-        event.parent_id, event.payload_bytes, bytes.fromhex(event.prev_hash), bytes.fromhex(event.hash),
-    )  # fmt: skip
+            for blob in draft.blobs:
+                written[_PUT_BLOB].append((tenant, blob.sha256, len(blob.data), blob.mime, blob.data))
+                written[_PUT_BLOB_REF].append((tenant, blob.sha256, head.key))
+    if _PUT_KEY in written:
+        # In one order everywhere, so that replicas with the same keys wait for each other instead of locking up.
+        written[_PUT_KEY].sort()
+    for sql in (_PUT_KEY, PUT_KEY, REVOKE_KEY, _PUT_BLOB, _PUT_BLOB_REF):
+        if sql in written:
+            await tx.many(sql, written[sql])

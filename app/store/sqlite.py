@@ -9,6 +9,8 @@ import os
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar, cast
@@ -30,12 +32,47 @@ _NO_SPACE: Final = frozenset(
      sqlite3.SQLITE_IOERR_TRUNCATE}
 )  # fmt: skip
 
-_INSERT_EVENTS: Final = (
-    f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}) VALUES ({', '.join('?' * len(EVENT_COLUMNS))})"
+SIZES: Final = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
+"""How many rows one statement takes: sizes that stay prepared, and any number of rows is the sum of a few."""
+
+_INSERT_EVENTS: Final = Sql(
+    f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}) "
+    f"VALUES ({', '.join(f'${n}' for n, _ in enumerate(EVENT_COLUMNS, 1))})"
+)
+_MOVE_THREADS: Final = Sql(
+    "UPDATE threads SET last_seq = $2, head_hash = $3, updated_at = $4 WHERE key = $1",
+    sqlite_bulk="UPDATE OR FAIL threads SET last_seq = v.column2, head_hash = v.column3, updated_at = v.column4 "
+    "FROM (VALUES {rows}) AS v WHERE key = v.column1",
+)
+_MOVE_RUNS: Final = Sql(
+    "UPDATE runs SET last_seq = $3, run_seq = $4 WHERE tenant = $1 AND id = $2",
+    sqlite_bulk="UPDATE OR FAIL runs SET last_seq = v.column3, run_seq = v.column4 "
+    "FROM (VALUES {rows}) AS v WHERE tenant = v.column1 AND id = v.column2",
 )
 
-_MOVE_THREADS: Final = "UPDATE threads SET last_seq = ?2, head_hash = ?3, updated_at = ?4 WHERE key = ?1"
-_MOVE_RUNS: Final = "UPDATE runs SET last_seq = ?3, run_seq = ?4 WHERE tenant = ?1 AND id = ?2"
+
+@lru_cache(maxsize=256)
+def sized(sql: Sql, size: int) -> str:
+    if size == 1 or sql.sqlite_bulk is None:
+        return sql.sqlite
+    return sql.sqlite_bulk.replace("{rows}", ", ".join([sql.sqlite_row] * size))
+
+
+def _pieces(sql: Sql, rows: Sequence[Row]) -> list[tuple[str, Sequence[Any]]]:
+    """Statements for all the rows, as few as there are sizes for.
+
+    Python gives its lock away for each step of a statement and may wait long to have it back, so a row of its own step
+    costs more than its insertion.
+    """
+    pieces: list[tuple[str, Sequence[Any]]] = []
+    done, left = 0, len(rows)
+    for size in SIZES:
+        while left >= size:
+            piece = rows[done] if size == 1 else tuple(chain.from_iterable(rows[done : done + size]))
+            pieces.append((sized(sql, size), piece))
+            done += size
+            left -= size
+    return pieces
 
 
 def translated(error: sqlite3.Error) -> StoreError:
@@ -62,17 +99,27 @@ class _SqliteTx:
         return self._connection.execute(sql.sqlite, params).fetchall()
 
     async def many(self, sql: Sql, rows: Sequence[Row]) -> None:
-        self._connection.executemany(sql.sqlite, rows)
+        self._many(sql, rows)
+
+    def _many(self, sql: Sql, rows: Sequence[Row]) -> None:
+        if sql.sqlite_bulk is None:
+            self._connection.executemany(sql.sqlite, rows)
+            return
+        for statement, params in _pieces(sql, rows):
+            self._connection.execute(statement, params)
 
     async def returning(self, sql: Sql, rows: Sequence[Row]) -> list[Row]:
-        return [found for row in rows for found in self._connection.execute(sql.sqlite, row).fetchall()]
+        found: list[Row] = []
+        for statement, params in _pieces(sql, rows):
+            found += self._connection.execute(statement, params).fetchall()
+        return found
 
     async def append(self, events: Sequence[Row], threads: Sequence[Row] = (), runs: Sequence[Row] = ()) -> None:
-        self._connection.executemany(_INSERT_EVENTS, events)
+        self._many(_INSERT_EVENTS, events)
         if threads:
-            self._connection.executemany(_MOVE_THREADS, threads)
+            self._many(_MOVE_THREADS, threads)
         if runs:
-            self._connection.executemany(_MOVE_RUNS, runs)
+            self._many(_MOVE_RUNS, runs)
 
 
 def _run_to_end(work: Awaitable[T]) -> T:

@@ -4,57 +4,62 @@ The store applies it inside the append transaction and keeps the result in table
 stored events. Both are this code, so replay proves the tables. It has no side effects.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
-from app.events.catalog import adapter, artifact, interrupt
+from app.events.catalog import artifact, interrupt
 from app.events.envelope import Event
 from app.views.artifact import Artifact, artifact_json
 from app.views.interrupt import Interrupt, interrupt_json
-from app.views.run import Run, run_json
-from app.views.thread import Thread, thread_json
-from app.views.transcript import ENTRY_TYPES, Entry, entry_json, entry_key
+from app.views.run import RUN_CHANGES, Run, run_json
+from app.views.thread import THREAD_CHANGES, Thread, thread_json
+from app.views.transcript import ENTRY_KEYS, Entry, Told, entry_json
 
-_INTERRUPTS = frozenset(
-    {interrupt.InterruptRaised.type, interrupt.InterruptResolved.type, interrupt.InterruptExpired.type}
-)
+Kind: TypeAlias = Literal["interrupt", "entry", "artifact"]
+Touched: TypeAlias = tuple[Kind, str]
+"""The record beside its thread and its run that an event moves, by kind and name."""
+
+
+def _interrupt_key(event: Told) -> str:
+    return str(event.payload["interruptId"])
+
+
+def _artifact_key(event: Told) -> str:
+    return str(event.payload["artifact"]["id"])
+
+
+_TOUCHES: Final[dict[str, tuple[Kind, Callable[[Told], str | None]]]] = {
+    interrupt.InterruptRaised.type: ("interrupt", _interrupt_key),
+    interrupt.InterruptResolved.type: ("interrupt", _interrupt_key),
+    interrupt.InterruptExpired.type: ("interrupt", _interrupt_key),
+    artifact.ArtifactCreated.type: ("artifact", _artifact_key),
+    **{name: ("entry", key_of) for name, key_of in ENTRY_KEYS.items()},
+}
+
+_FOLDED: Final = frozenset(_TOUCHES) | THREAD_CHANGES.keys() | RUN_CHANGES.keys()
+"""The types that move more than counters; deltas and most others do not."""
+
+
+def touched(event: Told) -> Touched | None:
+    found = _TOUCHES.get(event.type)
+    if found is None:
+        return None
+    kind, key_of = found
+    key = key_of(event)
+    return None if key is None else (kind, key)
 
 
 @dataclass(slots=True)
-class Touched:
-    """The records beside its thread and its run that an event moves; None where it moves none."""
-
-    interrupt: str | None = None
-    entry: str | None = None
-    artifact: str | None = None
-
-
-NOTHING: Final = Touched()
-
-TOUCHING: Final = _INTERRUPTS | ENTRY_TYPES | {artifact.ArtifactCreated.type}
-"""The types that move more than their thread and their run; most do not."""
-
-
-def touched(event: Event) -> Touched:
-    if event.type not in TOUCHING:
-        return NOTHING
-    return Touched(
-        interrupt=event.payload["interruptId"] if event.type in _INTERRUPTS else None,
-        entry=entry_key(event),
-        artifact=event.payload["artifact"]["id"] if event.type == artifact.ArtifactCreated.type else None,
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Change:
     """What an event changed beyond counters."""
 
     thread: bool
     run: bool
+    beside: Touched | None
 
 
-_COUNTERS_ONLY: Final = Change(False, False)
+COUNTERS_ONLY: Final = Change(False, False, None)
 
 
 @dataclass(slots=True)
@@ -65,41 +70,47 @@ class Records:
     entries: dict[str, Entry] = field(default_factory=dict)
     artifacts: dict[str, Artifact] = field(default_factory=dict)
 
-    def apply(self, event: Event, moves: Touched | None = None) -> Change:
-        thread = self.thread
-        thread.last_seq, thread.head_hash, thread.updated_at = event.seq, event.hash, event.at
-        if event.seq == 1:
+    def apply(self, event: Event) -> Change:
+        thread, run, seq = self.thread, None, event.seq
+        thread.last_seq, thread.head_hash, thread.updated_at = seq, event.hash, event.at
+        if seq == 1:
             thread.created_at = event.at
-        run = self._count(event)
-        if event.type == adapter.AdapterEvent.type:
-            return _COUNTERS_ONLY
-        thread_changed = thread.apply(event)
-        run_changed = False
-        if run is not None and run.apply(event):
+        run_id = event.run_id
+        if run_id is not None:
+            run = self.runs.get(run_id)
+            if run is None:
+                run = self.runs[run_id] = Run(run_id, thread.id, first_seq=seq)
+            run.last_seq, run.run_seq = seq, event.run_seq or 0
+        return self._fold(event, run) if event.type in _FOLDED else COUNTERS_ONLY
+
+    def _fold(self, event: Event, run: Run | None) -> Change:
+        thread, type = self.thread, event.type
+        of_thread, of_run = THREAD_CHANGES.get(type), None
+        if of_thread is not None:
+            of_thread(thread, event)
+        if run is not None and (of_run := RUN_CHANGES.get(type)) is not None:
+            of_run(run, event)
             thread.note(run)
-            run_changed = thread_changed = True
-        self._move(event, touched(event) if moves is None else moves)
-        return Change(thread_changed, run_changed)
+        beside = touched(event)
+        if beside is not None:
+            self._move(event, *beside)
+        return Change(of_thread is not None or of_run is not None, of_run is not None, beside)
 
-    def _move(self, event: Event, moves: Touched) -> None:
-        thread_id = self.thread.id
-        if moves.interrupt is not None:
-            key = moves.interrupt
-            self.interrupts.setdefault(key, Interrupt(key, thread_id)).apply(event)
-        if moves.entry is not None:
-            self.entries.setdefault(moves.entry, Entry(moves.entry)).apply(event)
-        if moves.artifact is not None:
-            key = moves.artifact
-            self.artifacts.setdefault(key, Artifact(key, thread_id)).apply(event)
-
-    def _count(self, event: Event) -> Run | None:
-        if event.run_id is None:
-            return None
-        run = self.runs.get(event.run_id)
-        if run is None:
-            run = self.runs[event.run_id] = Run(event.run_id, self.thread.id, first_seq=event.seq)
-        run.last_seq, run.run_seq = event.seq, event.run_seq or 0
-        return run
+    def _move(self, event: Event, kind: Kind, key: str) -> None:
+        moved: Interrupt | Entry | Artifact | None
+        if kind == "entry":
+            moved = self.entries.get(key)
+            if moved is None:
+                moved = self.entries[key] = Entry(key)
+        elif kind == "interrupt":
+            moved = self.interrupts.get(key)
+            if moved is None:
+                moved = self.interrupts[key] = Interrupt(key, self.thread.id)
+        else:
+            moved = self.artifacts.get(key)
+            if moved is None:
+                moved = self.artifacts[key] = Artifact(key, self.thread.id)
+        moved.apply(event)
 
 
 def replay(thread_id: str, events: Iterable[Event]) -> Records:

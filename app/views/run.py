@@ -1,5 +1,6 @@
 """The run, folded from its events: status, input, output, usage, what it waits for."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -45,7 +46,7 @@ class Run:
 
     def apply(self, event: Event) -> bool:
         """Everything but the counters. False for events that leave the run as it is."""
-        change = _CHANGES.get(event.type)
+        change = RUN_CHANGES.get(event.type)
         if change is None:
             return False
         change(self, event)
@@ -68,7 +69,7 @@ def _claimed(run: Run, event: Event) -> None:
     run.epoch = event.payload["epoch"]
 
 
-def _ended(status: str) -> Any:
+def _ended(status: str) -> Callable[[Run, Event], None]:
     def end(run: Run, event: Event) -> None:
         run.status, run.finished_at = status, event.at
         run.waiting_on = []
@@ -104,7 +105,7 @@ def _used(run: Run, event: Event) -> None:
     run.usage["costUsd"] = round(run.usage["costUsd"] + usage.get("costUsd", 0.0), 9)
 
 
-_CHANGES: Final = {
+RUN_CHANGES: Final[dict[str, Callable[[Run, Event], None]]] = {
     request.RequestQueued.type: _queued,
     request.RequestStarted.type: _claimed,
     request.RequestResumed.type: _claimed,
@@ -117,6 +118,7 @@ _CHANGES: Final = {
     execution.CommandInjected.type: _commanded,
     model.ModelCompleted.type: _used,
 }
+"""By type, what an event changes of its run beyond the counters."""
 
 
 def _iso(at: int | None) -> str | None:

@@ -1,7 +1,8 @@
 """The thread, folded from its events: what it is called, whether it is busy, how far it has come."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from app.core.clock import iso
 from app.events.catalog import thread as facts
@@ -39,29 +40,6 @@ class Thread:
             return "idle"
         return "waiting" if all(status == "waiting" for status in self.active.values()) else "busy"
 
-    def apply(self, event: Event) -> bool:
-        """Everything but the counters and the runs. False for events that leave the thread as it is."""
-        match event.type:
-            case facts.ThreadCreated.type | facts.ThreadForked.type:
-                told = event.payload
-                self.title, self.metadata, self.labels = told.get("title"), told["metadata"], told["labels"]
-                self.owner = told.get("owner", "user")
-                if event.type == facts.ThreadForked.type:
-                    self.used = bool(told["history"])
-                    self.forked_from = {key: told[key] for key in ("threadId", "seq", "hash")}
-            case facts.ThreadUpdated.type:
-                told = event.payload
-                self.title, self.archived = told.get("title", self.title), told.get("archived", self.archived)
-                self.metadata = _merged(self.metadata, told.get("metadata"))
-                self.labels = _merged(self.labels, told.get("labels"))
-            case facts.ThreadClosed.type:
-                self.closed = True
-            case facts.ThreadDeleted.type:
-                self.deleted_at = event.at
-            case _:
-                return False
-        return True
-
     def note(self, run: Run) -> None:
         """A root run changed: the thread's own status follows in the same fold."""
         if run.parent_run_id is not None:
@@ -71,6 +49,44 @@ class Thread:
             self.active.pop(run.id, None)
         else:
             self.active[run.id] = run.status
+
+
+def _born(thread: Thread, event: Event) -> None:
+    told = event.payload
+    thread.title, thread.metadata, thread.labels = told.get("title"), told["metadata"], told["labels"]
+    thread.owner = told.get("owner", "user")
+
+
+def _forked(thread: Thread, event: Event) -> None:
+    _born(thread, event)
+    told = event.payload
+    thread.used = bool(told["history"])
+    thread.forked_from = {key: told[key] for key in ("threadId", "seq", "hash")}
+
+
+def _updated(thread: Thread, event: Event) -> None:
+    told = event.payload
+    thread.title, thread.archived = told.get("title", thread.title), told.get("archived", thread.archived)
+    thread.metadata = _merged(thread.metadata, told.get("metadata"))
+    thread.labels = _merged(thread.labels, told.get("labels"))
+
+
+def _closed(thread: Thread, event: Event) -> None:
+    thread.closed = True
+
+
+def _deleted(thread: Thread, event: Event) -> None:
+    thread.deleted_at = event.at
+
+
+THREAD_CHANGES: Final[dict[str, Callable[[Thread, Event], None]]] = {
+    facts.ThreadCreated.type: _born,
+    facts.ThreadForked.type: _forked,
+    facts.ThreadUpdated.type: _updated,
+    facts.ThreadClosed.type: _closed,
+    facts.ThreadDeleted.type: _deleted,
+}
+"""By type, what an event changes of its thread beyond the counters and the runs."""
 
 
 def _merged(kept: dict[str, Any], told: dict[str, Any] | None) -> dict[str, Any]:

@@ -3,14 +3,28 @@
 Deltas are not part of it: a message enters when it is complete, and a stream shows it meanwhile.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from app.core import json
 from app.events.catalog import model, request, thread, tool
 from app.events.envelope import Event
 
 _TERMINAL: Final = frozenset({"complete", "canceled", "error"})
+
+
+class Told(Protocol):
+    """As much of an event as decides which records it moves: a draft knows that before it has a place in the log."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def run_id(self) -> str | None: ...
+
+    @property
+    def payload(self) -> dict[str, Any]: ...
 
 
 @dataclass(slots=True)
@@ -34,24 +48,41 @@ class Entry:
         _CHANGES[event.type](self, event)
 
 
-def entry_key(event: Event) -> str | None:
-    """The message that an event tells about; None for events that say nothing to a transcript."""
-    told = event.payload
-    match event.type:
-        case request.RequestQueued.type:
-            return f"{event.run_id}:input"
-        case request.RequestCompleted.type:
-            return str(told.get("messageId") or f"{event.run_id}:output")
-        case request.RequestFailed.type:
-            return f"{event.run_id}:error"
-        case model.ModelCompleted.type:
-            # What the roles within an agent tell each other is nobody's conversation.
-            return str(told["messageId"]) if told.get("role") is None else None
-        case thread.TranscriptUpserted.type:
-            return str(told["messageId"])
-        case tool.ToolInvoked.type | tool.ToolResulted.type:
-            return str(told["callId"])
-    return None
+def _input_key(event: Told) -> str:
+    return f"{event.run_id}:input"
+
+
+def _output_key(event: Told) -> str:
+    return str(event.payload.get("messageId") or f"{event.run_id}:output")
+
+
+def _error_key(event: Told) -> str:
+    return f"{event.run_id}:error"
+
+
+def _message_key(event: Told) -> str | None:
+    # What the roles within an agent tell each other is nobody's conversation.
+    return str(event.payload["messageId"]) if event.payload.get("role") is None else None
+
+
+def _upsert_key(event: Told) -> str:
+    return str(event.payload["messageId"])
+
+
+def _call_key(event: Told) -> str:
+    return str(event.payload["callId"])
+
+
+ENTRY_KEYS: Final[dict[str, Callable[[Told], str | None]]] = {
+    request.RequestQueued.type: _input_key,
+    request.RequestCompleted.type: _output_key,
+    request.RequestFailed.type: _error_key,
+    model.ModelCompleted.type: _message_key,
+    tool.ToolInvoked.type: _call_key,
+    tool.ToolResulted.type: _call_key,
+    thread.TranscriptUpserted.type: _upsert_key,
+}
+"""By type, the message that an event tells about; None where it is nobody's conversation."""
 
 
 def _input(entry: Entry, event: Event) -> None:
@@ -113,9 +144,6 @@ _CHANGES: Final = {
     tool.ToolResulted.type: _result,
     thread.TranscriptUpserted.type: _upsert,
 }
-
-
-ENTRY_TYPES: Final = frozenset(_CHANGES)
 
 
 def as_text(value: Any) -> Any:

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from app.core.settings import Settings
-from app.store import materialize, reader
+from app.store import materialize, reader, sqlite
 from app.store.engine import Sql
 from app.store.migrate import migrate
 
@@ -25,9 +25,17 @@ def _plan(database: sqlite3.Connection, sql: Sql) -> list[str]:
     return [row[3] for row in database.execute("EXPLAIN QUERY PLAN " + sql.sqlite, [None] * parameters)]
 
 
+def _statements(module: ModuleType) -> dict[str, Sql]:
+    """Those with a name of their own and those in tables."""
+    named = dict(vars(module))
+    tables = {f"{name}.{key}": sql for name, table in named.items() if isinstance(table, dict)
+              for key, sql in table.items()}  # fmt: skip
+    return {name: sql for name, sql in (named | tables).items() if isinstance(sql, Sql)}
+
+
 @pytest.mark.parametrize("module", [reader, materialize], ids=["reader", "materialize"])
 def test_no_query_reads_a_whole_table(database: sqlite3.Connection, module: ModuleType) -> None:
-    queries = {name: sql for name, sql in vars(module).items() if isinstance(sql, Sql)}
+    queries = _statements(module)
     assert len(queries) > 10
     scans = {
         name: step
@@ -36,6 +44,20 @@ def test_no_query_reads_a_whole_table(database: sqlite3.Connection, module: Modu
         if step.startswith("SCAN") and "json_each" not in step and "subquery" not in step
     }
     database.close()
+    assert scans == {}
+
+
+@pytest.mark.parametrize("module", [sqlite, materialize], ids=["sqlite", "materialize"])
+def test_no_statement_for_many_rows_reads_a_whole_table(database: sqlite3.Connection, module: ModuleType) -> None:
+    many = {name: sql for name, sql in _statements(module).items() if sql.sqlite_bulk is not None}
+    scans = {}
+    for name, sql in many.items():
+        statement = sqlite.sized(sql, 16)
+        for row in database.execute("EXPLAIN QUERY PLAN " + statement, [None] * (16 * sql.sqlite_row.count("?"))):
+            if row[3].startswith("SCAN") and row[3] not in ("SCAN v", "SCAN 16 CONSTANT ROWS"):
+                scans[name] = row[3]
+    database.close()
+    assert many.keys() >= ({"_MOVE_THREADS", "_MOVE_RUNS"} if module is sqlite else {"_CHANGE_THREAD", "_RELEASE"})
     assert scans == {}
 
 

@@ -184,7 +184,7 @@ async def client(port: int, load: Load, until: float, into: Measured) -> None:
         began = time.monotonic_ns()
         writer.write(asked)
         seen, first = b"", 0
-        while not seen.endswith(b"0\r\n\r\n"):
+        while not seen.endswith(b"\r\n0\r\n\r\n"):
             piece = await reader.read(65536)
             assert piece, "the server hung up"
             now = time.monotonic_ns()
@@ -240,7 +240,7 @@ async def profiled(server: tuple[int, int], load: Load, keep: Path | None) -> di
 def room_of(stack: str) -> str:
     for frame in reversed(stack.split(";")):
         found = re.search(r"app/(\w+)/", frame) or re.search(
-            r"(sqlite3|uvicorn|starlette|fastapi|aiohttp|asyncio)", frame
+            r"(sqlite3|uvicorn|starlette|fastapi|asyncio)", frame
         )
         if found:
             return found[1]

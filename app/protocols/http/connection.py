@@ -17,7 +17,6 @@ LINE: Final = "holdfast.line"
 """The key of a request's line in `scope["extensions"]`."""
 _STREAM: Final = STATUS_LINE[200] + (
     b"content-type: text/event-stream; charset=utf-8\r\ncache-control: no-store\r\nx-accel-buffering: no\r\n"
-    b"transfer-encoding: chunked\r\n"
 )
 _UNFIT: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 """What would end a header before its end."""
@@ -73,7 +72,7 @@ class Line:
             if _UNFIT.search(value) is not None:
                 raise ValueError("a header's value contains a control character")
             content += (name, b": ", value, b"\r\n")
-        content.append(b"\r\n")
+        content.append(b"transfer-encoding: chunked\r\n\r\n")
         self._head = b"".join(content)
 
     def write(self, data: bytes, *, last: bool = False) -> None:

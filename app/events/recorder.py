@@ -39,6 +39,9 @@ class Narrator(Protocol):
     def narrate(self, event_type: str, payload: dict[str, Any]) -> str | None: ...
 
 
+UNSTORABLE: Final = frozenset({"JSON_UNENCODABLE", "PAYLOAD_INVALID", "PAYLOAD_TOO_LARGE", "UNKNOWN_EVENT_TYPE"})
+"""Codes of refusals that are about what was to be recorded: trying again would end the same way."""
+
 MAX_INLINE_BYTES: Final = 16 * 1024
 """A value over this leaves the payload and becomes a `$blob` reference."""
 

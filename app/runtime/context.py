@@ -93,7 +93,9 @@ class RunContext:
         await self._log.settle()
         self._log.stop_if_cancelled()
         scope = self._log.scope
-        expect(await self._log.recorder.record_delta(scope, adapter.OUTPUT_DELTA, message_id, part, text))
+        for start in range(0, len(text) or 1, adapter.MAX_DELTA):
+            piece = text[start : start + adapter.MAX_DELTA]
+            expect(await self._log.recorder.record_delta(scope, adapter.OUTPUT_DELTA, message_id, part, piece))
 
     async def checkpoint(self, label: str, data: Any = None) -> None:
         await self._tell_once(CheckpointCreated(label=label, data=data), "label")

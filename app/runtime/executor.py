@@ -20,8 +20,9 @@ from app.events import ports
 from app.events.catalog import Payload, request
 from app.events.catalog.interrupt import InterruptExpired
 from app.events.envelope import Event
-from app.events.ports import Appended, Fence, StoreError
-from app.events.recorder import Entry, Recorder, Scope
+from app.events.ports import Appended, Fence, Refused, StoreError
+from app.events.recorder import UNSTORABLE, Entry, Recorder, Scope
+from app.models.router import error_value
 from app.runtime.control import Control
 from app.runtime.places import Place
 from app.runtime.ports import Backlog, Fresh, Leases
@@ -319,7 +320,11 @@ class Executor:
                 raise
             ending = [request.RequestCancelled(by=scope.actor)]
         children, last = await self._end_children(run, held), await held.control.take_held()
-        expect(await self._recorder.record(scope, *last, *children, *ending))
+        answer = await self._recorder.record(scope, *last, *children, *ending)
+        if isinstance(answer, Refused) and answer.failure.code in UNSTORABLE:
+            failed = request.RequestFailed(error=error_value(answer.failure))
+            answer = await self._recorder.record(scope, *children, failed)
+        expect(answer)
 
     async def _end_children(self, run: Run, held: _Held) -> list[Entry]:
         """A parent's subagents end with it, in the same commit. Only a run that was entered before can have others

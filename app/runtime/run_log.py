@@ -16,7 +16,7 @@ from app.events.catalog import Payload
 from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.ports import Answer, Appended, Draft, Refused
-from app.events.recorder import Entry, Recorder, Scope
+from app.events.recorder import UNSTORABLE, Entry, Recorder, Scope
 from app.runtime.control import Control
 from app.runtime.expected import Expected
 from app.runtime.memo import Memo
@@ -48,6 +48,8 @@ def _look_at(flushing: "asyncio.Task[None]") -> None:
 
 def expect(answer: Answer) -> Appended:
     if isinstance(answer, Refused):
+        if answer.failure.code in UNSTORABLE:
+            raise StepFailed(answer.failure)  # the run's own fault: whoever takes it up next would say the same
         raise Superseded(answer.failure.code)
     return answer
 

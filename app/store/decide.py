@@ -36,6 +36,8 @@ class Head:
     """The thread's row; None until it is inserted."""
     purged: bool = False
     """A tombstone stands where the thread was."""
+    seen: int = 0
+    """The last turn of the database in which this was, or became, what is stored."""
     living_leases: dict[str, str] = field(default_factory=dict)
     """Run id to the owner whose lease is alive, for the runs that this batch wants to claim."""
     living_api_keys: set[str] = field(default_factory=set)
@@ -56,9 +58,10 @@ class Head:
     def exists(self) -> bool:
         return self.records.thread.last_seq > 0
 
-    def settle(self) -> None:
+    def settle(self, turn: int) -> None:
         """Once it is written: forget what was only needed for that, keep what the next batch will want."""
         records = self.records
+        self.seen = turn
         self.moved = self.state_dirty = False
         self.touched_runs.clear()
         if self.claims or self.living_leases:

@@ -71,6 +71,12 @@ def _of_sqlite(text: str) -> str:
 
 
 class Tx(Protocol):
+    @property
+    def turn(self) -> int | None:
+        """Which of the database's write transactions this is, counted from its opening, where nobody else writes to
+        it: two with no number between them saw the same. None where others write too, and for reads."""
+        ...
+
     async def rows(self, sql: Sql, *params: Any) -> list[Row]: ...
 
     async def many(self, sql: Sql, rows: Sequence[Row]) -> None: ...

@@ -75,6 +75,8 @@ class Log:
         self._room = asyncio.Event()
         self._room.set()
         self._hot: OrderedDict[tuple[str, str], Head] = OrderedDict()
+        self._turn = 0
+        self._after_others = 0
         self._down: StoreError | None = None
         self._closing = False
         self._task: asyncio.Task[None] | None = None
@@ -227,7 +229,7 @@ class Log:
     async def _decide_and_write(self, tx: Tx, commands: Sequence[Command]) -> tuple[list[Answer], Heads]:
         now = self._clock.now_ms()
         needs = materialize.Needs.of(commands)
-        heads = await materialize.load_heads(tx, needs, self._hot)
+        heads = await materialize.load_heads(tx, needs, self._hot, self._disturbed(tx.turn))
         keys = await materialize.load_keys(tx, needs, now) if needs.keys else {}
         placed = [(command, heads[command.tenant, command.thread_id]) for command in commands]
         await materialize.load_records(tx, placed)
@@ -242,8 +244,17 @@ class Log:
             await materialize.write(tx, accepted, heads.values())
         # Before the commit, because nothing after it looks: a head whose commit fails is forgotten as it is.
         for head in heads.values():
-            head.settle()
+            head.settle(tx.turn or 0)
         return answers, heads
+
+    def _disturbed(self, turn: int | None) -> int | None:
+        """The last turn before which somebody else wrote: retention, an import, the leases. None if nobody can tell."""
+        if turn is None:
+            return None
+        if turn != self._turn + 1:
+            self._after_others = turn
+        self._turn = turn
+        return self._after_others
 
     async def _was_committed(self, answers: Sequence[Answer], batch: Sequence[_Waiting]) -> bool:
         """The batch is one transaction: one of its events tells for all. Asks until the database answers.

@@ -138,11 +138,24 @@ class Needs:
         return needs
 
 
-async def load_heads(tx: Tx, needs: Needs, hot: dict[tuple[str, str], Head]) -> dict[tuple[str, str], Head]:
-    """Lock the threads of the batch and bring each head up to its row; a head in memory is used if its `seq` fits."""
+async def load_heads(
+    tx: Tx, needs: Needs, hot: dict[tuple[str, str], Head], disturbed: int | None = None
+) -> dict[tuple[str, str], Head]:
+    """Lock the threads of the batch and bring each head up to its row; a head in memory is used if its `seq` fits.
+
+    Nor is that asked of one that was seen since `disturbed`, the last turn before which somebody else wrote.
+    """
     heads: dict[tuple[str, str], Head] = {}
     for tenant in sorted(needs.threads):
         wanted = needs.threads[tenant]
+        if disturbed is not None:
+            for thread_id in wanted:
+                known = hot.get((tenant, thread_id))
+                if known is not None and known.seen >= disturbed:
+                    heads[tenant, thread_id] = known
+            wanted = {thread_id for thread_id in wanted if (tenant, thread_id) not in heads}
+            if not wanted:
+                continue
         cold: list[int] = []
         for thread_id, key, last_seq in await _lock(tx, tenant, wanted):
             head = hot.get((tenant, thread_id))

@@ -69,6 +69,8 @@ def _translated(error: BaseException) -> StoreError:
 
 
 class _PostgresTx:
+    turn = None
+
     def __init__(self, connection: "asyncpg.Connection[Any]") -> None:
         self._connection = connection
 

@@ -87,8 +87,9 @@ def translated(error: sqlite3.Error) -> StoreError:
 class _SqliteTx:
     """Its methods are coroutines that never suspend: the work around them runs on this very thread."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, turn: int | None = None) -> None:
         self._connection = connection
+        self.turn = turn
 
     async def rows(self, sql: Sql, *params: Any) -> list[Row]:
         if sql.sqlite_lists:
@@ -171,6 +172,7 @@ class SqliteDatabase:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._wal = f"{path}-wal"
+        self._turn = 0
         self._writes: SimpleQueue[Any] = SimpleQueue()
         self._reads: SimpleQueue[Any] = SimpleQueue()
         self._workers = [_Worker("holdfast-writer", self._connect_writer, self._writes, self._write)]
@@ -221,7 +223,8 @@ class SqliteDatabase:
         return connection
 
     def _write(self, connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]]) -> T:
-        result = _transact(connection, work)
+        self._turn += 1
+        result = _transact(connection, work, self._turn)
         # The file keeps the limit's size when it is used from its beginning again: over it means it has filled up.
         if os.stat(self._wal).st_size > WAL_BYTES:
             _checkpoint(connection)
@@ -233,10 +236,10 @@ class SqliteDatabase:
         return connection
 
 
-def _transact(connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]]) -> T:
+def _transact(connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]], turn: int) -> T:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        result = _run_to_end(work(_SqliteTx(connection)))
+        result = _run_to_end(work(_SqliteTx(connection, turn)))
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

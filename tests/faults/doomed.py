@@ -51,6 +51,10 @@ class _Watched:
     def __init__(self, inner: Tx, look: Callable[[Sequence[Row]], None]) -> None:
         self._inner, self._look = inner, look
 
+    @property
+    def turn(self) -> int | None:
+        return self._inner.turn
+
     async def rows(self, sql: Sql, *params: Any) -> list[Row]:
         return await self._inner.rows(sql, *params)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from app.core.clock import SystemClock
 from app.core.settings import Settings
 from app.events import ports
 from app.events.catalog import request, thread
@@ -17,9 +18,10 @@ from app.events.catalog.execution import StepCompleted
 from app.events.catalog.interrupt import InterruptRaised, InterruptResolved
 from app.events.catalog.model import ModelCompleted
 from app.events.catalog.values import ArtifactValue, Usage
-from app.events.ports import Answer, Appended, Fence, Refused
+from app.events.ports import Answer, Appended, Command, Draft, Fence, Refused
 from app.events.recorder import Scope
 from app.store.engine import Sql, Tx
+from app.store.log import Log
 from app.store.sqlite import SIZES, SqliteDatabase
 from app.wiring import Store, open_store
 from tests.store_equals_replay import assert_tables_equal_replay
@@ -167,3 +169,18 @@ async def test_a_row_that_cannot_be_stored_takes_its_whole_transaction_back(data
         return int((await tx.rows(Sql("SELECT count(*) FROM workspaces")))[0][0])
 
     assert await database.read(count) == 0
+
+
+async def test_what_somebody_else_wrote_to_a_thread_in_memory_is_noticed_however_late(store: Store) -> None:
+    """Another writer on the same database, and batches of other threads between its work and the thread's next."""
+    await asyncio.gather(*(_born(store, number) for number in range(3)))
+    other = Log(store.database, SystemClock(), lambda events: None)
+    other.start()
+    draft = Draft(StepCompleted.type, {"step": "s", "key": "k"}, "run_0", at=1, encoded=b'{"key":"k","step":"s"}')
+    assert isinstance(await other.append(Command("default", "thr_0", [draft])), Appended)
+    await other.close()
+    for number in (1, 2, 1):
+        assert isinstance(await _delta(store, number), Appended)
+    answer = await _delta(store, 0)
+    assert isinstance(answer, Appended)
+    assert (answer.events[0].seq, answer.events[0].run_seq) == (5, 4)

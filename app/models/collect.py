@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.events.catalog.adapter import MAX_DELTA, OUTPUT_DELTA, REASONING_DELTA, TOOL_DELTA, AdapterEvent
+from app.events.catalog.adapter import OUTPUT_DELTA, REASONING_DELTA, TOOL_DELTA, AdapterEvent
 from app.models.completion import ToolCall, Usage
 from app.models.contract import (
     Batch,
@@ -14,6 +14,9 @@ from app.models.contract import (
     ToolCallDelta,
     UsageReport,
 )
+
+# Deltas stay in their row of the log, never a blob, so a burst is published in pieces.
+_MAX_DELTA = 8_192
 
 
 class Collector:
@@ -44,7 +47,7 @@ class Collector:
 
     def take(self, batch: Batch) -> list[AdapterEvent]:
         """Adds the batch and gives the deltas it is published as."""
-        if len(batch) == 1 and isinstance(batch[0], TextDelta) and len(batch[0].text) <= MAX_DELTA:
+        if len(batch) == 1 and isinstance(batch[0], TextDelta) and len(batch[0].text) <= _MAX_DELTA:
             # The usual case by far, and the one that has to be fast.
             text = batch[0].text
             self.seen += 1
@@ -103,8 +106,8 @@ class Collector:
             return
         text = self._pieces[0] if len(self._pieces) == 1 else "".join(self._pieces)
         self._pieces.clear()
-        cuts = range(0, len(text) or 1, MAX_DELTA)
-        made += [self._delta(text[cut : cut + MAX_DELTA]) for cut in cuts]
+        cuts = range(0, len(text) or 1, _MAX_DELTA)
+        made += [self._delta(text[cut : cut + _MAX_DELTA]) for cut in cuts]
 
     def _delta(self, text: str) -> AdapterEvent:
         signal = self._common | {"phase": self._phase, "text": text}

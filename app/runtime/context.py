@@ -37,6 +37,9 @@ GO_ON: Final = "Go on."
 _TAKEN_UP: Final = frozenset({"steer", "switch_model_plan", "set_limits", "set_parameters"})
 """Commands that take effect with a model call."""
 
+_MAX_SAID: Final = 64 * 1024
+"""Characters of one delta, whatever a backend says at once: it has to fit into its row of the log."""
+
 AskAgent = Callable[[str, Any, str], Awaitable[AgentAnswer]]
 SetLimits = Callable[[Mapping[str, Any]], None]
 
@@ -93,8 +96,8 @@ class RunContext:
         await self._log.settle()
         self._log.stop_if_cancelled()
         scope = self._log.scope
-        for start in range(0, len(text) or 1, adapter.MAX_DELTA):
-            piece = text[start : start + adapter.MAX_DELTA]
+        for start in range(0, len(text) or 1, _MAX_SAID):
+            piece = text[start : start + _MAX_SAID]
             expect(await self._log.recorder.record_delta(scope, adapter.OUTPUT_DELTA, message_id, part, piece))
 
     async def checkpoint(self, label: str, data: Any = None) -> None:

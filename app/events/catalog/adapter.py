@@ -7,8 +7,6 @@ from app.events.catalog.base import Open, Payload, event
 OUTPUT_DELTA: Final = "agent.output.delta"
 REASONING_DELTA: Final = "agent.reasoning.delta"
 TOOL_DELTA: Final = "agent.tool.delta"
-MAX_DELTA: Final = 8_192
-"""Characters of one delta: it stays in its row of the log, never a blob, so a burst is told in pieces."""
 DELTAS: Final = frozenset({OUTPUT_DELTA, REASONING_DELTA, TOOL_DELTA})
 
 

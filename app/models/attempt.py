@@ -5,7 +5,6 @@ given back, the connection is closed, and a request that was recorded gets its c
 (unless the task itself is cancelled: then the process is going away and recovery speaks for it).
 """
 
-from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -146,7 +145,8 @@ class Attempt:
     async def _stream(self, deadline: Deadline) -> None:
         record, got, seen = self._talk.record, self._got, 0
         self._began = self._services.clock.monotonic()
-        async with aclosing(self._provider.stream(self._prepared.call)) as batches:
+        batches = self._provider.stream(self._prepared.call)
+        try:
             async for batch in batches:
                 deltas = got.take(batch)
                 if got.seen != seen:
@@ -161,6 +161,8 @@ class Attempt:
                     deadline.beat()
                 if got.error is not None or got.completed is not None:
                     return
+        finally:
+            await batches.aclose()
 
     def _usage(self) -> Usage:
         return priced(self._got.spent(self._prepared.estimate.input_tokens), self._config.prices)

@@ -6,11 +6,12 @@ from typing import Any
 from app.core.errors import Failure
 from app.models.capabilities import REASONING, STREAMING, STRUCTURED_OUTPUT
 from app.models.completion import CompletionRequest, Usage, estimate_tokens
-from app.models.config import ModelConfig, Prices
+from app.models.config import ModelConfig, Parameters, Prices
 from app.models.contract import Estimate, ProviderCall
 
 # What is reserved for an answer when neither the request nor the model bounds it.
 _ASSUMED_OUTPUT = 4_096
+_NO_DEFAULTS = Parameters()
 _KNOBS = ("max_tokens", "temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
 
 
@@ -42,16 +43,21 @@ def prepare(
 
 
 def priced(usage: Usage, prices: Prices) -> Usage:
-    cached = usage.cached_tokens or 0
+    cost = _cost(usage.input_tokens, usage.cached_tokens or 0, usage.output_tokens, prices)
+    return Usage(usage.input_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cached_tokens, cost)
+
+
+def _cost(tokens_in: int, cached: int, tokens_out: int, prices: Prices) -> float:
+    if not (prices.input or prices.output or prices.cached_input):
+        return 0.0
     rate = prices.input if prices.cached_input is None else prices.cached_input
-    cost = (usage.input_tokens - cached) * prices.input + cached * rate + usage.output_tokens * prices.output
-    return Usage(
-        usage.input_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cached_tokens, round(cost / 1_000_000, 9)
-    )
+    return round(((tokens_in - cached) * prices.input + cached * rate + tokens_out * prices.output) / 1_000_000, 9)
 
 
 def _with_defaults(request: CompletionRequest, config: ModelConfig) -> CompletionRequest:
     defaults = config.parameters
+    if defaults == _NO_DEFAULTS and config.reasoning is None:
+        return request
     filled: dict[str, Any] = {
         name: default
         for name in _KNOBS
@@ -66,13 +72,14 @@ def _with_defaults(request: CompletionRequest, config: ModelConfig) -> Completio
 
 
 def _bounded(wanted: int | None, limit: int | None) -> int | None:
-    return min((value for value in (wanted, limit) if value is not None), default=None)
+    if wanted is None or limit is None:
+        return limit if wanted is None else wanted
+    return min(wanted, limit)
 
 
 def _estimate(request: CompletionRequest, config: ModelConfig, max_tokens: int | None) -> Estimate:
     tokens, output = estimate_tokens(request), max_tokens or _ASSUMED_OUTPUT
-    cost = priced(Usage(tokens, output), config.prices).cost_usd or 0.0
-    return Estimate(config.name, tokens, output, cost)
+    return Estimate(config.name, tokens, output, _cost(tokens, 0, output, config.prices))
 
 
 def input_room(config: ModelConfig, wanted: int | None = None) -> int | None:

@@ -161,22 +161,22 @@ class HttpProvider:
                 reply.close()
 
     def _outgoing(self, call: ProviderCall, key: str | None) -> Outgoing:
-        base = (self._resolved(call.config.base_url) or self._dialect.default_url).rstrip("/")
-        headers = {name: self._resolved(value) or "" for name, value in call.config.headers.items()}
-        encoded = self._dialect.encode(call, key)
-        timeouts = call.config.timeouts
-        return Outgoing(
-            "POST",
-            base + encoded.path,
-            {"Content-Type": "application/json", **encoded.headers, **headers},
-            encoded.body,
-            policy=_only(base),
-            deadlines=Deadlines(connect=timeouts.connect_seconds, idle=None, total=None),
-            max_bytes=MAX_ANSWER,
-        )
+        config, encoded = call.config, self._dialect.encode(call, key)
+        base = (self._resolved(config.base_url) or self._dialect.default_url).rstrip("/")
+        headers = {"Content-Type": "application/json", **encoded.headers}
+        if config.headers:
+            headers |= {name: self._resolved(value) or "" for name, value in config.headers.items()}
+        within = _connecting(config.timeouts.connect_seconds)
+        return Outgoing("POST", base + encoded.path, headers, encoded.body, _only(base), within, MAX_ANSWER)
 
     def _resolved(self, text: str | None) -> str | None:
         return self._deps.secrets(text) if text is not None and "${" in text else text
+
+
+@lru_cache(maxsize=256)
+def _connecting(seconds: float) -> Deadlines:
+    """How long an answer may take is for the deadline of the attempt."""
+    return Deadlines(connect=seconds, idle=None, total=None)
 
 
 @lru_cache(maxsize=256)

@@ -29,7 +29,7 @@ from app.runtime.kits import Kit, Kits
 from app.runtime.memo import Memo
 from app.runtime.run_hooks import RunHooks
 from app.runtime.run_log import CutOff, RunLog, Superseded
-from app.runtime.steps import STEPS, Passage, Services, Step
+from app.runtime.steps import Passage, Services, Step, steps_for
 from app.runtime.tool_calls import ToolCalls, ToolPorts
 from app.runtime.workspaces import WorkspaceHistory
 from app.tools.contract import Scope as ToolScope
@@ -52,20 +52,20 @@ class Conductor:
         backends: Mapping[str, Backend],
         workspaces: WorkspaceHistory,
         kits: Kits,
-        steps: Sequence[Step] = STEPS,
+        steps: Sequence[Step] | None = None,
     ) -> None:
         self._services, self._backends, self._workspaces = services, backends, workspaces
-        self._kits, self._steps = kits, steps
+        self._kits, self._steps = kits, steps_for(services) if steps is None else steps
         self._histories = Histories(services.reader)
 
     async def run(self, run: Run, scope: Scope, control: Control, events: list[Event] | None = None) -> list[Payload]:
         """The run's last events: what it made, and how it ended. `Suspended` passes through."""
         if run.cancel_requested_at is not None or control.cancelled.is_set():
             return [request.RequestCancelled(by=scope.actor)]
-        workspace = await self._workspaces.of(run.workspace_digest)
+        workspace = self._workspaces.at_hand(run.workspace_digest) or await self._workspaces.of(run.workspace_digest)
         if workspace is None:
             return [_failed(Failure("WORKSPACE_GONE", "the workspace of this run cannot be compiled any more"))]
-        kit = await self._kits.of(workspace)
+        kit = self._kits.at_hand(workspace) or await self._kits.of(workspace)
         if isinstance(kit, Failure):
             return [_failed(kit)]
         # Whose thread is known without reading it has just been accepted, and nothing was done for it yet.

@@ -54,6 +54,10 @@ class Kits:
         self._build_tools, self._build_hooks = build_tools, build_hooks
         self._built: OrderedDict[str, Kit] = OrderedDict()
 
+    def at_hand(self, workspace: CompiledWorkspace) -> Kit | None:
+        """If it was built before."""
+        return self._built.get(workspace.digest)
+
     async def of(self, workspace: CompiledWorkspace) -> Kit | Failure:
         """A tool or hook that cannot be made is the failure of every run that uses its workspace (fail closed)."""
         kit = self._built.get(workspace.digest)

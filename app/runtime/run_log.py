@@ -104,7 +104,11 @@ class RunLog:
         drafts = self.recorder.prepared(self.scope, *payloads)
         if drafts is not None:
             self.control.held += drafts
-            asyncio.get_running_loop().call_later(within, self._flush)
+            loop = asyncio.get_running_loop()
+            if within:
+                loop.call_later(within, self._flush)
+            else:
+                loop.call_soon(self._flush)
         return drafts
 
     def _flush(self) -> None:

@@ -44,7 +44,7 @@ _RACES: Final = 20
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: with so many fields that would cost more than reading the request
 class Submission:
     agent: str | None
     """None takes the workspace's default, unless a tool is asked for."""

@@ -195,6 +195,11 @@ class WorkspaceHistory:
                     self._kept.add(workspace.digest)
         return workspace
 
+    def at_hand(self, digest: str | None) -> CompiledWorkspace | None:
+        """The one that nearly every run has, without waiting for it."""
+        current = self._current.current
+        return current if digest is None or digest == current.digest else None
+
     async def of(self, digest: str | None) -> CompiledWorkspace | None:
         """None if its files are gone or no longer compile; a run without a digest gets the current one."""
         current = self._current.current

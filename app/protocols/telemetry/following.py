@@ -40,6 +40,10 @@ class InTrace:
         key = (scope.tenant, run.id)
         # Kept: a run that waits comes back.
         context = self._contexts[key] if key in self._contexts else await self._stored(scope.tenant, run)
+        if context is None and not self._told:
+            ending = await self._conduct(run, scope, control, thread)
+            self._contexts.pop(key, None)
+            return ending
         token = current.set(Trace.of_run(run.id, context, told=self._told))
         try:
             ending = await self._conduct(run, scope, control, thread)

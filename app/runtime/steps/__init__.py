@@ -13,6 +13,7 @@ from app.runtime.steps.guardrails import guard_input, guard_output
 from app.runtime.steps.hooks import ask_to_stop, start_session, submit_prompt
 from app.runtime.steps.memory import learn, recall
 from app.runtime.steps.passage import Passage, Services
+from app.runtime.steps.ports import NoGates, NoGuardrails, NoMemory
 from app.runtime.steps.skill import choose_skill
 
 Step = Callable[[Passage], Awaitable[None]]
@@ -31,4 +32,18 @@ STEPS: Final[tuple[Step, ...]] = (
     ask_to_stop,
 )
 
-__all__ = ["STEPS", "Passage", "Services", "Step"]
+_IDLE: Final[dict[Step, Callable[[Services], bool]]] = {
+    guard_input: lambda services: isinstance(services.guardrails, NoGuardrails),
+    guard_output: lambda services: isinstance(services.guardrails, NoGuardrails),
+    recall: lambda services: isinstance(services.memory, NoMemory),
+    learn: lambda services: isinstance(services.memory, NoMemory),
+    pass_gates: lambda services: isinstance(services.gates, NoGates),
+}
+"""When a step has nothing to do, whatever the run: its capability is not there."""
+
+
+def steps_for(services: Services) -> tuple[Step, ...]:
+    return tuple(step for step in STEPS if step not in _IDLE or not _IDLE[step](services))
+
+
+__all__ = ["STEPS", "Passage", "Services", "Step", "steps_for"]

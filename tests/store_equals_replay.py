@@ -1,4 +1,5 @@
-"""Says whether the tables hold exactly what folding the log gives: every record of every thread, column by column.
+"""Says whether the tables hold exactly what folding the log gives: every record of every thread, column by column;
+and whether every event is what its schema says, however it was built.
 
 For the end of any test that has written to a store. Reads a thread in one transaction, so it may be asked while
 others write. Leaves the chain itself to `app.events.chain`.
@@ -8,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, Protocol
 
+from app.core.schemas import SchemaRegistry
+from app.events.catalog import schema_id
 from app.events.envelope import Event
 from app.store.codec import decode
 from app.store.engine import Database, Row, Sql, Tx
@@ -18,6 +21,7 @@ from app.views.run import Run
 from app.views.thread import Thread
 from app.views.transcript import Entry
 
+_SCHEMAS: Final = SchemaRegistry()
 _PLACES: Final = Sql(
     "SELECT tenant, id FROM threads WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT 500",
 )
@@ -101,7 +105,11 @@ async def _both(database: Database, tenant: str, thread_id: str) -> tuple[Record
         for of_tenant, id, run_id, seq, state in await tx.rows(_ARTIFACTS, key):
             artifact = stored.artifacts[id] = decode(Artifact, state)
             assert (of_tenant, run_id, seq) == (tenant, artifact.run_id, artifact.seq)
-        return replay(thread_id, _events(tenant, thread_id, await tx.rows(_EVENTS, key))), stored
+        events = _events(tenant, thread_id, await tx.rows(_EVENTS, key))
+        for event in events:
+            if b'"$blob"' not in event.payload_bytes:  # where a value was, its reference stands
+                assert not _SCHEMAS.validate(schema_id(event.type), event.payload), event
+        return replay(thread_id, events), stored
 
     return await database.read(work)
 

@@ -93,11 +93,12 @@ class Recorder:
         """The events as they will be stored, to be recorded with the next ones; None if they have to be recorded by
         themselves, because one cannot be stored or because there is something to tell of it."""
         now, drafts = self._clock.now_ms(), [_draft(scope, payload) for payload in payloads]
-        if any(_encode(draft) is not None for draft in drafts):
-            return None
-        suspected = self._redactor.suspects(b"\n".join([draft.encoded for draft in drafts]))
         for draft in drafts:
             draft.at = now
+            if _encode(draft) is not None:
+                return None
+        suspected = self._redactor.suspects(b"\n".join([draft.encoded for draft in drafts]))
+        for draft in drafts:
             refused, _ = self._prepare(draft, suspected)
             if refused is not None or (self.narrator is not None and _sentence(draft, self.narrator) is not None):
                 return None

@@ -190,7 +190,8 @@ class Attempt:
         if notes:
             told["notes"] = notes
         self._requested = True
-        await talk.record(ModelRequested.written(told))
+        # Names, numbers and what `to_json` made of the request, which was held against its own schema.
+        await talk.record(ModelRequested.written(told, sure=True))
 
     def _may_log(self, thought: Thought) -> bool:
         """A bare signature tells nothing; the words behind it are reasoning like any other.
@@ -228,7 +229,8 @@ class Attempt:
             "reasoning": reasoning or None, "firstTokenMs": self._first_token_ms, "durationMs": self._duration_ms(),
             "providerRequestId": got.provider_request_id, "attempt": self._number,
         })  # fmt: skip
-        stored = await self._talk.record(ModelCompleted.written(told))
+        # A text, numbers and what `to_json` made of the rest; what a call's arguments are is for the gate to see.
+        stored = await self._talk.record(ModelCompleted.written(told, sure=True))
         return _as_stored(response, stored) if isinstance(stored, ModelCompleted) else response
 
     async def _failed(self, failure: Failure, usage: Usage) -> Broken:

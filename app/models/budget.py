@@ -25,12 +25,12 @@ class LocalBudget:
         self.used_calls = 0
 
     async def reserve(self, estimate: Estimate) -> Reservation | Failure:
-        held_tokens = sum(e.input_tokens + e.output_tokens for e in self._open.values())
-        held_cost = sum(e.cost_usd for e in self._open.values())
-        wanted = estimate.input_tokens + estimate.output_tokens
-        if self._tokens is not None and self.used_tokens + held_tokens + wanted > self._tokens:
-            return self._exceeded("tokens", self._tokens, self.used_tokens)
-        if self._cost is not None and self.used_cost_usd + held_cost + estimate.cost_usd > self._cost:
+        open = self._open.values()
+        if self._tokens is not None:
+            wanted = sum(e.input_tokens + e.output_tokens for e in (*open, estimate))
+            if self.used_tokens + wanted > self._tokens:
+                return self._exceeded("tokens", self._tokens, self.used_tokens)
+        if self._cost is not None and self.used_cost_usd + sum(e.cost_usd for e in (*open, estimate)) > self._cost:
             return self._exceeded("cost", self._cost, self.used_cost_usd)
         if self._calls is not None and self.used_calls + len(self._open) + 1 > self._calls:
             return self._exceeded("calls", self._calls, self.used_calls)

@@ -27,6 +27,7 @@ _KNOBS: Final = (
     "presence_penalty",
     "frequency_penalty",
 )
+_UNSET: Final = (None,) * len(_KNOBS)
 _knobs: Final = attrgetter(*_KNOBS)
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
@@ -171,8 +172,9 @@ class CompletionRequest:
 
     def parameters(self) -> json.JsonObject:
         """Every knob that was set, without the contents."""
-        knobs = zip(_KNOBS, _knobs(self), strict=True)
-        made: json.JsonObject = {name: value for name, value in knobs if value is not None}
+        knobs, made = _knobs(self), json.JsonObject()
+        if knobs != _UNSET:
+            made = {name: value for name, value in zip(_KNOBS, knobs, strict=True) if value is not None}
         if self.tool_choice not in (None, "auto", "none", "required"):
             made["tool_choice"] = {"name": self.tool_choice}
         if self.stop:
@@ -263,6 +265,8 @@ LoadBlob = Callable[[Mapping[str, Any]], bytes | memoryview]
 
 def message_from_json(document: Mapping[str, Any], load: LoadBlob) -> Message:
     """A message as `to_json` wrote it, for conversations that are read back from the log."""
+    if len(document) == 2:
+        return Message(document["role"], document["content"])  # as nearly all of them are
     return Message(
         role=document["role"],
         content=document["content"],

@@ -262,7 +262,7 @@ def _completed(output: Output) -> list[Payload]:
         artifact.ArtifactCreated(artifact=ArtifactValue.model_validate(value)) for value in output.artifacts
     ]
     ended = {"output": output.text, "messageId": output.message_id, "metadata": dict(output.metadata) or None}
-    return [*made, request.RequestCompleted.written(present(ended))]
+    return [*made, request.RequestCompleted.written(present(ended), sure=not ended["metadata"])]
 
 
 def _failed(failure: Failure) -> request.RequestFailed:

@@ -375,8 +375,10 @@ def _queued(
 
 
 def _born(wanted: Submission) -> thread.ThreadCreated:
-    history = [dict(message) for message in wanted.history] or None
-    return thread.ThreadCreated.written(present({"metadata": {}, "labels": {}, "owner": "user", "history": history}))
+    told: dict[str, Any] = {"metadata": {}, "labels": {}, "owner": "user"}
+    if wanted.history:
+        told["history"] = [dict(message) for message in wanted.history]
+    return thread.ThreadCreated.written(told, sure=not wanted.history)
 
 
 def _parameters(workspace: CompiledWorkspace, agent: str | None, given: Mapping[str, Any]) -> dict[str, Any] | None:

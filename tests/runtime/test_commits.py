@@ -13,6 +13,7 @@ from app.core.principal import LOCAL
 from app.core.resources import shipped
 from app.core.settings import Settings
 from app.events.catalog import model, request
+from app.events.catalog.adapter import AdapterEvent
 from app.events.envelope import Event
 from app.events.ports import StorageDown
 from app.runtime.service import Rejected, Submission
@@ -24,13 +25,14 @@ WORKER = """
 apiVersion: holdfast/v1
 kind: Model
 metadata: {name: script}
-spec: {provider: scripted, model: script, capabilities: {streaming: true}, script: {default: {text: "sk-ant-%s"}}}
+spec: {provider: scripted, model: script, capabilities: {streaming: true}, script: {default: %s}}
 ---
 apiVersion: holdfast/v1
 kind: Agent
 metadata: {name: worker}
 spec: {model: script}
-""" % ("a1B2" * 10)
+"""
+SECRET = f'{{text: "sk-ant-{"a1B2" * 10}"}}'
 
 
 class Patient:
@@ -71,10 +73,12 @@ class Commits:
 
 
 @asynccontextmanager
-async def opened(settings: Settings, tmp_path: Path, backend: Patient | None = None) -> AsyncIterator[Holdfast]:
+async def opened(
+    settings: Settings, tmp_path: Path, backend: Patient | None = None, script: str = SECRET
+) -> AsyncIterator[Holdfast]:
     root = tmp_path / "workspace"
     shutil.copytree(shipped("workspaces") / "demo", root)
-    (root / "models" / "script.yaml").write_text(WORKER)
+    (root / "models" / "script.yaml").write_text(WORKER % script)
     chosen = settings.model_copy(update={"workspace": root})
     async with open_holdfast(chosen, backends={"native": backend} if backend else None) as holdfast:
         yield holdfast
@@ -97,6 +101,29 @@ async def test_a_run_that_finds_a_place_is_accepted_and_claimed_in_one_commit(
         first = await commits.until(request.RequestQueued.type)
         assert first[-2:] == [request.RequestQueued.type, request.RequestStarted.type]
         assert run.status == "queued", "whoever submitted it is told what was accepted"
+        await asyncio.wait_for(holdfast.executor.idle(), 10)
+
+
+async def test_a_models_request_is_stored_with_the_first_of_its_answer(settings: Settings, tmp_path: Path) -> None:
+    async with opened(settings, tmp_path) as holdfast:
+        commits = Commits(holdfast)
+        await submit(holdfast)
+        stored = await commits.until(model.ModelRequested.type)
+        assert stored[:3] == [model.ModelNegotiated.type, model.ModelRequested.type, AdapterEvent.type]
+        await asyncio.wait_for(holdfast.executor.idle(), 10)
+
+
+async def test_a_models_request_is_stored_before_an_answer_that_takes_its_time(
+    settings: Settings, tmp_path: Path
+) -> None:
+    async with opened(settings, tmp_path, script='{text: "at last", delaySeconds: 300}') as holdfast:
+        commits = Commits(holdfast)
+        run = await submit(holdfast)
+        assert await commits.until(model.ModelRequested.type) == [
+            model.ModelNegotiated.type,
+            model.ModelRequested.type,
+        ]
+        await holdfast.service.cancel(LOCAL, run.id)
         await asyncio.wait_for(holdfast.executor.idle(), 10)
 
 

@@ -239,9 +239,7 @@ async def profiled(server: tuple[int, int], load: Load, keep: Path | None) -> di
 
 def room_of(stack: str) -> str:
     for frame in reversed(stack.split(";")):
-        found = re.search(r"app/(\w+)/", frame) or re.search(
-            r"(sqlite3|uvicorn|starlette|fastapi|asyncio)", frame
-        )
+        found = re.search(r"app/(\w+)/", frame) or re.search(r"(sqlite3|uvicorn|starlette|fastapi|asyncio)", frame)
         if found:
             return found[1]
     return "loop"

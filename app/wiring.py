@@ -202,11 +202,8 @@ async def open_holdfast(
         kits = Kits(tools.build, partial(_hooks, settings, clock))
         recorder, reader = store.recorder, store.reader
         router = _router(clock, client)
-        services = Services(recorder, reader, clock, router, Blobs(store.database),
-                            Budgets(clock, reader.spent_since))  # fmt: skip
-        conductor = Conductor(services, kinds, history, kits)
         queue = _queue(settings, workspace)
-        traced = InTrace(conductor.run, reader, told=settings.traces != "off")
+        traced = _conducting(settings, store, router, kinds, history, kits, clock)
         executor = Executor(recorder, reader, reader, store.leases, traced.run, queue, clock, history.code_changed)
         service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop,
                           queue.refusal, executor.admit, executor.freed)  # fmt: skip
@@ -222,28 +219,27 @@ async def open_holdfast(
             watched = store.log, store.hub, store.database.load, executor, router.health.breakers
             with telemetry(settings, *watched, traced) as metrics:
                 yield Holdfast(
-                    store=store,
-                    workspace=workspace,
-                    backends=kinds,
-                    service=service,
-                    commands=commands,
-                    reruns=reruns,
-                    threads=threads,
-                    interrupts=interrupts,
-                    executor=executor,
-                    metrics=metrics,
-                    kits=kits,
-                    access=access,
-                    keys=keys,
-                    clock=clock,
-                    files=FileStore(store.database, clock),
-                )
+                    store=store, workspace=workspace, backends=kinds, service=service, commands=commands,
+                    reruns=reruns, threads=threads, interrupts=interrupts, executor=executor, metrics=metrics,
+                    kits=kits, access=access, keys=keys, clock=clock, files=FileStore(store.database, clock),
+                )  # fmt: skip
         finally:
             stopping.set()
             await asyncio.gather(*beside)
             await executor.drain(DRAIN_SECONDS)
             await tools.close()
             store.hub.close_all()
+
+
+def _conducting(
+    settings: Settings, store: Store, router: ModelRouter, kinds: Mapping[str, Backend], history: WorkspaceHistory,
+    kits: Kits, clock: Clock,
+) -> InTrace:  # fmt: skip
+    """Who conducts runs, each in its trace."""
+    blobs, budgets = Blobs(store.database), Budgets(clock, store.reader.spent_since)
+    services = Services(store.recorder, store.reader, clock, router, blobs, budgets)
+    conductor = Conductor(services, kinds, history, kits)
+    return InTrace(conductor.run, store.reader, told=settings.traces != "off")
 
 
 async def _purge_by_and_by(retention: Retention, stopping: asyncio.Event) -> None:

@@ -52,7 +52,7 @@ class Draft:
     checked: bool = False
     """Redacted and validated: set by the recorder alone."""
     valid: bool = False
-    """Of a catalog payload, whose schema is made of its class: it could not have been built wrong."""
+    """Of a catalog payload that was checked as it was built, or whose maker is sure of it: see `Payload.written`."""
 
 
 @dataclass(frozen=True, slots=True)

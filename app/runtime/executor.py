@@ -323,7 +323,7 @@ class Executor:
         answer = await self._recorder.record(scope, *last, *children, *ending)
         if isinstance(answer, Refused) and answer.failure.code in UNSTORABLE:
             failed = request.RequestFailed(error=error_value(answer.failure))
-            answer = await self._recorder.record(scope, *children, failed)
+            answer = await self._recorder.record(scope, *last, *children, failed)
         expect(answer)
 
     async def _end_children(self, run: Run, held: _Held) -> list[Entry]:

@@ -174,7 +174,7 @@ class ModelCalls:
         if words_only and not self._log.control.cancelled.is_set():
             drafts = self._log.hold(told)  # the run's end usually follows at once, in the same commit
         if drafts is None:
-            event = (await self._log.record(told)).events[-1]
+            event = (await self._log.record(told)).events[0]
             stored, encoded = event.payload, event.payload_bytes
         else:
             stored, encoded = drafts[0].payload, drafts[0].encoded

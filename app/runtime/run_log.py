@@ -85,8 +85,12 @@ class RunLog:
         if control.flushing is None and not control.held:
             return expect(await self.recorder.record(self.scope, *payloads))
         held = await control.take_held()
-        appended = expect(await self.recorder.record(self.scope, *held, *payloads))
-        return Appended(appended.events[len(held) :]) if held else appended
+        answer = await self.recorder.record(self.scope, *held, *payloads)
+        if isinstance(answer, Refused) and answer.failure.code in UNSTORABLE:
+            control.held[:0] = (
+                held  # what was ready is not lost with what cannot be stored: the run's end takes it along
+            )
+        return Appended(expect(answer).events[len(held) :])
 
     def _check(self, payloads: Sequence[Payload | Entry]) -> None:
         if self._expected is not None:
@@ -114,10 +118,12 @@ class RunLog:
     def _flush(self) -> None:
         """The run's task waits for something: what it held waits no longer."""
         if self.control.held:
-            self.control.flushing = asyncio.create_task(self._record_held())
+            self.control.flushing = asyncio.create_task(self._record_held(self.control.flushing))
             self.control.flushing.add_done_callback(_look_at)
 
-    async def _record_held(self) -> None:
+    async def _record_held(self, before: "asyncio.Task[None] | None") -> None:
+        if before is not None:
+            await before
         held, self.control.held = self.control.held, []
         if held:
             expect(await self.recorder.record(self.scope, *held))

@@ -1,17 +1,33 @@
 """A run that says what no log can hold fails and says so; it is not begun again for ever."""
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
 from app.backends.contract import Context, Resume
 from app.core.principal import DEFAULT_TENANT, LOCAL
+from app.core.resources import shipped
 from app.core.settings import Settings
+from app.events.catalog.model import ModelCompleted
+from app.events.catalog.request import RequestFailed
 from app.runtime.service import Submission
 from app.views.run import Run
 from app.wiring import open_holdfast
 
+ASKED = """
+apiVersion: holdfast/v1
+kind: Model
+metadata: {name: asked}
+spec: {provider: scripted, model: asked, capabilities: {streaming: true}, script: {default: {text: "an answer"}}}
+---
+apiVersion: holdfast/v1
+kind: Agent
+metadata: {name: asker}
+spec: {model: asked}
+"""
 BROKEN = "half a character: \ud800"
 
 
@@ -58,6 +74,30 @@ async def test_a_run_that_says_what_cannot_be_stored_fails(
 ) -> None:
     run = await ended(settings, say)
     assert run.status == "failed" and run.error is not None and run.error["code"] == "JSON_UNENCODABLE"
+
+
+async def test_an_answer_that_was_ready_is_kept_when_what_follows_cannot_be_stored(
+    settings: Settings, tmp_path: Path
+) -> None:
+    class Asker:
+        kind = "native"
+        resume: Resume = "replay"
+
+        async def run(self, ctx: Context) -> str:
+            answer = await ctx.call_model([{"role": "user", "content": "hello"}])
+            await ctx.emit("agent.thought", words=BROKEN)
+            return answer.text
+
+    root = tmp_path / "workspace"
+    shutil.copytree(shipped("workspaces") / "demo", root)
+    (root / "models" / "asked.yaml").write_text(ASKED)
+    chosen = settings.model_copy(update={"workspace": root})
+    async with asyncio.timeout(20), open_holdfast(chosen, backends={"native": Asker()}) as holdfast:
+        run = await holdfast.service.submit(LOCAL, Submission("asker", "hello"))
+        assert isinstance(run, Run)
+        await holdfast.executor.idle()
+        events = await holdfast.store.reader.run_events(DEFAULT_TENANT, run.id, 0, 100)
+    assert [event.type for event in events][-2:] == [ModelCompleted.type, RequestFailed.type]
 
 
 async def test_a_piece_of_text_of_any_size_is_told_in_parts(settings: Settings) -> None:

@@ -4,6 +4,8 @@ The executor holds one per run and its steps look at it. Leaves to the log: maki
 """
 
 import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +32,9 @@ class Control:
     """Records what was held, because the run did not get to record anything else at once."""
     children: set[str] = field(default_factory=set)
     """Runs of subagents that have begun and not ended; they end with their parent."""
+
+    outside: Callable[[], AbstractContextManager[None]] = nullcontext
+    """A scope in which the run only waits, for example for a provider that is down: others may use its place."""
 
     async def take_held(self) -> list[Draft]:
         """For whoever records next. What went ahead is stored by then, or its failure is raised."""

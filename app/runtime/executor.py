@@ -7,8 +7,9 @@ turn it is (the queue), what an agent does (its backend) and what a client sees 
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -312,6 +313,7 @@ class Executor:
         """`run` as it was before its claim; `thread` where its events are known without reading them."""
         tenant = held.wanted.tenant
         held.epoch = run.epoch + 1
+        held.control.outside = partial(self._outside, held)
         scope = Scope(tenant, run.thread_id, run.id, "system", Fence(run.id, held.epoch))
         try:
             ending = await self._conduct_run(run, scope, held.control, thread)
@@ -325,6 +327,18 @@ class Executor:
             failed = request.RequestFailed(error=error_value(answer.failure))
             answer = await self._recorder.record(scope, *last, *children, failed)
         expect(answer)
+
+    @contextlib.contextmanager
+    def _outside(self, held: _Held) -> Iterator[None]:
+        """While a run only waits, such as for a provider that is down, its place is lent to the next one."""
+        if not self._queue.step_out(held.wanted):
+            yield  # it waits in its place, also when a subagent of the run waits outside already
+            return
+        try:
+            self._begin()
+            yield
+        finally:
+            self._queue.step_in(held.wanted)
 
     async def _end_children(self, run: Run, held: _Held) -> list[Entry]:
         """A parent's subagents end with it, in the same commit. Only a run that was entered before can have others

@@ -80,7 +80,6 @@ from app.workspace.files import WorkspaceFiles
 from app.workspace.secrets import resolve_env
 from app.workspace.specs.runtime import Narration
 
-DRAIN_SECONDS = 30.0
 PURGE_SECONDS = 3600.0
 
 log = structlog.get_logger("holdfast.wiring")
@@ -170,6 +169,8 @@ class Holdfast:
     keys: Keys
     clock: Clock
     files: FileStore
+    drain_seconds: Callable[[], float]
+    """How long runs may go on when the server stops; asked at that moment, because a workspace may change it."""
 
 
 @contextlib.asynccontextmanager
@@ -222,11 +223,12 @@ async def open_holdfast(
                     store=store, workspace=workspace, backends=kinds, service=service, commands=commands,
                     reruns=reruns, threads=threads, interrupts=interrupts, executor=executor, metrics=metrics,
                     kits=kits, access=access, keys=keys, clock=clock, files=FileStore(store.database, clock),
+                    drain_seconds=lambda: settings.drain_seconds,
                 )  # fmt: skip
         finally:
             stopping.set()
+            await executor.drain(settings.drain_seconds)
             await asyncio.gather(*beside)
-            await executor.drain(DRAIN_SECONDS)
             await tools.close()
             store.hub.close_all()
 
@@ -246,7 +248,7 @@ async def _purge_by_and_by(retention: Retention, stopping: asyncio.Event) -> Non
     """What was deleted long enough ago goes for good: when the server starts, and every hour."""
     while not stopping.is_set():
         with contextlib.suppress(StoreError):
-            await retention.purge()
+            await retention.purge(stopping)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PURGE_SECONDS):
                 await stopping.wait()

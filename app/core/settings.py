@@ -68,6 +68,13 @@ class Settings(BaseModel):
         False, description="true fixes what new sessions begin with: changing it over HTTP is answered 423"
     )
     retention_deleted_days: int = Field(30, ge=0, description="days until a deleted thread or file is purged")
+    drain_seconds: float = Field(
+        30,
+        ge=0,
+        le=3600,
+        description="how long runs may go on when the server is stopped, at most; then they are "
+        "given back and go on after the next start",
+    )
     max_upload_bytes: int = Field(
         256 * 1024 * 1024, ge=1024, le=2**40, description="size of the largest file that may be uploaded"
     )

@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ from app.core.principal import DEFAULT_TENANT
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings
 from app.events.hub import Hub
-from app.events.ports import StorageBroken, StoreError
+from app.events.ports import StorageBroken, StorageFull, StoreError
 from app.events.recorder import Narrator, Recorder, Redactor
 from app.models.contract import ProviderDeps
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
@@ -58,6 +59,7 @@ from app.store.broken import StopsWhenBroken
 from app.store.engine import Database
 from app.store.files import FileStore
 from app.store.folder import DataFolder
+from app.store.health import WatchedDatabase
 from app.store.keys import StoredKeys
 from app.store.leases import Leases
 from app.store.log import Log
@@ -81,6 +83,11 @@ from app.workspace.secrets import resolve_env
 from app.workspace.specs.runtime import Narration
 
 PURGE_SECONDS = 3600.0
+_POSTGRES_PATIENCE = 1.9
+"""Seconds that a caller waits for its commit: within two it is answered (G17)."""
+_SQLITE_PATIENCE = 10.0
+"""A slow sync of the own disk is no outage; giving up would cut off runs for nothing."""
+_ROOM_BYTES = 1024 * 1024
 
 log = structlog.get_logger("holdfast.wiring")
 
@@ -111,7 +118,7 @@ class Store:
     """The log with what reads it: enough for the command line and for tests of the spine."""
 
     settings: Settings
-    database: Database
+    database: WatchedDatabase
     folder: DataFolder
     hub: Hub
     log: Log
@@ -119,6 +126,11 @@ class Store:
     leases: Leases
     retention: Retention
     recorder: Recorder
+
+
+def _has_room(settings: Settings) -> bool:
+    """Postgres says so itself; an embedded database needs more than what its files have allocated already."""
+    return settings.is_postgres or shutil.disk_usage(settings.data_dir).free >= _ROOM_BYTES
 
 
 @contextlib.asynccontextmanager
@@ -132,12 +144,14 @@ async def open_store(
         folder.take()
     try:
         await migrate(settings)
-        database = open_database(settings)
+        database = WatchedDatabase(open_database(settings), clock, partial(_has_room, settings))
         hub = Hub()
-        event_log = Log(database, clock, hub.publish, settings.max_pending_events)
+        patience = _POSTGRES_PATIENCE if settings.is_postgres else _SQLITE_PATIENCE
+        event_log = Log(database, clock, hub.publish, settings.max_pending_events, patience)
         leases = Leases(database)
         if not settings.is_postgres:
-            await leases.expire_all()
+            with contextlib.suppress(StorageFull):  # then reads are served, and the leases run out by themselves
+                await leases.expire_all()
         event_log.start()
         recorder = Recorder(event_log, clock, SchemaRegistry(), redactor or Redaction())
         retention = Retention(database, clock, settings.retention_deleted_days)
@@ -267,10 +281,12 @@ async def _load_workspace(
         runtime = workspace.current.runtime
         redaction.follow(runtime.redaction.kinds, [os.environ[name] for name in runtime.env if name in os.environ])
         store.recorder.narrator = _narrator(runtime.progress.narration)
-        await ledger.record(DEFAULT_TENANT, status.loaded_event(len(workspace.current.agents)))
+        with _unless_full("workspace.loaded"):
+            await ledger.record(DEFAULT_TENANT, status.loaded_event(len(workspace.current.agents)))
 
     async def rejected(status: WorkspaceStatus) -> None:
-        await ledger.record(DEFAULT_TENANT, status.rejected_event())
+        with _unless_full("workspace.rejected"):
+            await ledger.record(DEFAULT_TENANT, status.rejected_event())
 
     workspace = CurrentWorkspace(
         settings.workspace, catalog, clock, profile=settings.profile, on_loaded=loaded, on_rejected=rejected
@@ -280,6 +296,15 @@ async def _load_workspace(
         mistakes = workspace.status.rejected.as_text(colour=False)
         raise HoldfastError("WORKSPACE_INVALID", f"the workspace cannot be loaded:\n{mistakes}")
     return workspace
+
+
+@contextlib.contextmanager
+def _unless_full(event: str) -> Iterator[None]:
+    """A server on a full disk starts and serves reads; what it would have recorded is in its log at least."""
+    try:
+        yield
+    except StorageFull as full:
+        log.warning("storage.event_lost", event_type=event, code=full.code)
 
 
 def _narrator(wanted: Narration) -> Narrator | None:

@@ -101,14 +101,31 @@ CODES: Final[dict[str, Code]] = {
         "Free some space; the server goes on by itself, no restart is needed.",
     ),
     "STORAGE_DOWN": Code("The database does not answer.", "Check that it runs; the server reconnects by itself."),
+    "STORAGE_FAILED": Code(
+        "The disk or its file system refused to read or write: an I/O error or a missing permission.",
+        "Look at the server's log and the kernel's, at permissions and at whether the mount is writable. "
+        "The server goes on by itself once the disk does.",
+    ),
+    "STORAGE_CORRUPT": Code(
+        "A part of the database is damaged.",
+        "Stop the server, copy the data folder, run `holdfast log verify` and restore a backup: see "
+        "docs/operations.md.",
+    ),
     "STORAGE_BROKEN": Code(
         "The disk failed to keep written data.",
         "Check the disk. The server stopped so that nothing is lost unseen.",
+    ),
+    "BACKUP_FAILED": Code(
+        "The data folder could not be copied.", "Read the message; make room or choose another folder, and try again."
     ),
     "QUEUE_OVERFLOW": Code("Too many events are waiting to be written.", "Slow down; try again shortly."),
     "SCHEMA_NEWER": Code(
         "The database was written by a newer version.",
         "Run that version, or restore a backup made before it.",
+    ),
+    "DATA_DIR_UNUSABLE": Code(
+        "The data folder cannot be written.",
+        "Make it writable for the server's user, or choose another HOLDFAST_DATA_DIR.",
     ),
     "DATA_DIR_LOCKED": Code(
         "Another Holdfast process uses this data folder.", "Stop it, or choose another HOLDFAST_DATA_DIR."

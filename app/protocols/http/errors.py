@@ -57,6 +57,8 @@ STATUS: Final[dict[str, int]] = {
     "INTERNAL": 500,
     "STORAGE_FULL": 503,
     "STORAGE_DOWN": 503,
+    "STORAGE_FAILED": 503,
+    "STORAGE_CORRUPT": 503,
     "STORAGE_BROKEN": 503,
     "QUEUE_OVERFLOW": 503,
     "SERVER_BUSY": 503,

@@ -84,7 +84,6 @@ from app.workspace.files import WorkspaceFiles
 from app.workspace.secrets import resolve_env
 from app.workspace.specs.runtime import Narration
 
-DRAIN_SECONDS = 30.0
 PURGE_SECONDS = 3600.0
 
 log = structlog.get_logger("holdfast.wiring")
@@ -174,8 +173,8 @@ class Holdfast:
     keys: Keys
     clock: Clock
     files: FileStore
-    effective: EffectiveSettings
-    """The limits that count now, such as `drain_seconds`."""
+    drain_seconds: Callable[[], float]
+    """How long runs may go on when the server stops; asked at that moment, because a workspace may change it."""
 
 
 @contextlib.asynccontextmanager
@@ -232,12 +231,12 @@ async def open_holdfast(
                     store=store, workspace=workspace, backends=kinds, service=service, commands=commands,
                     reruns=reruns, threads=threads, interrupts=interrupts, executor=executor, metrics=metrics,
                     kits=kits, access=access, keys=keys, clock=clock, files=FileStore(store.database, clock),
-                    effective=effective,
+                    drain_seconds=lambda: effective.drain_seconds,
                 )  # fmt: skip
         finally:
             stopping.set()
+            await executor.drain(effective.drain_seconds)
             await asyncio.gather(*beside)
-            await executor.drain(DRAIN_SECONDS)
             await tools.close()
             store.hub.close_all()
 
@@ -253,16 +252,14 @@ def _conducting(
     return InTrace(conductor.run, store.reader, told=settings.traces != "off")
 
 
-async def _purge_by_and_by(
-    store: Store, effective: EffectiveSettings, clock: Clock, stopping: asyncio.Event
-) -> None:  # fmt: skip
+async def _purge_by_and_by(store: Store, effective: EffectiveSettings, clock: Clock, stopping: asyncio.Event) -> None:
     """Threads that nobody used for long are deleted, and what was deleted long enough ago goes for good: when the
     server starts, and every hour."""
     expiry = ThreadExpiry(store.recorder, IdleThreadReader(store.database), clock, lambda: effective.threads_days)
     while not stopping.is_set():
         with contextlib.suppress(StoreError):
             await expiry.expire(stopping.is_set)
-            await store.retention.purge(effective.deleted_days)
+            await store.retention.purge(stopping, effective.deleted_days)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PURGE_SECONDS):
                 await stopping.wait()

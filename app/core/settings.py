@@ -80,6 +80,13 @@ class Settings(BaseModel):
     retention_threads_days: int | None = Field(
         None, ge=1, description="days without an event until a thread is deleted; without it threads are kept"
     )
+    drain_seconds: float = Field(
+        30,
+        ge=0,
+        le=3600,
+        description="how long runs may go on when the server is stopped, at most; then they are "
+        "given back and go on after the next start",
+    )
     max_upload_bytes: int = Field(
         256 * 1024 * 1024, ge=1024, le=2**40, description="size of the largest file that may be uploaded"
     )

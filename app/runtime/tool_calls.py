@@ -121,6 +121,10 @@ class ToolCalls:
         return event.payload if bounded or b'"$blob"' not in event.payload_bytes else None
 
     async def _act(self, calls: list[ToolCall], scope: Scope, ports: Ports) -> list[ToolOutcome]:
+        effects = self._gateway.registry.effects
+        if self._log.control.draining and any(effects.get(call.name) == "unsafe" for call in calls):
+            # It might be cut off half-way, and then a person would have to decide. The next server begins it.
+            raise Suspended("the server stops")
         await self._log.begin_step()
         await self._count(calls)
         cancelled = self._log.control.cancelled

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.workspace.codes import CODES
 from app.workspace.catalog import shipped_catalog
+from app.workspace.codes import CODES
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled
 from app.workspace.files import WorkspaceFiles

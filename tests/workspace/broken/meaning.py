@@ -123,7 +123,8 @@ MEANING = [
         T,
         10,
         tool(
-            f"kind: builtin\nentry: echo\ninput: {OBJECT}\noutput: {{}}\nrules: [{{check: 'size(args[\"y\"]) > 1', message: m}}]"
+            f"kind: builtin\nentry: echo\ninput: {OBJECT}\noutput: {{}}\n"
+            "rules: [{check: 'size(args[\"y\"]) > 1', message: m}]"
         ),
     ),
     Case(

@@ -54,6 +54,10 @@ CODES: Final[dict[str, Code]] = {
         "Another run of the thread is active.", "Wait for it, cancel it, or use the busy policy `enqueue`."
     ),
     "QUEUE_FULL": Code("The thread's queue is full.", "Wait until runs of this thread have ended, then try again."),
+    "RUNS_PER_MINUTE": Code(
+        "The tenant has started as many runs as it may in a minute.",
+        "Wait for the seconds in Retry-After, or raise `budgets.tenant.runsPerMinute` of the Runtime.",
+    ),
     "TRACES_NOT_INSTALLED": Code(
         "Traces are switched on, but the OpenTelemetry SDK is not installed.",
         "Install the extra: `pip install 'holdfast[otel]'`, or set HOLDFAST_TRACES=off.",

@@ -52,6 +52,7 @@ STATUS: Final[dict[str, int]] = {
     "IDEMPOTENCY_KEY_REUSED": 422,
     "QUEUE_FULL": 429,
     "RATE_LIMITED": 429,
+    "RUNS_PER_MINUTE": 429,
     "TENANT_BUSY": 429,
     "HEADERS_TOO_LARGE": 431,
     "INTERNAL": 500,
@@ -73,7 +74,7 @@ class Problem(HoldfastError):
     """Raised by a route to answer with a failure; `more` joins the error object."""
 
     def __init__(self, failure: Failure, issues: list[Issue] | None = None, **more: Any) -> None:
-        super().__init__(failure.code, failure.message, retryable=failure.retryable)
+        super().__init__(failure.code, failure.message, retryable=failure.retryable, **failure.detail)
         self.issues = issues
         self.more = more
 

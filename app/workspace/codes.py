@@ -88,6 +88,10 @@ CODES: Final[dict[str, Code]] = {
     "ENTRY_NOT_FOUND": Code("An entry's module or function does not exist.", "Correct the entry."),
     "PYTHON_SYNTAX": Code("A Python file of the workspace does not parse.", "Correct it."),
     # -- meaning ---------------------------------------------------------------------------------
+    "SCHEMA_TOO_COMPLEX": Code(
+        "A JSON Schema is too large, or its references stand for too many branches.",
+        "Simplify it; the message names the limit.",
+    ),
     "SCHEMA_INVALID": Code("A JSON Schema is not valid.", "Correct it at the named position."),
     "SCHEMA_REMOTE_REF": Code("A schema refers outside of itself.", "Copy what it refers to into $defs."),
     "SCHEMA_NOT_OBJECT": Code("A tool's input is not an object.", "Write `type: object` with properties."),

@@ -142,6 +142,10 @@ CODES: Final[dict[str, Code]] = {
     "BLOB_NOT_FOUND": Code("There is no such blob.", "Check the reference; a deleted thread's blobs are purged."),
     # -- core ------------------------------------------------------------------------------------
     "SCHEMA_NOT_FOUND": Code("No schema has that id.", "Use an id of the files under schemas/."),
+    "SCHEMA_TOO_COMPLEX": Code(
+        "A JSON Schema is too large, too deeply nested, or its references stand for too many branches.",
+        "Simplify it: the message names the limit. Fewer `anyOf` branches that refer to each other, fewer patterns.",
+    ),
     "SCHEMA_INVALID": Code(
         "The document is not a JSON Schema, or refers to one outside itself.",
         "Check it against draft 2020-12; use $ref only within the document.",

@@ -97,6 +97,10 @@ CODES: Final[dict[str, Code]] = {
     "PYTHON_SYNTAX": Code("A Python file of the workspace does not parse.", "Correct the Python at the named line."),
     "NOT_SERVED": Code("This version does not carry out what is declared.", "Remove it, or do as the hint says."),
     # -- meaning ---------------------------------------------------------------------------------
+    "SCHEMA_TOO_COMPLEX": Code(
+        "A JSON Schema is too large, or its references stand for too many branches.",
+        "Simplify it; the message names the limit.",
+    ),
     "SCHEMA_INVALID": Code("A JSON Schema is not valid.", "Compare the named place with JSON Schema 2020-12."),
     "SCHEMA_REMOTE_REF": Code("A schema refers outside of itself.", "Copy what it refers to into $defs."),
     "SCHEMA_NOT_OBJECT": Code("A tool's input is not an object.", "Write `type: object` with properties."),

@@ -23,6 +23,10 @@ CODES: Final[dict[str, Code]] = {
     "JSON_NUMBER_RANGE": Code("An integer does not fit in 64 bits.", "Send such numbers as strings."),
     "JSON_NUL": Code("A string contains the NUL character.", "Remove it, or send the bytes as a file."),
     "JSON_TOO_DEEP": Code("Values are nested too deeply.", "Flatten the document; the limit is 32 levels."),
+    "JSON_TOO_MANY_VALUES": Code(
+        "The document has too many values.",
+        "Send at most 100,000 values in one body, or upload the data as a file and refer to it.",
+    ),
     "JSON_UNENCODABLE": Code(
         "A value cannot be written as JSON.", "Use only strings, 64-bit numbers, booleans, lists and objects."
     ),

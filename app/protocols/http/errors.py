@@ -17,6 +17,9 @@ from app.core.error_codes import CODES
 from app.core.errors import Failure, HoldfastError
 from app.core.schemas import Issue
 
+MAX_ISSUES: Final = 20
+"""Places that an answer lists; who sends more mistakes corrects these first."""
+
 STATUS: Final[dict[str, int]] = {
     "UNAUTHENTICATED": 401,
     "FORBIDDEN": 403,
@@ -88,7 +91,7 @@ def answer(
 ) -> Response:
     """The failure as the caller of that path expects it."""
     status = status_of(failure.code)
-    body = dialect_of(path)(failure, status, issues or [], more or {})
+    body = dialect_of(path)(failure, status, (issues or [])[:MAX_ISSUES], more or {})
     return Response(json.dumps(body), status, _headers(failure, status, path), "application/json")
 
 
@@ -176,7 +179,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> Response:
         # The framework's own body repeats what was sent; ours names the places only.
-        issues = [Issue("/" + "/".join(map(str, e["loc"])), e["msg"]) for e in error.errors()]
+        issues = [Issue("/" + "/".join(map(str, e["loc"])), e["msg"]) for e in error.errors()[:MAX_ISSUES]]
         return answer(Failure("INVALID_REQUEST", "a parameter is missing or wrong"), issues, path=request.scope["path"])
 
     @app.exception_handler(HTTPException)

@@ -118,6 +118,7 @@ def _swap(folder: int, name: str, path: str, content: bytes, expected_hash: str)
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=folder)
     try:
         with os.fdopen(file, "wb") as stream:
+            _same_owner(folder, stream.fileno())
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
@@ -127,6 +128,13 @@ def _swap(folder: int, name: str, path: str, content: bytes, expected_hash: str)
         raise
     os.fsync(folder)  # the new name itself must survive a power loss
     return Written(path, hash_of(content), len(content))
+
+
+def _same_owner(folder: int, made: int) -> None:
+    """A server that is root gives folders to the user of sandboxed programs; what it adds to them is theirs too."""
+    if os.geteuid() == 0:
+        owner = os.fstat(folder)
+        os.fchown(made, owner.st_uid, owner.st_gid)
 
 
 def _current(folder: int, name: str) -> bytes | Failure | None:
@@ -164,6 +172,7 @@ def _parent(root: int, parent: str) -> Iterator[int]:
             except FileNotFoundError:
                 os.mkdir(step, 0o755, dir_fd=folder)
                 below = _open_beneath(folder, step, os.O_RDONLY | os.O_DIRECTORY)
+                _same_owner(folder, below)
             os.close(folder)
             folder = below
         yield folder

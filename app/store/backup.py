@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from app.core.errors import HoldfastError
+from app.store.privacy import make_private
 
 _PAGES_AT_ONCE: Final = 2000
 """Between two portions the server writes on; what it wrote to copied pages is copied again."""
@@ -23,7 +24,7 @@ def back_up(data_dir: Path, target: Path) -> int:
     if target.exists():
         raise HoldfastError("INVALID_REQUEST", f"{target} exists already")
     part = target.with_name(target.name + ".part")
-    part.mkdir(parents=True)
+    part.mkdir(mode=0o700, parents=True)
     try:
         _copy_database(source, part / "holdfast.db")
         for path in data_dir.iterdir():
@@ -31,6 +32,7 @@ def back_up(data_dir: Path, target: Path) -> int:
                 shutil.copytree(path, part / path.name)
             elif path.name not in _NOT_COPIED:
                 shutil.copy2(path, part / path.name)
+        make_private(part)
         part.replace(target)
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -117,6 +117,9 @@ class RuntimeSpec(Spec):
     trust: Trust = Trust()
     outgoing: Outgoing = Outgoing()
     interrupts: Interrupts = Interrupts()
+    sandbox: Literal["available", "required"] = Field(
+        "available", description="required: programs are not run on a machine that lacks a part of the sandbox"
+    )
     drain_seconds: Seconds = 30
 
 

@@ -68,6 +68,7 @@ from app.store.keys import StoredKeys
 from app.store.leases import Leases
 from app.store.log import Log
 from app.store.migrate import migrate
+from app.store.privacy import open_privately, tighten
 from app.store.reader import StoreReader
 from app.store.retention import Retention
 from app.store.workspaces import WorkspaceArchive
@@ -143,11 +144,13 @@ async def open_store(
 ) -> AsyncIterator[Store]:
     """Take the data folder (embedded), migrate, start the log; close it all in the opposite order."""
     clock = clock or SystemClock()
+    open_privately(settings.data_dir)
     folder = DataFolder(settings.data_dir)
     if not settings.is_postgres:
         folder.take()
     try:
         await migrate(settings)
+        tighten(settings.data_dir)  # what the migration made
         database = WatchedDatabase(open_database(settings), clock, partial(_has_room, settings))
         hub = Hub()
         patience = _POSTGRES_PATIENCE if settings.is_postgres else _SQLITE_PATIENCE
@@ -354,7 +357,9 @@ def _hooks(settings: Settings, clock: Clock, workspace: CompiledWorkspace) -> Ho
     makers: dict[str, hooks.Maker] = {
         "builtin": make_builtin_hook,
         "python": partial(make_python_hook, load=load),
-        "command": partial(make_command, folder=settings.workspace, secret=_secrets_of(workspace)),
+        "command": partial(
+            make_command, folder=settings.workspace, secret=_secrets_of(workspace), data=settings.data_dir
+        ),
     }
     return hooks.build(workspace, makers, schemas=SchemaRegistry(), clock=clock)
 
@@ -391,7 +396,7 @@ class ToolMakers:
             "python": _ready(make_python),
             "builtin": _ready(make_builtin, shipped_tools),
             "http": _ready(make_http, self._client, secret),
-            "subprocess": _ready(make_subprocess, folder, data, secret),
+            "subprocess": _ready(make_subprocess, folder, data, secret, self._settings.data_dir),
         }
         if mcp is not None:
             makers["mcp"] = mcp

@@ -296,6 +296,11 @@ CODES: Final[dict[str, Code]] = {
         "A path leaves its folder, or is not a plain file in it.", "Use a relative path beneath the folder."
     ),
     "FILE_NOT_FOUND": Code("There is no such file.", "List the folder and use a name that is there."),
+    "SANDBOX_INCOMPLETE": Code(
+        "A program was not started, because this machine cannot give it the sandbox that it needs.",
+        "`holdfast doctor` and `/readyz` say what is missing; docs/security.md says what provides it. Without "
+        "`sandbox: required` in the Runtime document only what protects the data folder is demanded.",
+    ),
     "PROCESS_FAILED": Code(
         "A program could not be started.", "Check that it is installed and may be executed by the server."
     ),

@@ -94,6 +94,10 @@ CODES: Final[dict[str, Code]] = {
     "ANSWER_INVALID": Code(
         "The answer does not fit the kind of interrupt.", "Read `issues`; docs have the shape of each kind's answer."
     ),
+    "APPROVER_NOT_ALLOWED": Code(
+        "The tool's `approver` rule does not let this caller answer the approval.",
+        "Let somebody else than who submitted the run answer (`other`), or a caller with the role (`role:<name>`).",
+    ),
     "BACKEND_NOT_AVAILABLE": Code(
         "The agent's backend is not part of this installation.", "Use an agent with another backend."
     ),
@@ -276,8 +280,8 @@ CODES: Final[dict[str, Code]] = {
         "The tool cannot be run at the moment.", "Check that its server or program is there; then try again."
     ),
     "TOOL_SCHEMA_CHANGED": Code(
-        "An MCP server offers the tool with another schema than the pinned one.",
-        "Review the change, then pin the new hash in the McpServer document.",
+        "The tool was changed after it was pinned, or after its approval was asked for.",
+        "Review the change, then pin the new hash in the McpServer document, or let the agent ask for approval again.",
     ),
     "TOOL_INVALID": Code(
         "A tool's definition cannot work.", "Correct the named field; the tool is not registered until then."

@@ -76,6 +76,10 @@ CODES: Final[dict[str, Code]] = {
     "NODE_UNKNOWN": Code("An edge names a node that does not exist.", "Use the id of a node."),
     "REFERENCE_DUPLICATE": Code("A list names the same thing twice.", "Remove one of them."),
     "SUBAGENT_CYCLE": Code("Subagents call each other in a circle.", "Remove one of the calls."),
+    "SUBAGENT_TOOLS": Code(
+        "A subagent cannot use some of its tools, or is passed tools that it does not have.",
+        "Pass them on with `subagents: [{agent, tools}]`, or correct the lists.",
+    ),
     "FALLBACK_CYCLE": Code("Model fallbacks lead back to the model.", "Remove one of the fallbacks."),
     "FILE_NOT_FOUND": Code("A file that is named does not exist.", "Correct the path or add the file."),
     # -- kinds -----------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ MAX_ISSUES: Final = 20
 STATUS: Final[dict[str, int]] = {
     "UNAUTHENTICATED": 401,
     "FORBIDDEN": 403,
+    "APPROVER_NOT_ALLOWED": 403,
     "ORIGIN_REFUSED": 403,
     "THREAD_RESERVED": 403,
     "NOT_FOUND": 404,

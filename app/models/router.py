@@ -64,6 +64,10 @@ class ModelRouter:
     def health(self) -> Health:
         return self._services.health
 
+    @property
+    def limiter(self) -> Limiter:
+        return self._services.limiter
+
     def negotiate(self, plan: ModelPlan, request: CompletionRequest) -> Negotiation:
         known = self._providers.capabilities if request.tool_choice is None else self._providers.all_capabilities
         return negotiate(plan, request, known)

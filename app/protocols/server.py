@@ -13,6 +13,7 @@ from app.protocols.context import Server
 from app.protocols.edge.gate import Gate
 from app.protocols.edge.limits import InFlight, Rates
 from app.protocols.edge.origins import Origins
+from app.protocols.edge.request_meter import RequestMeter
 from app.protocols.edge.shortcut import Shortcut
 from app.protocols.http import (
     artifacts,
@@ -70,7 +71,7 @@ def create_edge(server: Server) -> ASGIApp:
     app = create_app(server)
     straight = [route for route in app.routes if isinstance(route, OpenAiRoute) and route.is_straight]
     gate = Gate(Shortcut(app, straight), server.access, origins, rates, in_flight, settings.max_sockets,
-                settings.max_upload_bytes)  # fmt: skip
+                settings.max_upload_bytes, RequestMeter(server.metrics, access_log=settings.access_log))  # fmt: skip
     watch("requests_in_flight", "Requests being served.", lambda: in_flight.total)
     watch("callers_metered", "Callers whose rate is remembered.", lambda: len(rates))
     watch("sockets", "Open websockets.", lambda: gate.sockets)

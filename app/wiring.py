@@ -118,7 +118,7 @@ class Store:
     """The log with what reads it: enough for the command line and for tests of the spine."""
 
     settings: Settings
-    database: WatchedDatabase
+    database: Database
     folder: DataFolder
     hub: Hub
     log: Log
@@ -126,6 +126,8 @@ class Store:
     leases: Leases
     retention: Retention
     recorder: Recorder
+    health: WatchedDatabase
+    """The database again, asked whether it takes writes."""
 
 
 def _has_room(settings: Settings) -> bool:
@@ -156,7 +158,9 @@ async def open_store(
         recorder = Recorder(event_log, clock, SchemaRegistry(), redactor or Redaction())
         retention = Retention(database, clock, settings.retention_deleted_days)
         try:
-            yield Store(settings, database, folder, hub, event_log, StoreReader(database), leases, retention, recorder)
+            yield Store(
+                settings, database, folder, hub, event_log, StoreReader(database), leases, retention, recorder, database
+            )
         finally:
             await event_log.close()
             await database.close()

@@ -43,15 +43,18 @@ from app.protocols.telemetry.wired import telemetry
 from app.runtime.budgets import Budgets
 from app.runtime.commands import Commands
 from app.runtime.conductor import Conductor
+from app.runtime.effective_settings import EffectiveSettings
 from app.runtime.executor import Executor
 from app.runtime.interrupts import Interrupts
 from app.runtime.keys import Keys
 from app.runtime.kits import Kits
 from app.runtime.ledger import Ledger
-from app.runtime.queue import FairQueue, QueueLimits
+from app.runtime.queue import FairQueue
 from app.runtime.rerun import Reruns
-from app.runtime.service import Service
+from app.runtime.run_rates import RunRates
+from app.runtime.service import RunLimits, Service
 from app.runtime.steps import Services
+from app.runtime.thread_expiry import ThreadExpiry
 from app.runtime.threads import Threads
 from app.runtime.workspaces import CurrentWorkspace, WorkspaceHistory, WorkspaceStatus
 from app.store.blobs import Blobs
@@ -60,10 +63,12 @@ from app.store.engine import Database
 from app.store.files import FileStore
 from app.store.folder import DataFolder
 from app.store.health import WatchedDatabase
+from app.store.idle_threads import IdleThreadReader
 from app.store.keys import StoredKeys
 from app.store.leases import Leases
 from app.store.log import Log
 from app.store.migrate import migrate
+from app.store.privacy import open_privately, tighten
 from app.store.reader import StoreReader
 from app.store.retention import Retention
 from app.store.workspaces import WorkspaceArchive
@@ -141,11 +146,13 @@ async def open_store(
 ) -> AsyncIterator[Store]:
     """Take the data folder (embedded), migrate, start the log; close it all in the opposite order."""
     clock = clock or SystemClock()
+    open_privately(settings.data_dir)
     folder = DataFolder(settings.data_dir)
     if not settings.is_postgres:
         folder.take()
     try:
         await migrate(settings)
+        tighten(settings.data_dir)  # what the migration made
         database = WatchedDatabase(open_database(settings), clock, partial(_has_room, settings))
         hub = Hub()
         patience = _POSTGRES_PATIENCE if settings.is_postgres else _SQLITE_PATIENCE
@@ -214,18 +221,21 @@ async def open_holdfast(
         find = StoredKeys(store.database).find
         access = await closing.enter_async_context(open_access(settings, keys, find, ledger, clock))
         client = await closing.enter_async_context(_closing(HttpClient()))
-        catalog = shipped_catalog()
+        catalog = shipped_catalog(kinds)
         workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger)
         history = WorkspaceHistory(workspace, catalog, WorkspaceArchive(store.database))
         tools = ToolMakers(settings, clock, client)
         kits = Kits(tools.build, partial(_hooks, settings, clock))
         recorder, reader = store.recorder, store.reader
         router = _router(clock, client)
-        queue = _queue(settings, workspace)
+        effective = EffectiveSettings(settings, workspace)
+        queue = FairQueue(effective.queue_limits, effective.runs_of_agent)
+        rates = RunRates(lambda: effective.runs_per_minute, clock)
+        limits = RunLimits(lambda: effective.queue_per_thread, rates.take, rates.give_back)
         traced = _conducting(settings, store, router, kinds, history, kits, clock)
         executor = Executor(recorder, reader, reader, store.leases, traced.run, queue, clock, history.code_changed)
         service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop,
-                          queue.refusal, executor.admit, executor.freed)  # fmt: skip
+                          queue.refusal, executor.admit, executor.freed, limits)  # fmt: skip
         threads = Threads(recorder, reader, executor.stop)
         interrupts = Interrupts(recorder, reader, executor.wake)
         commands = Commands(recorder, reader, history, executor.deliver, executor.wake)
@@ -233,19 +243,20 @@ async def open_holdfast(
         executor.start()
         stopping = asyncio.Event()
         beside = [asyncio.create_task(workspace.watch(stopping)),
-                  asyncio.create_task(_purge_by_and_by(store.retention, stopping))]  # fmt: skip
+                  asyncio.create_task(_purge_by_and_by(store, effective, clock, stopping))]  # fmt: skip
         try:
             watched = store.log, store.hub, store.database.load, executor, router.health.breakers
-            with telemetry(settings, *watched, traced) as metrics:
+            permitted = lambda: workspace.current.runtime.redaction.trace_fields  # noqa: E731  # one line of wiring
+            with telemetry(settings, *watched, traced, permitted) as metrics:
                 yield Holdfast(
                     store=store, workspace=workspace, backends=kinds, service=service, commands=commands,
                     reruns=reruns, threads=threads, interrupts=interrupts, executor=executor, metrics=metrics,
                     kits=kits, access=access, keys=keys, clock=clock, files=FileStore(store.database, clock),
-                    drain_seconds=lambda: settings.drain_seconds,
+                    drain_seconds=lambda: effective.drain_seconds,
                 )  # fmt: skip
         finally:
             stopping.set()
-            await executor.drain(settings.drain_seconds)
+            await executor.drain(effective.drain_seconds)
             await asyncio.gather(*beside)
             await tools.close()
             store.hub.close_all()
@@ -262,11 +273,14 @@ def _conducting(
     return InTrace(conductor.run, store.reader, told=settings.traces != "off")
 
 
-async def _purge_by_and_by(retention: Retention, stopping: asyncio.Event) -> None:
-    """What was deleted long enough ago goes for good: when the server starts, and every hour."""
+async def _purge_by_and_by(store: Store, effective: EffectiveSettings, clock: Clock, stopping: asyncio.Event) -> None:
+    """Threads that nobody used for long are deleted, and what was deleted long enough ago goes for good: when the
+    server starts, and every hour."""
+    expiry = ThreadExpiry(store.recorder, IdleThreadReader(store.database), clock, lambda: effective.threads_days)
     while not stopping.is_set():
         with contextlib.suppress(StoreError):
-            await retention.purge(stopping)
+            await expiry.expire(stopping.is_set)
+            await store.retention.purge(stopping, effective.deleted_days)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PURGE_SECONDS):
                 await stopping.wait()
@@ -316,16 +330,6 @@ def _narrator(wanted: Narration) -> Narrator | None:
     return narrators[wanted.provider](wanted.style) if wanted.enabled and wanted.provider in narrators else None
 
 
-def _queue(settings: Settings, workspace: CurrentWorkspace) -> FairQueue:
-    limits = QueueLimits(settings.max_concurrent_runs, settings.max_queued_runs, settings.max_queued_runs_per_tenant)
-
-    def of_agent(name: str) -> int | None:
-        agent = workspace.current.agents.get(name)
-        return None if agent is None else agent.spec.concurrency
-
-    return FairQueue(limits, of_agent)
-
-
 @contextlib.asynccontextmanager
 async def _closing(client: HttpClient) -> AsyncIterator[HttpClient]:
     try:
@@ -357,7 +361,9 @@ def _hooks(settings: Settings, clock: Clock, workspace: CompiledWorkspace) -> Ho
     makers: dict[str, hooks.Maker] = {
         "builtin": make_builtin_hook,
         "python": partial(make_python_hook, load=load),
-        "command": partial(make_command, folder=settings.workspace, secret=_secrets_of(workspace)),
+        "command": partial(
+            make_command, folder=settings.workspace, secret=_secrets_of(workspace), data=settings.data_dir
+        ),
     }
     return hooks.build(workspace, makers, schemas=SchemaRegistry(), clock=clock)
 
@@ -383,16 +389,18 @@ class ToolMakers:
         data = self._settings.data_dir / "files"
         data.mkdir(parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
-        outgoing = frozenset(workspace.runtime.outgoing.private)
-        mcp = self._mcp(workspace, outgoing, secret) if workspace.mcp_servers else None
+        hosts, private = frozenset(workspace.runtime.outgoing.hosts), frozenset(workspace.runtime.outgoing.private)
+        mcp = self._mcp(workspace, private, secret) if workspace.mcp_servers else None
         claim = SchemaRegistry().validator("write_claim_v1")
-        shipped_tools = builtins(data, self._clock, write_claim=claim, client=self._client)
+        shipped_tools = builtins(
+            data, self._clock, write_claim=claim, client=self._client, fetch_hosts=hosts, fetch_private=private
+        )
         folder = self._settings.workspace
         makers: dict[str, Maker] = {
             "python": _ready(make_python),
             "builtin": _ready(make_builtin, shipped_tools),
             "http": _ready(make_http, self._client, secret),
-            "subprocess": _ready(make_subprocess, folder, data, secret),
+            "subprocess": _ready(make_subprocess, folder, data, secret, self._settings.data_dir),
         }
         if mcp is not None:
             makers["mcp"] = mcp

@@ -49,11 +49,20 @@ class Settings(BaseModel):
         "off", description="otlp sends OpenTelemetry traces where OTEL_EXPORTER_OTLP_ENDPOINT says (extra `otel`)"
     )
     max_concurrent_runs: int = Field(64, ge=1, le=10_000, description="runs that may execute at once")
+    max_concurrent_runs_per_tenant: int | None = Field(
+        None, ge=1, description="runs of one tenant that may execute at once; without it as many as of all"
+    )
     max_queued_runs: int = Field(
         10_000, ge=1, description="runs that may wait for a worker; over it new ones are refused with 503"
     )
     max_queued_runs_per_tenant: int = Field(
         1_000, ge=1, description="runs of one tenant that may wait for a worker; over it its new ones get 429"
+    )
+    max_queued_runs_per_thread: int = Field(
+        100, ge=1, description="active and waiting runs of one thread; over it new ones get 429"
+    )
+    max_runs_per_minute_per_tenant: int | None = Field(
+        None, ge=1, description="new runs of one tenant in a minute; over it new ones get 429; without it no limit"
     )
     max_pending_events: int = Field(
         20_000, ge=100, description="events that may wait to be written before producers are held back"
@@ -68,6 +77,9 @@ class Settings(BaseModel):
         False, description="true fixes what new sessions begin with: changing it over HTTP is answered 423"
     )
     retention_deleted_days: int = Field(30, ge=0, description="days until a deleted thread or file is purged")
+    retention_threads_days: int | None = Field(
+        None, ge=1, description="days without an event until a thread is deleted; without it threads are kept"
+    )
     drain_seconds: float = Field(
         30,
         ge=0,

@@ -109,6 +109,13 @@ class ThreadHasRoom:
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadIdleSince:
+    """The thread has had no event after this time, in milliseconds."""
+
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunNotTerminal:
     run_id: str
 
@@ -170,6 +177,7 @@ Condition: TypeAlias = (
     ThreadIsNew
     | ThreadAccepts
     | ThreadHasRoom
+    | ThreadIdleSince
     | RunNotTerminal
     | RunUnclaimed
     | InterruptOpen

@@ -77,14 +77,16 @@ class Retention:
         self._keep_ms = deleted_days * 86_400_000
         self._files = FileStore(database, clock)
 
-    async def purge(self, stopping: asyncio.Event | None = None) -> int:
-        """Purge every thread whose time has come; returns how many. Ends early when `stopping` is set."""
+    async def purge(self, stopping: asyncio.Event | None = None, deleted_days: int | None = None) -> int:
+        """Purge every thread whose time has come; returns how many. Ends early when `stopping` is set. `deleted_days`
+        counts instead of the setting."""
+        keep_ms = self._keep_ms if deleted_days is None else deleted_days * 86_400_000
         stop = stopping or asyncio.Event()
         now = self._clock.now_ms()
         await self._purge_keys(now, stop)
-        await self._files.purge(self._keep_ms, stop)
+        await self._files.purge(keep_ms, stop)
         purged = 0
-        while not stop.is_set() and (due := await self._database.read(lambda tx: tx.rows(_DUE, now - self._keep_ms))):
+        while not stop.is_set() and (due := await self._database.read(lambda tx: tx.rows(_DUE, now - keep_ms))):
             for (key,) in due:
                 purged += await self._purge_thread(key, now, stop)
         return purged

@@ -30,6 +30,7 @@ from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.registry import Providers, installed_kinds
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
+from app.outside.proxies import Proxies
 from app.policy import declared as hooks
 from app.policy.hooks import HookRunner
 from app.policy.kinds.builtin import make_builtin as make_builtin_hook
@@ -220,7 +221,7 @@ async def open_holdfast(
         keys, ledger = open_keys(store, clock), Ledger(store.recorder)
         find = StoredKeys(store.database).find
         access = await closing.enter_async_context(open_access(settings, keys, find, ledger, clock))
-        client = await closing.enter_async_context(_closing(HttpClient()))
+        client = await closing.enter_async_context(_closing(_http_client(settings)))
         catalog = shipped_catalog(kinds)
         workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger)
         history = WorkspaceHistory(workspace, catalog, WorkspaceArchive(store.database))
@@ -328,6 +329,10 @@ def _unless_full(event: str) -> Iterator[None]:
 def _narrator(wanted: Narration) -> Narrator | None:
     narrators = {"template": TemplateNarrator}
     return narrators[wanted.provider](wanted.style) if wanted.enabled and wanted.provider in narrators else None
+
+
+def _http_client(settings: Settings) -> HttpClient:
+    return HttpClient(proxies=Proxies.from_environment(os.environ), ca_file=settings.ca_file)
 
 
 @contextlib.asynccontextmanager

@@ -29,7 +29,10 @@ _PRIVATE_V4 = ["10.0.0.1", "127.0.0.1", "169.254.169.254", "192.168.1.1", "192.8
 
 def _embeddings(v4: str) -> dict[str, str]:
     number = int(ipaddress.IPv4Address(v4))
-    spell = lambda high: str(ipaddress.IPv6Address(high))  # noqa: E731  # one line each reads as a table
+
+    def spell(high: int) -> str:
+        return str(ipaddress.IPv6Address(high))
+
     return {
         "mapped": spell(0xFFFF << 32 | number),
         "6to4": spell(0x2002 << 112 | number << 80 | 1),

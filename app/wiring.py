@@ -62,7 +62,7 @@ from app.store.blobs import Blobs
 from app.store.broken import StopsWhenBroken
 from app.store.engine import Database
 from app.store.files import FileStore
-from app.store.folder import DataFolder
+from app.store.folder import DataFolder, FolderUnusable
 from app.store.health import WatchedDatabase
 from app.store.idle_threads import IdleThreadReader
 from app.store.keys import StoredKeys
@@ -72,6 +72,7 @@ from app.store.migrate import migrate
 from app.store.privacy import open_privately, tighten
 from app.store.reader import StoreReader
 from app.store.retention import Retention
+from app.store.vacuum import shrink
 from app.store.workspaces import WorkspaceArchive
 from app.tools.contract import Tool
 from app.tools.declared import Maker, build
@@ -147,7 +148,10 @@ async def open_store(
 ) -> AsyncIterator[Store]:
     """Take the data folder (embedded), migrate, start the log; close it all in the opposite order."""
     clock = clock or SystemClock()
-    open_privately(settings.data_dir)
+    try:
+        open_privately(settings.data_dir)
+    except OSError as error:
+        raise FolderUnusable(settings.data_dir, error) from error
     folder = DataFolder(settings.data_dir)
     if not settings.is_postgres:
         folder.take()
@@ -282,6 +286,8 @@ async def _purge_by_and_by(store: Store, effective: EffectiveSettings, clock: Cl
         with contextlib.suppress(StoreError):
             await expiry.expire(stopping.is_set)
             await store.retention.purge(stopping, effective.deleted_days)
+            if store.settings.sqlite_vacuum == "incremental" and not store.settings.is_postgres:
+                await shrink(store.database, stopping)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PURGE_SECONDS):
                 await stopping.wait()

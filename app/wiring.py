@@ -34,7 +34,7 @@ from app.policy.hooks import HookRunner
 from app.policy.kinds.builtin import make_builtin as make_builtin_hook
 from app.policy.kinds.command import make_command
 from app.policy.kinds.python import make_python as make_python_hook
-from app.policy.redaction import CurrentRedaction, Redaction
+from app.policy.redaction import CurrentRedaction, Redaction, secret_values
 from app.protocols.auth.access import Access
 from app.protocols.auth.opening import open_access
 from app.protocols.telemetry.following import InTrace
@@ -263,7 +263,7 @@ async def _load_workspace(
 
     async def loaded(status: WorkspaceStatus) -> None:
         runtime = workspace.current.runtime
-        redaction.follow(runtime.redaction.kinds, [os.environ[name] for name in runtime.env if name in os.environ])
+        redaction.follow(runtime.redaction.kinds, secret_values(os.environ, runtime.env))
         store.recorder.narrator = _narrator(runtime.progress.narration)
         await ledger.record(DEFAULT_TENANT, status.loaded_event(len(workspace.current.agents)))
 

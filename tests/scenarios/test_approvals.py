@@ -285,9 +285,9 @@ async def test_an_approved_call_runs_once_when_the_server_is_killed_right_after_
             # It was cut off inside the tool, whose outcome is unknown then: an operator is asked, it is not repeated.
             (asked,) = ended["waitingOn"]
             assert (await anna.get(f"/api/interrupts/{asked}")).json()["kind"] == "recovery"
+            assert len(house.acted("R7")) - before <= 1
         else:
-            assert ended["status"] == "completed"
-        assert len(house.acted("R7")) - before == 1
+            assert ended["status"] == "completed" and len(house.acted("R7")) - before == 1
 
 
 @pytest.mark.requirement("G9")

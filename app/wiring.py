@@ -227,6 +227,7 @@ async def open_holdfast(
             stopping.set()
             await asyncio.gather(*beside)
             await executor.drain(DRAIN_SECONDS)
+            await kits.close()
             await tools.close()
             store.hub.close_all()
 
@@ -346,14 +347,15 @@ class ToolMakers:
 
     def __init__(self, settings: Settings, clock: Clock, client: HttpClient) -> None:
         self._settings, self._clock, self._client = settings, clock, client
-        self._sessions: list[Closable] = []
+        self._sessions: dict[str, Mapping[str, Any]] = {}
+        """Of MCP servers by name, by the workspace's digest: tools that are made again use the same."""
 
     async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
         data = self._settings.data_dir / "files"
         data.mkdir(parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
         outgoing = frozenset(workspace.runtime.outgoing.private)
-        mcp = self._mcp(workspace, outgoing, secret) if workspace.mcp_servers else None
+        mcp = await self._mcp(workspace, outgoing, secret) if workspace.mcp_servers else None
         claim = SchemaRegistry().validator("write_claim_v1")
         shipped_tools = builtins(data, self._clock, write_claim=claim, client=self._client)
         folder = self._settings.workspace
@@ -367,23 +369,24 @@ class ToolMakers:
             makers["mcp"] = mcp
         return await build(workspace, makers, root=data)
 
-    def _mcp(
+    async def _mcp(
         self, workspace: CompiledWorkspace, outgoing: frozenset[str], secret: Callable[[str], str | None]
     ) -> Maker:
         # Imported on first use: most workspaces have no such server, and the start is quicker for it.
-        from app.tools.kinds.mcp import make_mcp, server_of
+        from app.tools.kinds.mcp import make_mcp, offers_of, server_of
         from app.tools.kinds.mcp_sessions import Sessions
 
-        sessions = {
-            name: Sessions(server_of(named, outgoing), self._client, secret)
-            for name, named in workspace.mcp_servers.items()
-        }
-        self._sessions += sessions.values()
-        return partial(make_mcp, sessions=sessions)
+        sessions = self._sessions.get(workspace.digest)
+        if sessions is None:
+            sessions = self._sessions[workspace.digest] = {
+                name: Sessions(server_of(named, outgoing), self._client, secret)
+                for name, named in workspace.mcp_servers.items()
+            }
+        return partial(make_mcp, sessions=sessions, offered=await offers_of(workspace, sessions))
 
     async def close(self) -> None:
-        for sessions in self._sessions:
-            await sessions.close()
+        for sessions in self._sessions.values():
+            await asyncio.gather(*(one.close() for one in sessions.values()))
 
 
 def _ready(make: Callable[..., Tool | Failure], *arguments: Any) -> Maker:

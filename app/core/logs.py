@@ -19,6 +19,7 @@ from typing import Any, Final, TextIO
 import structlog
 
 from app.core import json
+from app.core.credentials import masked
 
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _MAX_TEXT: Final = 32 * 1024
@@ -36,9 +37,12 @@ Clean = Callable[[str], str]
 def configure_logs(level: str, clean: Clean, stream: TextIO | None = None) -> None:
     out = stream or sys.stderr
 
+    def without_secrets(text: str) -> str:
+        return masked(clean(text))
+
     def cleaned(_logger: Any, _name: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         # Before rendering: inside JSON a line break ends in a letter, which would hide a secret behind it.
-        return {str(key): _cleaned(value, clean) for key, value in entry.items()}
+        return {str(key): _cleaned(value, without_secrets) for key, value in entry.items()}
 
     structlog.configure(
         processors=[
@@ -52,7 +56,7 @@ def configure_logs(level: str, clean: Clean, stream: TextIO | None = None) -> No
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
         logger_factory=structlog.PrintLoggerFactory(out),
     )
-    _take_over_libraries(_LEVELS[level], LibraryEntries(clean, out))
+    _take_over_libraries(_LEVELS[level], LibraryEntries(without_secrets, out))
     _take_over_uncaught()
 
 

@@ -36,7 +36,7 @@ from app.policy.hooks import HookRunner
 from app.policy.kinds.builtin import make_builtin as make_builtin_hook
 from app.policy.kinds.command import make_command
 from app.policy.kinds.python import make_python as make_python_hook
-from app.policy.redaction import CurrentRedaction, Redaction
+from app.policy.redaction import CurrentRedaction, Redaction, secret_values
 from app.protocols.auth.access import Access
 from app.protocols.auth.opening import open_access
 from app.protocols.telemetry.following import InTrace
@@ -263,6 +263,7 @@ async def open_holdfast(
             stopping.set()
             await executor.drain(effective.drain_seconds)
             await asyncio.gather(*beside)
+            await kits.close()
             await tools.close()
             store.hub.close_all()
 
@@ -304,7 +305,7 @@ async def _load_workspace(
 
     async def loaded(status: WorkspaceStatus) -> None:
         runtime = workspace.current.runtime
-        redaction.follow(runtime.redaction.kinds, [os.environ[name] for name in runtime.env if name in os.environ])
+        redaction.follow(runtime.redaction.kinds, secret_values(os.environ, runtime.env))
         store.recorder.narrator = _narrator(runtime.progress.narration)
         with _unless_full("workspace.loaded"):
             await ledger.record(DEFAULT_TENANT, status.loaded_event(len(workspace.current.agents)))
@@ -394,14 +395,15 @@ class ToolMakers:
 
     def __init__(self, settings: Settings, clock: Clock, client: HttpClient) -> None:
         self._settings, self._clock, self._client = settings, clock, client
-        self._sessions: list[Closable] = []
+        self._sessions: dict[str, Mapping[str, Any]] = {}
+        """Of MCP servers by name, by the workspace's digest: tools that are made again use the same."""
 
     async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
         data = self._settings.data_dir / "files"
         data.mkdir(parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
         hosts, private = frozenset(workspace.runtime.outgoing.hosts), frozenset(workspace.runtime.outgoing.private)
-        mcp = self._mcp(workspace, private, secret) if workspace.mcp_servers else None
+        mcp = await self._mcp(workspace, private, secret) if workspace.mcp_servers else None
         claim = SchemaRegistry().validator("write_claim_v1")
         shipped_tools = builtins(
             data, self._clock, write_claim=claim, client=self._client, fetch_hosts=hosts, fetch_private=private
@@ -417,23 +419,24 @@ class ToolMakers:
             makers["mcp"] = mcp
         return await build(workspace, makers, root=data)
 
-    def _mcp(
+    async def _mcp(
         self, workspace: CompiledWorkspace, outgoing: frozenset[str], secret: Callable[[str], str | None]
     ) -> Maker:
         # Imported on first use: most workspaces have no such server, and the start is quicker for it.
-        from app.tools.kinds.mcp import make_mcp, server_of
+        from app.tools.kinds.mcp import make_mcp, offers_of, server_of
         from app.tools.kinds.mcp_sessions import Sessions
 
-        sessions = {
-            name: Sessions(server_of(named, outgoing), self._client, secret)
-            for name, named in workspace.mcp_servers.items()
-        }
-        self._sessions += sessions.values()
-        return partial(make_mcp, sessions=sessions)
+        sessions = self._sessions.get(workspace.digest)
+        if sessions is None:
+            sessions = self._sessions[workspace.digest] = {
+                name: Sessions(server_of(named, outgoing), self._client, secret)
+                for name, named in workspace.mcp_servers.items()
+            }
+        return partial(make_mcp, sessions=sessions, offered=await offers_of(workspace, sessions))
 
     async def close(self) -> None:
-        for sessions in self._sessions:
-            await sessions.close()
+        for sessions in self._sessions.values():
+            await asyncio.gather(*(one.close() for one in sessions.values()))
 
 
 def _ready(make: Callable[..., Tool | Failure], *arguments: Any) -> Maker:

@@ -10,8 +10,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -42,6 +43,7 @@ class ServerProcess:
         self._process = process
         self._errors = errors
         self._listening = threading.Event()
+        self._again: Callable[[], Self] | None = None
         self.data_dir = data_dir
         self.url = ""
         # Read to the end, or a server that prints much would wait for us.
@@ -71,7 +73,13 @@ class ServerProcess:
         if not server._listening.wait(START_SECONDS) or not server.url:
             server.kill()
             raise AssertionError(f"the server did not start:\n{server.errors()}")
+        server._again = partial(cls.start, data_dir, database_url, workspace, variables)
         return server
+
+    def again(self) -> Self:
+        """Another server like this one, which has ended."""
+        assert self._again is not None and not self.is_running
+        return self._again()
 
     @classmethod
     @contextlib.asynccontextmanager

@@ -75,6 +75,10 @@ CODES: Final[dict[str, Code]] = {
         "A resumed run did something else than the recorded one.",
         "Make the backend depend only on its context; then start the run anew.",
     ),
+    "RUN_KILLED_SERVER": Code(
+        "The server died three times while it worked on the run alone, before the run completed a step.",
+        "Look for the cause in the server's log and memory use; a rerun tries the run again.",
+    ),
     "BACKEND_CANNOT_RESUME": Code("The backend cannot go on after an interruption.", "Start the run anew."),
     "MAX_TURNS": Code("The agent used up its turns without an answer.", "Raise maxTurns, or ask for less."),
     "TOOL_OUTCOME_UNKNOWN": Code(

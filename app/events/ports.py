@@ -135,6 +135,12 @@ class ClaimRun:
     seconds: float
     born: bool = False
     """The run comes into being with this very command, on a thread where nothing else is active."""
+    suspect: int = 0
+    """How many owners in a row died of nothing known while they had the run, and it had completed no step."""
+    deaths: int = 0
+    """How many of them had no other suspect at work."""
+    previous: str | None = None
+    """The last of them."""
 
 
 @dataclass(frozen=True, slots=True)

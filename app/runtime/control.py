@@ -4,6 +4,7 @@ The executor holds one per run and its steps look at it. Leaves to the log: maki
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +31,9 @@ class Control:
     """Records what was held, because the run did not get to record anything else at once."""
     children: set[str] = field(default_factory=set)
     """Runs of subagents that have begun and not ended; they end with their parent."""
+
+    on_step: Callable[[], None] | None = None
+    """Told once when a step was completed; only of a run that is suspected of killing the server."""
 
     async def take_held(self) -> list[Draft]:
         """For whoever records next. What went ahead is stored by then, or its failure is raised."""

@@ -7,8 +7,9 @@ turn it is (the queue), what an agent does (its backend) and what a client sees 
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -28,6 +29,7 @@ from app.runtime.places import Place
 from app.runtime.ports import Backlog, Fresh, Leases
 from app.runtime.queue import FairQueue, Wanted
 from app.runtime.run_log import Superseded, expect
+from app.runtime.suspects import NONE, Suspects, Suspicion
 from app.views.ports import Reader
 from app.views.run import Run
 
@@ -91,6 +93,7 @@ class Executor:
         """Runs that the store cut off, with the epoch of a lease that may still be ours."""
         self._behind: OrderedDict[tuple[str, str], dict[Wanted, None]] = OrderedDict()
         """By thread: runs that may find another one of their thread before them, in their order."""
+        self._suspects = Suspects(leases, reader)
         self._sweep_now = asyncio.Event()
         self._more_in_store = False
         """The last sweep found more than it takes at once."""
@@ -198,6 +201,7 @@ class Executor:
         wanted = held.wanted
         del self._held[wanted.tenant, wanted.run_id]
         self._queue.leave(wanted)
+        self._no_longer_suspect(wanted)
         if held.epoch or held.over:
             self._call_next(wanted.tenant, wanted.thread_id)
         if held.woken:
@@ -231,8 +235,9 @@ class Executor:
                 continue
             self._more_in_store = len(found) == SWEEP_LIMIT
             for tenant, run_id, thread_id, _ in found:
-                if (tenant, run_id) not in self._held:
-                    self._queue.offer(Wanted(tenant, thread_id, run_id))
+                wanted = Wanted(tenant, thread_id, run_id)
+                if (tenant, run_id) not in self._held and not self._suspects.waits(wanted):
+                    self._queue.offer(wanted)
             self._begin()
 
     async def _expire_interrupts(self) -> None:
@@ -282,6 +287,16 @@ class Executor:
         finally:
             self._let_go(held)
 
+    def _came_further(self, wanted: Wanted) -> None:
+        """A suspect completed a step: the next one need not wait for its end."""
+        self._no_longer_suspect(wanted)
+        self._begin()
+
+    def _no_longer_suspect(self, wanted: Wanted) -> None:
+        following = self._suspects.leave(wanted)
+        if following is not None:
+            self._queue.offer(following)
+
     def _no_longer_behind(self, wanted: Wanted) -> None:
         thread = wanted.tenant, wanted.thread_id
         behind = self._behind.get(thread)
@@ -301,24 +316,40 @@ class Executor:
         held.over = run is None or run.terminal
         if run is None or run.terminal or run.status == "waiting":
             return
+        suspicion = await self._suspects.judge(tenant, run) if run.status == "running" else NONE
+        if suspicion.alone and not self._suspects.enter(held.wanted):
+            return
         if not self._queue.enter(held.wanted, run.agent or ""):
             return
         held.asked = run.epoch + 1
-        claimed = await self._claim(tenant, run)
-        if claimed is not None:
+        claimed = await self._claim(tenant, run, suspicion)
+        if claimed is None:
+            return
+        if (failure := suspicion.failure) is not None and run.cancel_requested_at is None:
+            log.error("run.killed_server", run=run.id, thread=run.thread_id, deaths=suspicion.deaths)
+            await self._end(held, run, [request.RequestFailed(error=error_value(failure))])
+        else:
+            if suspicion.alone:
+                held.control.on_step = partial(self._came_further, held.wanted)
             await self._run(held, run, fresh.and_then(claimed.events) if fresh is not None else None)
 
     async def _run(self, held: _Held, run: Run, thread: list[Event] | None) -> None:
         """`run` as it was before its claim; `thread` where its events are known without reading them."""
-        tenant = held.wanted.tenant
         held.epoch = run.epoch + 1
-        scope = Scope(tenant, run.thread_id, run.id, "system", Fence(run.id, held.epoch))
+        scope = self._scope(held, run)
         try:
             ending = await self._conduct_run(run, scope, held.control, thread)
         except asyncio.CancelledError:
             if not held.control.cancelled.is_set():
                 raise
             ending = [request.RequestCancelled(by=scope.actor)]
+        await self._end(held, run, ending)
+
+    def _scope(self, held: _Held, run: Run) -> Scope:
+        return Scope(held.wanted.tenant, run.thread_id, run.id, "system", Fence(run.id, run.epoch + 1))
+
+    async def _end(self, held: _Held, run: Run, ending: Sequence[Payload]) -> None:
+        held.epoch, scope = run.epoch + 1, self._scope(held, run)
         children, last = await self._end_children(run, held), await held.control.take_held()
         answer = await self._recorder.record(scope, *last, *children, *ending)
         if isinstance(answer, Refused) and answer.failure.code in UNSTORABLE:
@@ -341,10 +372,13 @@ class Executor:
         queued = await self._reader.run_events(tenant, run.id, run.first_seq - 1, 1)
         return await self._code_changed(run.workspace_digest, queued[0].payload.get("code") if queued else None)
 
-    async def _claim(self, tenant: str, run: Run) -> Appended | None:
+    async def _claim(self, tenant: str, run: Run, suspicion: Suspicion) -> Appended | None:
         """The lease, its epoch and the event that tells of it are one commit."""
         epoch = run.epoch + 1
-        lease = ports.ClaimRun(run.id, self._owner, epoch, LEASE_SECONDS)
+        lease = ports.ClaimRun(
+            run.id, self._owner, epoch, LEASE_SECONDS, suspect=suspicion.suspect, deaths=suspicion.deaths,
+            previous=suspicion.previous,
+        )  # fmt: skip
         claimed: Payload = (
             request.RequestStarted(executor=self._owner, epoch=epoch)
             if run.started_at is None

@@ -13,7 +13,7 @@ from app.core.settings import Settings
 from app.events.ports import StorageDown
 from app.store.engine import Sql
 
-NEWEST: Final = "0004"
+NEWEST: Final = "0005"
 _ADVISORY_LOCK: Final = 0x486F6C64
 """Replicas that start together migrate one after the other."""
 _CONNECT_SECONDS: Final = 5.0

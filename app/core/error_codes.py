@@ -47,6 +47,10 @@ CODES: Final[dict[str, Code]] = {
         "The run was taken over by another executor.",
         "Stop working on it; its new owner goes on from the log.",
     ),
+    "COMMAND_UNSEEN": Code(
+        "A command was accepted before the run's end, and the run had not seen it.",
+        "Nothing to do: the run looks at it and takes one more turn.",
+    ),
     "RUN_TERMINAL": Code("The run has ended.", "Nothing more can happen to it; start another run."),
     "RUN_NOT_FOUND": Code("There is no such run.", "Check the id."),
     "THREAD_NOT_FOUND": Code("There is no such thread.", "Check the id, or send createThread: true to create it."),

@@ -107,6 +107,14 @@ class RunUnclaimed:
 
 
 @dataclass(frozen=True, slots=True)
+class CommandsSeen:
+    """The run was sent no more than so many commands that it must have seen before it may complete."""
+
+    run_id: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class InterruptOpen:
     interrupt_id: str
 
@@ -164,6 +172,7 @@ Condition: TypeAlias = (
     | ThreadHasRoom
     | RunNotTerminal
     | RunUnclaimed
+    | CommandsSeen
     | InterruptOpen
     | KeyUnused
     | ClaimRun

@@ -19,12 +19,13 @@ from app.core.ids import new_id
 from app.core.suspend import Suspended
 from app.events import ports
 from app.events.catalog import Payload, request
+from app.events.catalog.execution import CommandInjected
 from app.events.catalog.interrupt import InterruptExpired
 from app.events.envelope import Event
-from app.events.ports import Appended, Fence, Refused, StoreError
+from app.events.ports import Appended, Draft, Fence, Refused, StoreError
 from app.events.recorder import UNSTORABLE, Entry, Recorder, Scope
 from app.models.router import error_value
-from app.runtime.control import Control
+from app.runtime.control import Control, too_late
 from app.runtime.places import Place
 from app.runtime.ports import Backlog, Fresh, Leases
 from app.runtime.queue import FairQueue, Wanted
@@ -50,6 +51,9 @@ SWEEP_LIMIT: Final = 1000
 MAX_THREADS_BEHIND: Final = 10_000
 KEPT_RUNS: Final = 100
 """How many waiting runs are kept whole; the others are read when their turn comes."""
+COMMANDS_LIMIT: Final = 10_000
+"""Commands of one run that are looked at when it ends."""
+EVER: Final = 2**62
 CANCEL_GRACE_SECONDS: Final = 10.0
 """What a tool that acts has to come to an end after a cancel."""
 
@@ -154,6 +158,7 @@ class Executor:
         held = self._held.get((tenant, run_id))
         if held is not None:
             held.control.commands.append(told)
+            held.control.note(told)
 
     async def drain(self, seconds: float) -> None:
         """No new claims; running runs finish, or are given back for another executor."""
@@ -327,7 +332,7 @@ class Executor:
             return
         if (failure := suspicion.failure) is not None and run.cancel_requested_at is None:
             log.error("run.killed_server", run=run.id, thread=run.thread_id, deaths=suspicion.deaths)
-            await self._end(held, run, [request.RequestFailed(error=error_value(failure))])
+            await self._end(held, run, [request.RequestFailed(error=error_value(failure))], set())
         else:
             if suspicion.alone:
                 held.control.on_step = partial(self._came_further, held.wanted)
@@ -336,26 +341,55 @@ class Executor:
     async def _run(self, held: _Held, run: Run, thread: list[Event] | None) -> None:
         """`run` as it was before its claim; `thread` where its events are known without reading them."""
         held.epoch = run.epoch + 1
-        scope = self._scope(held, run)
-        try:
-            ending = await self._conduct_run(run, scope, held.control, thread)
-        except asyncio.CancelledError:
-            if not held.control.cancelled.is_set():
-                raise
-            ending = [request.RequestCancelled(by=scope.actor)]
-        await self._end(held, run, ending)
+        scope, tried = self._scope(held, run), set[str]()
+        while True:
+            try:
+                ending = await self._conduct_run(run, scope, held.control, thread)
+            except asyncio.CancelledError:
+                if not held.control.cancelled.is_set():
+                    raise
+                ending = [request.RequestCancelled(by=scope.actor)]
+            if await self._end(held, run, ending, tried):
+                return
+            # Entered again: what it has done comes back from the log, and the commands with it.
+            run, thread = replace(run, started_at=run.started_at or run.created_at), None
 
     def _scope(self, held: _Held, run: Run) -> Scope:
         return Scope(held.wanted.tenant, run.thread_id, run.id, "system", Fence(run.id, run.epoch + 1))
 
-    async def _end(self, held: _Held, run: Run, ending: Sequence[Payload]) -> None:
-        held.epoch, scope = run.epoch + 1, self._scope(held, run)
-        children, last = await self._end_children(run, held), await held.control.take_held()
-        answer = await self._recorder.record(scope, *last, *children, *ending)
+    async def _end(self, held: _Held, run: Run, ending: Sequence[Payload], tried: set[str]) -> bool:
+        """False if the run is to be entered once more, because a command came that it has not followed.
+
+        A run completes only if it has seen all that was accepted before: a condition of the append. What it was
+        entered again for and still did not follow is answered as too late, in the same commit.
+        """
+        held.epoch, scope, control = run.epoch + 1, self._scope(held, run), held.control
+        completes = ending[-1].type == request.RequestCompleted.type
+        late = control.unanswered() if completes else []
+        if control.replays and any(command["commandId"] not in tried for command in late):
+            tried |= {command["commandId"] for command in late}
+            await self._record_held(scope, await control.take_held())
+            return False
+        children, last = await self._end_children(run, held), await control.take_held()
+        seen = [ports.CommandsSeen(run.id, len(control.known))] if completes else []
+        answer = await self._recorder.record(scope, *last, *children, *too_late(late), *ending, conditions=seen)
+        if isinstance(answer, Refused) and answer.failure.code == "COMMAND_UNSEEN":
+            await self._record_held(scope, last)
+            control.note_stored(run.id, await self._commands_of(scope, run))
+            return await self._end(held, run, ending, tried)
         if isinstance(answer, Refused) and answer.failure.code in UNSTORABLE:
             failed = request.RequestFailed(error=error_value(answer.failure))
             answer = await self._recorder.record(scope, *last, *children, failed)
         expect(answer)
+        return True
+
+    async def _record_held(self, scope: Scope, held: Sequence[Draft]) -> None:
+        if held:
+            expect(await self._recorder.record(scope, *held))
+
+    async def _commands_of(self, scope: Scope, run: Run) -> list[Event]:
+        types, after = [CommandInjected.type], run.first_seq - 1
+        return await self._reader.events_of(scope.tenant, scope.thread_id, types, after, EVER, COMMANDS_LIMIT)
 
     async def _end_children(self, run: Run, held: _Held) -> list[Entry]:
         """A parent's subagents end with it, in the same commit. Only a run that was entered before can have others

@@ -147,8 +147,18 @@ class RunLog:
         """Before anything new: from the cancel on no step starts, and a paused run waits here."""
         await self.settle()
         self.stop_if_cancelled()
+        await self.pause_if_asked()
+        over = self._over_time()
+        if over is not None:
+            raise await self.exceeded(over)
+
+    async def pause_if_asked(self) -> None:
+        """Before a step, and once more before the run completes."""
         pause = self._open_pause()
-        if pause is not None:
+        if pause is None:
+            self.control.settle_pauses()
+        else:
+            await self.settle()
             title = "The run was paused"
             arguments = {"commandId": pause}
             raised = InterruptRaised(
@@ -158,9 +168,6 @@ class RunLog:
             # Of the root run, whoever of the family came to it first: the pause is for all of them.
             expect(await self.recorder.record(self.scope, Entry(raised, run_id=self._root)))
             raise Suspended(raised.interrupt_id)
-        over = self._over_time()
-        if over is not None:
-            raise await self.exceeded(over)
 
     def stop_if_cancelled(self) -> None:
         if self.control.cancelled.is_set():

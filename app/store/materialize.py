@@ -110,7 +110,7 @@ _RELEASE: Final = Sql(
     "WHERE tenant = v.column1 AND run_id = v.column2",
 )
 
-_OF_A_RUN: Final = (ports.RunNotTerminal, ports.RunUnclaimed, ports.ClaimRun)
+_OF_A_RUN: Final = (ports.RunNotTerminal, ports.RunUnclaimed, ports.CommandsSeen, ports.ClaimRun)
 fromhex: Final = bytes.fromhex
 
 

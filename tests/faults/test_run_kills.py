@@ -164,9 +164,11 @@ async def test_an_answer_to_a_recovery_counts_for_one_attempt(settings: Settings
 
 async def _asked(http: httpx2.AsyncClient, run_id: str) -> list[str]:
     async with asyncio.timeout(ENDS_WITHIN):
-        while not (waiting_on := (await http.get(f"/api/runs/{run_id}")).json()["waitingOn"]):
+        while True:
+            waiting_on: list[str] = (await http.get(f"/api/runs/{run_id}")).json()["waitingOn"]
+            if waiting_on:
+                return waiting_on
             await asyncio.sleep(0.01)
-    return list(waiting_on)
 
 
 @pytest.mark.requirement("G1", "G4", "G5", "G6", "G7", "G22", "PX-1", "PX-2")

@@ -51,6 +51,10 @@ CODES: Final[dict[str, Code]] = {
         "The run was taken over by another executor.",
         "Stop working on it; its new owner goes on from the log.",
     ),
+    "COMMAND_UNSEEN": Code(
+        "A command was accepted before the run's end, and the run had not seen it.",
+        "Nothing to do: the run looks at it and takes one more turn.",
+    ),
     "RUN_TERMINAL": Code("The run has ended.", "Nothing more can happen to it; start another run."),
     "RUN_NOT_FOUND": Code("There is no such run.", "Check the id."),
     "THREAD_NOT_FOUND": Code("There is no such thread.", "Check the id, or send createThread: true to create it."),
@@ -82,6 +86,10 @@ CODES: Final[dict[str, Code]] = {
     "BACKEND_NOT_DETERMINISTIC": Code(
         "A resumed run did something else than the recorded one.",
         "Make the backend depend only on its context; then start the run anew.",
+    ),
+    "RUN_KILLED_SERVER": Code(
+        "The server died three times while it worked on the run alone, before the run completed a step.",
+        "Look for the cause in the server's log and memory use; a rerun tries the run again.",
     ),
     "BACKEND_CANNOT_RESUME": Code("The backend cannot go on after an interruption.", "Start the run anew."),
     "MAX_TURNS": Code("The agent used up its turns without an answer.", "Raise maxTurns, or ask for less."),

@@ -31,6 +31,10 @@ CODES: Final[dict[str, Code]] = {
         "A value cannot be written as JSON.", "Use only strings, 64-bit numbers, booleans, lists and objects."
     ),
     "INVALID_REQUEST": Code("A field of the request is missing or wrong.", "Read `issues`: it names each field."),
+    "UNKNOWN_PARAMETER": Code(
+        "The address has a parameter that this call does not take.",
+        "Read `issues`: it names each one, and the parameter that was probably meant.",
+    ),
     "BODY_TOO_LARGE": Code("The body is larger than the limit.", "Send less, or upload a file and refer to it."),
     "NOT_FOUND": Code("There is nothing with that id for this caller.", "Check the id and the key that was used."),
     "METHOD_NOT_ALLOWED": Code("The path exists, the method does not.", "See /docs for the methods of a path."),

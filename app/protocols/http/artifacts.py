@@ -12,6 +12,7 @@ from app.protocols.http.documents import may_answer, streams
 from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_thread
 from app.protocols.http.thread_views import blob_answer
+from app.protocols.http.uploads import clean_mime
 from app.views.artifact import Artifact, artifact_json
 
 
@@ -41,7 +42,7 @@ def routes(server: Server) -> APIRouter:
         if not isinstance(sha256, str):
             raise Problem(Failure("ARTIFACT_HAS_NO_CONTENT", "the artifact names no stored content"))
         answer = await blob_answer(server, caller, artifact.thread_id, sha256, str(artifact.value["name"]))
-        answer.headers["content-type"] = str(artifact.value.get("mime") or "application/octet-stream")
+        answer.headers["content-type"] = clean_mime(str(artifact.value.get("mime")))
         return answer
 
     return router

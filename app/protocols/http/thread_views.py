@@ -22,6 +22,7 @@ from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_thread, whole_transcript
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
 from app.protocols.http.sse import EventStream, Said
+from app.protocols.http.uploads import clean_mime
 from app.runtime.histories import fold
 from app.views.history import MAX_SIZE, History
 from app.views.transcript import entry_json
@@ -133,7 +134,7 @@ async def blob_answer(server: Server, caller: Principal, thread_id: str, sha256:
     if found is None:
         raise Problem(Failure("BLOB_NOT_FOUND", "no event of the thread refers to such a blob"))
     mime, data = found
-    return Response(data, 200, content_headers(name, sha256) | {"content-type": mime})
+    return Response(data, 200, content_headers(name, sha256) | {"content-type": clean_mime(mime)})
 
 
 async def _with_newlines(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

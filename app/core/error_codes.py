@@ -307,7 +307,13 @@ CODES: Final[dict[str, Code]] = {
     "REPLAY_MISMATCH": Code(
         "A strict rerun would not repeat the recorded run.", "Look at what differs, or rerun with mode `compat`."
     ),
-    "REPLAY_TOKEN_INVALID": Code("The replay token is not one of ours.", "Use the run's `replayToken` unchanged."),
+    "REPLAY_TOKEN_INVALID": Code(
+        "The replay token was not signed by this server, or belongs to another run.",
+        "Use the answer of GET /api/runs/{id}/replay-token unchanged; ask again if the server's secret was replaced.",
+    ),
+    "REPLAY_TOKEN_UNSIGNED": Code(
+        "The replay token is from before tokens were signed.", "Ask again: GET /api/runs/{id}/replay-token."
+    ),
     "FORK_POINT_NOT_FOUND": Code("The thread has no such event.", "Use a `seq` from 1 to the thread's lastSeq."),
     # -- hooks -----------------------------------------------------------------------------------
     "HOOK_INVALID": Code(

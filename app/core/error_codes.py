@@ -36,6 +36,9 @@ CODES: Final[dict[str, Code]] = {
         "Read `issues`: it names each one, and the parameter that was probably meant.",
     ),
     "BODY_TOO_LARGE": Code("The body is larger than the limit.", "Send less, or upload a file and refer to it."),
+    "RANGE_NOT_SATISFIABLE": Code(
+        "The range begins after the end of the content.", "Read `Content-Range`: it says how many bytes there are."
+    ),
     "NOT_FOUND": Code("There is nothing with that id for this caller.", "Check the id and the key that was used."),
     "METHOD_NOT_ALLOWED": Code("The path exists, the method does not.", "See /docs for the methods of a path."),
     "THREAD_DELETED": Code("The thread was deleted.", "Start a new thread; deletion cannot be undone."),

@@ -22,6 +22,7 @@ from app.core.metrics import Metrics
 from app.core.principal import DEFAULT_TENANT
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings
+from app.core.signing import open_signer
 from app.events.hub import Hub
 from app.events.ports import StorageBroken, StorageFull, StoreError
 from app.events.recorder import Narrator, Recorder, Redactor
@@ -222,6 +223,7 @@ async def open_holdfast(
     redaction = redaction or CurrentRedaction()
     async with contextlib.AsyncExitStack() as closing:
         store = await closing.enter_async_context(open_store(settings, clock=clock, redactor=redaction))
+        signer = open_signer(settings)
         keys, ledger = open_keys(store, clock), Ledger(store.recorder)
         find = StoredKeys(store.database).find
         access = await closing.enter_async_context(open_access(settings, keys, find, ledger, clock))
@@ -244,7 +246,7 @@ async def open_holdfast(
         threads = Threads(recorder, reader, executor.stop)
         interrupts = Interrupts(recorder, reader, executor.wake)
         commands = Commands(recorder, reader, history, executor.deliver, executor.wake)
-        reruns = Reruns(service, threads, reader, history)
+        reruns = Reruns(service, threads, reader, history, signer)
         executor.start()
         stopping = asyncio.Event()
         beside = [asyncio.create_task(workspace.watch(stopping)),

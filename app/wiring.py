@@ -29,6 +29,7 @@ from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.registry import Providers, installed_kinds
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
+from app.outside.sandbox_report import SandboxReport
 from app.policy import declared as hooks
 from app.policy.hooks import HookRunner
 from app.policy.kinds.builtin import make_builtin as make_builtin_hook
@@ -173,6 +174,7 @@ class Holdfast:
     keys: Keys
     clock: Clock
     files: FileStore
+    sandbox: SandboxReport
 
 
 @contextlib.asynccontextmanager
@@ -216,6 +218,8 @@ async def open_holdfast(
         reruns = Reruns(service, threads, reader, history)
         executor.start()
         stopping = asyncio.Event()
+        sandbox = SandboxReport()
+        looking = asyncio.create_task(sandbox.look())
         beside = [asyncio.create_task(workspace.watch(stopping)),
                   asyncio.create_task(_purge_by_and_by(store.retention, stopping))]  # fmt: skip
         try:
@@ -225,10 +229,12 @@ async def open_holdfast(
                     store=store, workspace=workspace, backends=kinds, service=service, commands=commands,
                     reruns=reruns, threads=threads, interrupts=interrupts, executor=executor, metrics=metrics,
                     kits=kits, access=access, keys=keys, clock=clock, files=FileStore(store.database, clock),
+                    sandbox=sandbox,
                 )  # fmt: skip
         finally:
             stopping.set()
-            await asyncio.gather(*beside)
+            looking.cancel()
+            await asyncio.gather(*beside, asyncio.wait({looking}))
             await executor.drain(DRAIN_SECONDS)
             await tools.close()
             store.hub.close_all()

@@ -361,7 +361,7 @@ class ToolMakers:
 
     async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
         data = self._settings.data_dir / "files"
-        data.mkdir(parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
         outgoing = frozenset(workspace.runtime.outgoing.private)
         mcp = self._mcp(workspace, outgoing, secret) if workspace.mcp_servers else None

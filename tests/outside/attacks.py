@@ -186,6 +186,10 @@ async def attack(folder: Path, mode: str, network: bool) -> dict[str, Any]:
         result["udp heard"] = heard(closing_sockets["udp"])
         result["unix heard"] = heard(closing_sockets["unix datagram"])
         result["status"] = finished.status
+        status = await process.probe()
+        result["sandbox"] = {"level": status.level, "uses": status.uses, "missing": status.missing}
+    if network:  # what follows has nothing to do with it
+        return result
     bounded = await process.run(scribbler(folder, SMALL_FILES))
     result["small files"] = "stopped" if bounded.disk_full or b"No space" in bounded.stderr else str(bounded)
     kept = await process.run(scribbler(folder, DELETED_FILES))
@@ -196,8 +200,6 @@ async def attack(folder: Path, mode: str, network: bool) -> dict[str, Any]:
     )  # fmt: skip
     result["bomb"] = "stopped" if bomb.timed_out else str(bomb)
     result["left over"] = children_left()
-    status = await process.probe()
-    result["sandbox"] = {"level": status.level, "uses": status.uses, "missing": status.missing}
     return result
 
 

@@ -30,7 +30,9 @@ class Leases(Protocol):
         """(tenant, run, epoch) in; those still held out."""
         ...
 
-    async def release(self, tenant: str, run_id: str, owner: str, epoch: int) -> None: ...
+    async def release(self, owner: str, held: Sequence[tuple[str, str, int]]) -> None:
+        """Gives back (tenant, run, epoch) in as few commits as possible."""
+        ...
 
 
 class BlobStore(Protocol):

@@ -10,13 +10,18 @@ from pathlib import Path
 
 import structlog
 
+from app.store.folder import FolderUnusable
+
 log = structlog.get_logger("holdfast.store")
 
 
 def open_privately(folder: Path) -> None:
     """Make the folder, or take the rights of others from it and the files in it, and say so in the log."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    loose, stuck = tighten(folder)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        loose, stuck = tighten(folder)
+    except OSError as error:
+        raise FolderUnusable(folder, error) from error
     if loose:
         log.warning("data_dir.tightened", folder=str(folder), names=sorted(loose)[:20],
                     reason="other users of the machine could read or change these")  # fmt: skip

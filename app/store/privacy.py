@@ -43,15 +43,6 @@ def tighten(folder: Path) -> tuple[list[str], list[str]]:
     return loose, stuck
 
 
-def make_private(folder: Path) -> None:
-    """Everything beneath a folder that was just made, whatever modes were copied into it."""
-    for parent, folders, files in os.walk(folder):
-        for name in folders:
-            _tighten(Path(parent, name), 0o700)
-        for name in files:
-            _tighten(Path(parent, name), 0o600)
-
-
 def _entries(folder: Path) -> Iterator[tuple[Path, int]]:
     with os.scandir(folder) as entries:
         for entry in entries:

@@ -32,6 +32,7 @@ from app.models.registry import Providers, installed_kinds
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
 from app.outside.proxies import Proxies
+from app.outside.sandbox_report import SandboxReport
 from app.policy import declared as hooks
 from app.policy.hooks import HookRunner
 from app.policy.kinds.builtin import make_builtin as make_builtin_hook
@@ -149,14 +150,11 @@ async def open_store(
 ) -> AsyncIterator[Store]:
     """Take the data folder (embedded), migrate, start the log; close it all in the opposite order."""
     clock = clock or SystemClock()
-    try:
-        open_privately(settings.data_dir)
-    except OSError as error:
-        raise FolderUnusable(settings.data_dir, error) from error
     folder = DataFolder(settings.data_dir)
     if not settings.is_postgres:
         folder.take()
     try:
+        open_privately(settings.data_dir)
         await migrate(settings)
         tighten(settings.data_dir)  # what the migration made
         database = WatchedDatabase(open_database(settings), clock, partial(_has_room, settings))
@@ -202,6 +200,7 @@ class Holdfast:
     files: FileStore
     drain_seconds: Callable[[], float]
     """How long runs may go on when the server stops; asked at that moment, because a workspace may change it."""
+    sandbox: SandboxReport
 
 
 @contextlib.asynccontextmanager
@@ -249,6 +248,8 @@ async def open_holdfast(
         reruns = Reruns(service, threads, reader, history, signer)
         executor.start()
         stopping = asyncio.Event()
+        sandbox = SandboxReport()
+        looking = asyncio.create_task(sandbox.look())
         beside = [asyncio.create_task(workspace.watch(stopping)),
                   asyncio.create_task(_purge_by_and_by(store, effective, clock, stopping))]  # fmt: skip
         try:
@@ -259,12 +260,13 @@ async def open_holdfast(
                     store=store, workspace=workspace, backends=kinds, service=service, commands=commands,
                     reruns=reruns, threads=threads, interrupts=interrupts, executor=executor, metrics=metrics,
                     kits=kits, access=access, keys=keys, clock=clock, files=FileStore(store.database, clock),
-                    drain_seconds=lambda: effective.drain_seconds,
+                    drain_seconds=lambda: effective.drain_seconds, sandbox=sandbox,
                 )  # fmt: skip
         finally:
             stopping.set()
+            looking.cancel()
             await executor.drain(effective.drain_seconds)
-            await asyncio.gather(*beside)
+            await asyncio.gather(*beside, asyncio.wait({looking}))
             await kits.close()
             await tools.close()
             store.hub.close_all()
@@ -402,7 +404,7 @@ class ToolMakers:
 
     async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
         data = self._settings.data_dir / "files"
-        data.mkdir(parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
         hosts, private = frozenset(workspace.runtime.outgoing.hosts), frozenset(workspace.runtime.outgoing.private)
         mcp = await self._mcp(workspace, private, secret) if workspace.mcp_servers else None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from app.outside.addresses import is_literal, is_public
-from app.outside.failures import OutsideError
+from app.outside.failures import OutsideError, not_public
 from app.outside.heads import Key, Route
 from app.outside.names import Lookup, Names
 from app.outside.wire import Connection
@@ -107,7 +107,7 @@ class Pool:
             addresses = await self._names.addresses(route.host, route.port)
         if not route.private and not all(map(is_public, addresses)):
             # One private address among public ones is already an attempt to reach it by retrying.
-            raise OutsideError("ADDRESS_REFUSED", f"{route.host} is not a public address")
+            raise not_public(route.host)
         return addresses
 
     def _watched(self, connection: Connection) -> Connection:

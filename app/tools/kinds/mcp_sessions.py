@@ -41,6 +41,8 @@ class Server:
     connect_seconds: float = 10.0
     call_seconds: float = 60.0
     sessions: int = 4
+    only: frozenset[str] | None = None
+    """When set, the only hosts that it may be reached at."""
     max_message_bytes: int = MAX_LINE
     """Of one message over stdio; a server that sends more is ended."""
 
@@ -248,7 +250,7 @@ async def _connect(
         headers = {name: rendering.text(Text.of(value)) for name, value in server.headers.items()}
         url = rendering.text(Text.of(server.url))
         client = httpx2.AsyncClient(
-            transport=PinnedTransport(http, AddressPolicy(private=server.private)),
+            transport=PinnedTransport(http, AddressPolicy(server.private, server.only)),
             headers=headers,
             timeout=httpx2.Timeout(server.connect_seconds, read=_SSE_IDLE),
             trust_env=False,

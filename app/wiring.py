@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -22,13 +23,14 @@ from app.core.principal import DEFAULT_TENANT
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings
 from app.events.hub import Hub
-from app.events.ports import StorageBroken, StoreError
+from app.events.ports import StorageBroken, StorageFull, StoreError
 from app.events.recorder import Narrator, Recorder, Redactor
 from app.models.contract import ProviderDeps
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.registry import Providers, installed_kinds
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
+from app.outside.proxies import Proxies
 from app.policy import declared as hooks
 from app.policy.hooks import HookRunner
 from app.policy.kinds.builtin import make_builtin as make_builtin_hook
@@ -61,11 +63,13 @@ from app.store.broken import StopsWhenBroken
 from app.store.engine import Database
 from app.store.files import FileStore
 from app.store.folder import DataFolder
+from app.store.health import WatchedDatabase
 from app.store.idle_threads import IdleThreadReader
 from app.store.keys import StoredKeys
 from app.store.leases import Leases
 from app.store.log import Log
 from app.store.migrate import migrate
+from app.store.privacy import open_privately, tighten
 from app.store.reader import StoreReader
 from app.store.retention import Retention
 from app.store.workspaces import WorkspaceArchive
@@ -85,6 +89,11 @@ from app.workspace.secrets import resolve_env
 from app.workspace.specs.runtime import Narration
 
 PURGE_SECONDS = 3600.0
+_POSTGRES_PATIENCE = 1.9
+"""Seconds that a caller waits for its commit: within two it is answered (G17)."""
+_SQLITE_PATIENCE = 10.0
+"""A slow sync of the own disk is no outage; giving up would cut off runs for nothing."""
+_ROOM_BYTES = 1024 * 1024
 
 log = structlog.get_logger("holdfast.wiring")
 
@@ -115,7 +124,7 @@ class Store:
     """The log with what reads it: enough for the command line and for tests of the spine."""
 
     settings: Settings
-    database: Database
+    database: WatchedDatabase
     folder: DataFolder
     hub: Hub
     log: Log
@@ -125,23 +134,32 @@ class Store:
     recorder: Recorder
 
 
+def _has_room(settings: Settings) -> bool:
+    """Postgres says so itself; an embedded database needs more than what its files have allocated already."""
+    return settings.is_postgres or shutil.disk_usage(settings.data_dir).free >= _ROOM_BYTES
+
+
 @contextlib.asynccontextmanager
 async def open_store(
     settings: Settings, *, clock: Clock | None = None, redactor: Redactor | None = None
 ) -> AsyncIterator[Store]:
     """Take the data folder (embedded), migrate, start the log; close it all in the opposite order."""
     clock = clock or SystemClock()
+    open_privately(settings.data_dir)
     folder = DataFolder(settings.data_dir)
     if not settings.is_postgres:
         folder.take()
     try:
         await migrate(settings)
-        database = open_database(settings)
+        tighten(settings.data_dir)  # what the migration made
+        database = WatchedDatabase(open_database(settings), clock, partial(_has_room, settings))
         hub = Hub()
-        event_log = Log(database, clock, hub.publish, settings.max_pending_events)
+        patience = _POSTGRES_PATIENCE if settings.is_postgres else _SQLITE_PATIENCE
+        event_log = Log(database, clock, hub.publish, settings.max_pending_events, patience)
         leases = Leases(database)
         if not settings.is_postgres:
-            await leases.expire_all()
+            with contextlib.suppress(StorageFull):  # then reads are served, and the leases run out by themselves
+                await leases.expire_all()
         event_log.start()
         recorder = Recorder(event_log, clock, SchemaRegistry(), redactor or Redaction())
         retention = Retention(database, clock, settings.retention_deleted_days)
@@ -199,7 +217,7 @@ async def open_holdfast(
         keys, ledger = open_keys(store, clock), Ledger(store.recorder)
         find = StoredKeys(store.database).find
         access = await closing.enter_async_context(open_access(settings, keys, find, ledger, clock))
-        client = await closing.enter_async_context(_closing(HttpClient()))
+        client = await closing.enter_async_context(_closing(_http_client(settings)))
         catalog = shipped_catalog(kinds)
         workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger)
         history = WorkspaceHistory(workspace, catalog, WorkspaceArchive(store.database))
@@ -278,10 +296,12 @@ async def _load_workspace(
         runtime = workspace.current.runtime
         redaction.follow(runtime.redaction.kinds, [os.environ[name] for name in runtime.env if name in os.environ])
         store.recorder.narrator = _narrator(runtime.progress.narration)
-        await ledger.record(DEFAULT_TENANT, status.loaded_event(len(workspace.current.agents)))
+        with _unless_full("workspace.loaded"):
+            await ledger.record(DEFAULT_TENANT, status.loaded_event(len(workspace.current.agents)))
 
     async def rejected(status: WorkspaceStatus) -> None:
-        await ledger.record(DEFAULT_TENANT, status.rejected_event())
+        with _unless_full("workspace.rejected"):
+            await ledger.record(DEFAULT_TENANT, status.rejected_event())
 
     workspace = CurrentWorkspace(
         settings.workspace, catalog, clock, profile=settings.profile, on_loaded=loaded, on_rejected=rejected
@@ -293,9 +313,22 @@ async def _load_workspace(
     return workspace
 
 
+@contextlib.contextmanager
+def _unless_full(event: str) -> Iterator[None]:
+    """A server on a full disk starts and serves reads; what it would have recorded is in its log at least."""
+    try:
+        yield
+    except StorageFull as full:
+        log.warning("storage.event_lost", event_type=event, code=full.code)
+
+
 def _narrator(wanted: Narration) -> Narrator | None:
     narrators = {"template": TemplateNarrator}
     return narrators[wanted.provider](wanted.style) if wanted.enabled and wanted.provider in narrators else None
+
+
+def _http_client(settings: Settings) -> HttpClient:
+    return HttpClient(proxies=Proxies.from_environment(os.environ), ca_file=settings.ca_file)
 
 
 @contextlib.asynccontextmanager
@@ -329,7 +362,9 @@ def _hooks(settings: Settings, clock: Clock, workspace: CompiledWorkspace) -> Ho
     makers: dict[str, hooks.Maker] = {
         "builtin": make_builtin_hook,
         "python": partial(make_python_hook, load=load),
-        "command": partial(make_command, folder=settings.workspace, secret=_secrets_of(workspace)),
+        "command": partial(
+            make_command, folder=settings.workspace, secret=_secrets_of(workspace), data=settings.data_dir
+        ),
     }
     return hooks.build(workspace, makers, schemas=SchemaRegistry(), clock=clock)
 
@@ -366,7 +401,7 @@ class ToolMakers:
             "python": _ready(make_python),
             "builtin": _ready(make_builtin, shipped_tools),
             "http": _ready(make_http, self._client, secret),
-            "subprocess": _ready(make_subprocess, folder, data, secret),
+            "subprocess": _ready(make_subprocess, folder, data, secret, self._settings.data_dir),
         }
         if mcp is not None:
             makers["mcp"] = mcp

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FilePath, ValidationError
 
 from app.core.errors import HoldfastError
 from app.core.resources import shipped
@@ -108,6 +108,9 @@ class Settings(BaseModel):
     )
     cors_origins: str | None = Field(
         None, description="exact origins, with commas between, whose pages may call this server"
+    )
+    ca_file: FilePath | None = Field(
+        None, description="PEM file of certificate authorities that outgoing requests trust besides the system's"
     )
     rate_per_key: int = Field(500, ge=0, description="requests per second that one caller may make; 0 for no limit")
     max_requests: int = Field(2000, ge=1, description="requests served at once; more are answered 503")

@@ -15,7 +15,7 @@ from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.principal import DEFAULT_TENANT
-from app.core.schemas import SchemaRegistry, Validator
+from app.core.schemas import SchemaInvalid, SchemaRegistry, Validator
 from app.events.catalog.model import ModelRetryScheduled
 from app.events.catalog.values import ErrorValue
 from app.models.attempt import Attempt, Broken, Conversation, Services
@@ -176,7 +176,11 @@ class ModelRouter:
         except json.JsonError:
             detail["issues"] = [{"path": "", "message": "the answer is not JSON"}]
             return Failure("MODEL_OUTPUT_INVALID", "the answer is not JSON", detail=detail)
-        if issues := self._validator(request.response_schema).issues(value):
+        try:
+            validator = self._validator(request.response_schema)
+        except SchemaInvalid as error:  # of a run that was accepted before schemas were bounded
+            return error.failure
+        if issues := validator.issues(value):
             detail["issues"] = [{"path": issue.path, "message": issue.message} for issue in issues]
             return Failure("MODEL_OUTPUT_INVALID", "the answer breaks the requested schema", detail=detail)
         return replace(response, value=value)

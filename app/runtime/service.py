@@ -16,12 +16,12 @@ from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.json import present
 from app.core.principal import Principal
-from app.core.schemas import SchemaInvalid, Validator
 from app.events import ports
 from app.events.catalog import Payload, execution, request, thread
 from app.events.catalog.interrupt import InterruptExpired
 from app.events.ports import Condition, Refused
 from app.events.recorder import Entry, Recorder, Scope
+from app.runtime.foreign_schemas import check_schema
 from app.runtime.places import Place
 from app.runtime.ports import Fresh, OpenChildren
 from app.runtime.workspaces import WorkspaceHistory
@@ -263,6 +263,8 @@ class Service:
             return Failure("AGENT_NOT_FOUND", "the workspace has no such agent")
         if agent.spec.backend not in self._backends:
             return Failure("BACKEND_NOT_AVAILABLE", f"there is no backend {agent.spec.backend!r} here")
+        if wanted.response_schema and (refused := check_schema(wanted.response_schema)) is not None:
+            return Failure(refused.code, f"the schema of the answer: {refused.message}")
         return _check_client_tools(workspace, agent, wanted.client_tools)
 
     def _conditions(self, wanted: Submission, busy: Busy, run_id: str, new: bool) -> list[Condition]:
@@ -348,20 +350,14 @@ def _check_client_tools(
         name = tool.get("name")
         if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name) or name in taken:
             return Failure("CLIENT_TOOLS_REFUSED", "a tool's name is malformed or taken")
-        if not _is_schema(tool.get("input")):
-            return Failure("CLIENT_TOOLS_REFUSED", "a tool's input schema is not valid")
+        schema: Any = tool.get("input")
+        refused = check_schema(schema)
+        if refused is not None and refused.code == "SCHEMA_TOO_COMPLEX":
+            return Failure(refused.code, f"the input schema of the tool {name!r}: {refused.message}")
+        if refused is not None or schema.get("type") != "object":
+            return Failure("CLIENT_TOOLS_REFUSED", f"the input schema of the tool {name!r} is not valid")
         taken.add(name)
     return None
-
-
-def _is_schema(document: Any) -> bool:
-    if not isinstance(document, Mapping) or document.get("type") != "object":
-        return False
-    try:
-        Validator(document)
-    except SchemaInvalid:
-        return False
-    return True
 
 
 def _births(wanted: Submission, known: Thread | Tombstone | None) -> tuple[bool, ...]:

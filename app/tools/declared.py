@@ -55,6 +55,7 @@ def define(declared: CompiledTool, derived: ToolDefinition | None = None) -> Too
         max_output_bytes=spec.max_output_bytes,
         excerpt_bytes=spec.excerpt_bytes,
         approval=declared.approval,
+        approver=spec.approver,
         rules=tuple(_rule(rule) for rule in declared.rules),
         paths=spec.paths,
         repair=_switches(declared),

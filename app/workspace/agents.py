@@ -12,7 +12,7 @@ from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument
 from app.workspace.report import Place
 from app.workspace.resolve import Resolver, check_edges, find_cycles, spec_of
-from app.workspace.specs.agent import AgentSpec, ModelPlan
+from app.workspace.specs.agent import AgentSpec, ModelPlan, Subagent
 from app.workspace.specs.model import Capabilities, ModelSpec
 from app.workspace.tools import MakeValidator, compile_schema
 
@@ -47,7 +47,7 @@ class AgentCompiler:
 
     def compile(self) -> Mapping[str, CompiledAgent]:
         agents = {document.name: self._agent(document) for document in self._index.good("Agent")}
-        edges = {document.name: spec_of(document, AgentSpec).subagents for document in self._index.good("Agent")}
+        edges = {document.name: spec_of(document, AgentSpec).subagent_names for document in self._index.good("Agent")}
         for name, chain in find_cycles(edges):
             at = self._index.documents["Agent"][name]
             path = ("spec", "subagents", edges[name].index(chain[1]))
@@ -71,7 +71,7 @@ class AgentCompiler:
             model_plan=spec.plan,
             tools=spec.tools,
             skills=self._checked_skills(spec, place),
-            subagents=spec.subagents,
+            subagents=spec.subagent_names,
             output_validator=compile_schema(
                 spec.output_schema, ("spec", "outputSchema"), place, self._report, self._validator
             ),
@@ -80,7 +80,7 @@ class AgentCompiler:
     def _references(self, spec: AgentSpec, place: Place) -> None:
         for kind, field, names in (
             ("Tool", "tools", spec.tools),
-            ("Agent", "subagents", spec.subagents),
+            ("Agent", "subagents", spec.subagent_names),
             ("Memory", "memory", spec.memory),
             ("Hook", "hooks", spec.hooks),
             ("Evaluator", "gates", spec.gates),
@@ -93,10 +93,30 @@ class AgentCompiler:
         if spec.context_policy.summary_model is not None:
             path: DocPath = ("spec", "contextPolicy", "summaryModel")
             self._index.refers("Model", spec.context_policy.summary_model, place, path, self._report)
-        for number, name in enumerate(spec.subagents):
+        for number, name in enumerate(spec.subagent_names):
             if name in spec.tools:
                 message = f"{name!r} is a tool and a subagent of this agent; a model could not tell them apart"
                 self._report.error("NAME_CLASH", place, ("spec", "subagents", number), message)
+            self._passed_on(spec, name, number, place)
+
+    def _passed_on(self, spec: AgentSpec, name: str, number: int, place: Place) -> None:
+        """A subagent uses what its parent has and what is passed on; whatever else it names it will not have here."""
+        path: DocPath = ("spec", "subagents", number)
+        passed, entry = spec.passed_on(name), spec.subagents[number]
+        if isinstance(entry, Subagent):
+            self._index.refers_all("Tool", entry.tools, place, (*path, "tools"), self._report)
+        asked = next((it for it in self._index.good("Agent") if it.name == name), None)
+        if asked is None:
+            return
+        own = spec_of(asked, AgentSpec).tools
+        for tool in sorted(passed - set(own)):
+            message = f"the subagent {name!r} has no tool {tool!r}, so there is nothing to pass on"
+            self._report.error("SUBAGENT_TOOLS", place, path, message, hint=f"add it to `tools` of {name}")
+        withheld = [tool for tool in own if tool not in spec.tools and tool not in passed]
+        if withheld:
+            message = f"the subagent {name!r} cannot use {', '.join(withheld)} here, because this agent cannot either"
+            hint = f"write `{{agent: {name}, tools: [{', '.join(withheld)}]}}` to pass them on"
+            self._report.warning("SUBAGENT_TOOLS", place, path, message, hint=hint)
 
     def _backend(self, spec: AgentSpec, place: Place) -> None:
         backends = self._resolver.catalog.backends
@@ -172,7 +192,7 @@ class AgentCompiler:
 
     def _edges(self, spec: AgentSpec, place: Place) -> None:
         nodes = {f"tools.{name}" for name in spec.tools} | {f"skills.{name}" for name in spec.skills}
-        nodes |= {f"agents.{name}" for name in spec.subagents} | {"START", "END"}
+        nodes |= {f"agents.{name}" for name in spec.subagent_names} | {"START", "END"}
         edges = [(number, edge.from_, edge.to) for number, edge in enumerate(spec.edges)]
         check_edges(edges, nodes, place, self._report)
 

@@ -76,6 +76,10 @@ CODES: Final[dict[str, Code]] = {
     "NODE_UNKNOWN": Code("An edge names a node that does not exist.", "Use the id of a node."),
     "REFERENCE_DUPLICATE": Code("A list names the same thing twice.", "Remove one of them."),
     "SUBAGENT_CYCLE": Code("Subagents call each other in a circle.", "Remove one of the calls."),
+    "SUBAGENT_TOOLS": Code(
+        "A subagent cannot use some of its tools, or is passed tools that it does not have.",
+        "Pass them on with `subagents: [{agent, tools}]`, or correct the lists.",
+    ),
     "FALLBACK_CYCLE": Code("Model fallbacks lead back to the model.", "Remove one of the fallbacks."),
     "FILE_NOT_FOUND": Code("A file that is named does not exist.", "Correct the path or add the file."),
     # -- kinds -----------------------------------------------------------------------------------
@@ -97,6 +101,10 @@ CODES: Final[dict[str, Code]] = {
     "PYTHON_SYNTAX": Code("A Python file of the workspace does not parse.", "Correct the Python at the named line."),
     "NOT_SERVED": Code("This version does not carry out what is declared.", "Remove it, or do as the hint says."),
     # -- meaning ---------------------------------------------------------------------------------
+    "SCHEMA_TOO_COMPLEX": Code(
+        "A JSON Schema is too large, or its references stand for too many branches.",
+        "Simplify it; the message names the limit.",
+    ),
     "SCHEMA_INVALID": Code("A JSON Schema is not valid.", "Compare the named place with JSON Schema 2020-12."),
     "SCHEMA_REMOTE_REF": Code("A schema refers outside of itself.", "Copy what it refers to into $defs."),
     "SCHEMA_NOT_OBJECT": Code("A tool's input is not an object.", "Write `type: object` with properties."),

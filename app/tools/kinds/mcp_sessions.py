@@ -250,7 +250,7 @@ async def _connect(
         headers = {name: rendering.text(Text.of(value)) for name, value in server.headers.items()}
         url = rendering.text(Text.of(server.url))
         client = httpx2.AsyncClient(
-            transport=PinnedTransport(http, AddressPolicy(server.private, server.only)),
+            transport=PinnedTransport(http, AddressPolicy(server.private, server.only, proxied=True)),
             headers=headers,
             timeout=httpx2.Timeout(server.connect_seconds, read=_SSE_IDLE),
             trust_env=False,

@@ -142,6 +142,9 @@ class RuntimeSpec(Spec):
     trust: Trust = Trust()
     outgoing: Outgoing = Outgoing()
     interrupts: Interrupts = Interrupts()
+    sandbox: Literal["available", "required"] = Field(
+        "available", description="required: programs are not run on a machine that lacks a part of the sandbox"
+    )
     drain_seconds: Seconds | None = Field(
         None, description="seconds that running runs have to end when the server stops; at most HOLDFAST_DRAIN_SECONDS"
     )

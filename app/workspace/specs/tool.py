@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from app.workspace.specs.base import (
     Bytes,
@@ -20,6 +20,14 @@ from app.workspace.specs.base import (
     Text,
     ToolMetadata,
 )
+
+Approver = Annotated[
+    str,
+    Field(
+        pattern=r"^(anyone|other|role:[A-Za-z0-9_.-]{1,64})$",
+        description="anyone with the scope, other than who submitted the run, or role:<name>",
+    ),
+]
 
 
 class HttpTemplate(Spec):
@@ -83,6 +91,17 @@ class Repair(Spec):
     model_round: bool = True
 
 
+class ApprovalRule(Spec):
+    """Which calls need an approval, and who may give it."""
+
+    when: Cel = Field("always", description="never, always, or a CEL rule on `args` that asks when true")
+    approver: Approver = "anyone"
+
+
+def _form(value: object) -> str:
+    return "rule" if isinstance(value, ApprovalRule | dict) else "text"
+
+
 class Compensation(Spec):
     """The undo: a tool and its arguments, whose texts may use `{{ args.x }}` and `{{ result.y }}`."""
 
@@ -100,7 +119,9 @@ class ToolSpec(Spec):
     max_output_bytes: Bytes = 1024 * 1024
     # As JSON it may become six times as long, and must still fit an event.
     excerpt_bytes: Annotated[int, Field(ge=1, le=128 * 1024)] = 16 * 1024
-    approval: Cel = Field("never", description="never, always, or a CEL rule on `args` that asks when true")
+    approval: Annotated[Annotated[Cel, Tag("text")] | Annotated[ApprovalRule, Tag("rule")], Discriminator(_form)] = (
+        Field("never", description="never, always, a CEL rule on `args` that asks when true, or `{when, approver}`")
+    )
     rules: tuple[Rule, ...] = ()
     compensation: Compensation | None = None
     paths: tuple[Text, ...] = Field((), description="arguments that are paths, besides `format: path`")
@@ -110,6 +131,15 @@ class ToolSpec(Spec):
     mcp: McpTarget | None = None
     subprocess: Subprocess | None = None
     config: JsonMap = Field(default_factory=dict, description="passed to the tool kind untouched")
+
+    @property
+    def asks_when(self) -> str:
+        """never, always, or the CEL rule."""
+        return self.approval if isinstance(self.approval, str) else self.approval.when
+
+    @property
+    def approver(self) -> str:
+        return "anyone" if isinstance(self.approval, str) else self.approval.approver
 
     @model_validator(mode="after")
     def _section_fits_kind(self) -> Self:

@@ -407,7 +407,7 @@ class ToolMakers:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
         hosts, private = frozenset(workspace.runtime.outgoing.hosts), frozenset(workspace.runtime.outgoing.private)
-        mcp = await self._mcp(workspace, private, secret) if workspace.mcp_servers else None
+        mcp = await self._mcp(workspace, private, hosts, secret) if workspace.mcp_servers else None
         claim = SchemaRegistry().validator("write_claim_v1")
         shipped_tools = builtins(
             data, self._clock, write_claim=claim, client=self._client, fetch_hosts=hosts, fetch_private=private
@@ -424,8 +424,9 @@ class ToolMakers:
         return await build(workspace, makers, root=data)
 
     async def _mcp(
-        self, workspace: CompiledWorkspace, outgoing: frozenset[str], secret: Callable[[str], str | None]
-    ) -> Maker:
+        self, workspace: CompiledWorkspace, private: frozenset[str], hosts: frozenset[str],
+        secret: Callable[[str], str | None],
+    ) -> Maker:  # fmt: skip
         # Imported on first use: most workspaces have no such server, and the start is quicker for it.
         from app.tools.kinds.mcp import make_mcp, offers_of, server_of
         from app.tools.kinds.mcp_sessions import Sessions
@@ -433,7 +434,7 @@ class ToolMakers:
         sessions = self._sessions.get(workspace.digest)
         if sessions is None:
             sessions = self._sessions[workspace.digest] = {
-                name: Sessions(server_of(named, outgoing), self._client, secret)
+                name: Sessions(server_of(named, private, hosts), self._client, secret)
                 for name, named in workspace.mcp_servers.items()
             }
         return partial(make_mcp, sessions=sessions, offered=await offers_of(workspace, sessions))
@@ -441,6 +442,21 @@ class ToolMakers:
     async def close(self) -> None:
         for sessions in self._sessions.values():
             await asyncio.gather(*(one.close() for one in sessions.values()))
+
+
+async def mcp_tools(workspace: CompiledWorkspace, name: str, client: HttpClient) -> list[str] | Failure:
+    """The tools that an MCP server offers now, for whoever checks a workspace without serving it."""
+    from app.tools.kinds.mcp import McpServer, server_of
+    from app.tools.kinds.mcp_sessions import Sessions
+
+    outgoing = workspace.runtime.outgoing
+    server = server_of(workspace.mcp_servers[name], frozenset(outgoing.private), frozenset(outgoing.hosts))
+    sessions = Sessions(server, client, _secrets_of(workspace))
+    try:
+        offers = await McpServer(sessions).offers()
+    finally:
+        await sessions.close()
+    return offers if isinstance(offers, Failure) else [offer.name for offer in offers]
 
 
 def _ready(make: Callable[..., Tool | Failure], *arguments: Any) -> Maker:

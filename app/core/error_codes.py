@@ -203,7 +203,8 @@ CODES: Final[dict[str, Code]] = {
     # -- outside ---------------------------------------------------------------------------------
     "ADDRESS_REFUSED": Code(
         "An outgoing request was aimed at an address that is not allowed.",
-        "Use a public http(s) address, or list the host among the workspace's allowed outgoing hosts.",
+        "Use a public http(s) address. For an internal server list its host in `outgoing.private` of the Runtime, and "
+        "in `outgoing.hosts` if the Runtime has that list (docs/workspace.md, Internal hosts).",
     ),
     "REDIRECT_REFUSED": Code(
         "An outgoing request was redirected where it may not follow.", "Use the final address directly."

@@ -254,3 +254,27 @@ spec:
     await used.tool.sessions.close()  # type: ignore[attr-defined]  # an McpTool
     await client.close()
     assert outcome.output == {"result": 3}
+
+
+async def test_builtin_tool_may_have_another_name_and_its_examples_reach_the_model(tmp_path: Path) -> None:
+    """`entry` and `examples` compiled and were ignored: the first made the whole workspace unusable."""
+    spec = (
+        "kind: builtin\nentry: echo\nexamples: [{text: hello}]\n"
+        "input: {type: object, properties: {text: {type: string}}, required: [text]}\noutput: {}"
+    )
+    documents = {"runtime.yaml": RUNTIME.encode(), "tools.yaml": tool("repeat", spec).encode()}
+    client = HttpClient()
+    tools = await registry(compiled(WorkspaceFiles.from_contents(documents)), tmp_path, client)
+    assert isinstance(tools, Registry), tools
+    assert (await call(tools, "repeat", {"text": "hi"})).output == {"text": "hi"}
+    found = tools.find("repeat")
+    assert found is not None and found.definition.input is not None
+    assert found.definition.input["examples"] == [{"text": "hello"}]
+    await client.close()
+
+
+def test_fetching_needs_a_list_of_hosts() -> None:
+    documents = {"runtime.yaml": RUNTIME.encode(), "tools.yaml": tool("http_fetch", "kind: builtin").encode()}
+    result = compile(WorkspaceFiles.from_contents(documents), shipped_catalog())
+    assert not isinstance(result, Compiled)
+    assert [item.code for item in result.errors] == ["FIELD_MISSING"] and "outgoing" in result.errors[0].remedy

@@ -40,6 +40,11 @@ class Settings(BaseModel):
         pattern="^postgres(ql)?://",
         description="postgresql://... for shared mode; without it SQLite in the data folder",
     )
+    secret_file: Path | None = Field(
+        None,
+        description="file with the secret that signs replay tokens, one per line, the first signs; required with "
+        "Postgres, else made in the data folder",
+    )
     workspace: Path = Field(
         default_factory=lambda: shipped("workspaces") / "demo", description="folder of the workspace to serve"
     )

@@ -94,6 +94,14 @@ _BLOB: Final = Sql(
     "SELECT b.mime, b.data FROM blobs b JOIN blob_refs f ON f.tenant = b.tenant AND f.sha256 = b.sha256 "
     "JOIN threads t ON t.key = f.thread_key WHERE b.tenant = $1 AND t.id = $2 AND b.sha256 = $3"
 )
+_BLOB_SIZE: Final = Sql(
+    "SELECT b.mime, b.size FROM blobs b JOIN blob_refs f ON f.tenant = b.tenant AND f.sha256 = b.sha256 "
+    "JOIN threads t ON t.key = f.thread_key WHERE b.tenant = $1 AND t.id = $2 AND b.sha256 = $3"
+)
+_BLOB_PART: Final = Sql(
+    "SELECT substr(b.data, $4, $5) FROM blobs b JOIN blob_refs f ON f.tenant = b.tenant AND f.sha256 = b.sha256 "
+    "JOIN threads t ON t.key = f.thread_key WHERE b.tenant = $1 AND t.id = $2 AND b.sha256 = $3"
+)
 
 
 class StoreReader:
@@ -259,6 +267,17 @@ class StoreReader:
         """(mime, data) if one of the thread's events refers to it."""
         rows = await self._database.look(lambda tx: tx.rows(_BLOB, tenant, thread_id, sha256))
         return (rows[0][0], bytes(rows[0][1])) if rows else None
+
+    async def blob_size(self, tenant: str, thread_id: str, sha256: str) -> tuple[str, int] | None:
+        """(mime, size) if one of the thread's events refers to it."""
+        rows = await self._database.look(lambda tx: tx.rows(_BLOB_SIZE, tenant, thread_id, sha256))
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    async def blob_part(self, tenant: str, thread_id: str, sha256: str, start: int, end: int) -> bytes:
+        """From a position until before another; the rest does not leave the database."""
+        part = (start + 1, end - start)  # the database counts from one
+        rows = await self._database.look(lambda tx: tx.rows(_BLOB_PART, tenant, thread_id, sha256, *part))
+        return bytes(rows[0][0]) if rows else b""
 
     async def _of_thread(self, tx: Tx, sql: Sql, tenant: str, thread_id: str) -> Sequence[Row]:
         key = await self._key(tx, tenant, thread_id)

@@ -112,3 +112,37 @@ def test_open_expression_takes_its_variables_from_the_text() -> None:
 
 def test_open_expression_refuses_plain_language() -> None:
     assert isinstance(compile_open_expression("when the tests are green"), ExpressionProblem)
+
+
+@pytest.mark.requirement("S25")
+@pytest.mark.parametrize(
+    "source",
+    [
+        "args.t.matches(args.t)",
+        "args.t.matches('a' + args.t)",
+        "matches(args.t, args.t)",
+        "args.t.matches(args.t) || args.t == \"matches('a')\"",
+        "args.l.all(a, args.l.all(b, a.matches('b')))",
+        "args.t.matches('x.{100}z|" + "|".join(f"x.{{{n}}}z" for n in range(101, 200)) + "')",
+        "args.l.all(a, a.matches('[xy]*x[xy]{200}z'))",
+    ],
+    ids=["argument", "joined", "function", "hidden", "two-loops", "large", "large-in-a-loop"],
+)
+def test_a_pattern_that_could_stop_the_server_is_refused_at_load(source: str) -> None:
+    """The first of these took a minute on 60 KB, in which the server did nothing else."""
+    assert isinstance(compile_expression(source, {"args": "map"}), ExpressionProblem)
+
+
+@pytest.mark.requirement("S25")
+def test_ordinary_patterns_work_and_their_text_is_bounded() -> None:
+    rule = compile_expression("args.path.matches('^/data/[a-z]+$')", {"args": "map"})
+    assert isinstance(rule, Expression)
+    assert rule.evaluate({"args": {"path": "/data/notes"}}) is True
+    assert rule.evaluate({"args": {"path": "/etc/passwd"}}) is False
+    refused = rule.evaluate({"args": {"path": "x" * 100_000}})
+    assert isinstance(refused, Failure) and refused.code == "EXPRESSION_TOO_COSTLY"
+    each = compile_expression("args.paths.all(p, p.matches(r'^/data/\\w+$'))", {"args": "map"})
+    assert isinstance(each, Expression)
+    assert each.evaluate({"args": {"paths": ["/data/a", "/data/b"]}}) is True
+    named = compile_expression("args.t == 'it matches (all)'", {"args": "map"})
+    assert isinstance(named, Expression) and named.evaluate({"args": {"t": "x" * 500_000}}) is False

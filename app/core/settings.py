@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FilePath, ValidationError
 
 from app.core.errors import HoldfastError
 from app.core.resources import shipped
@@ -39,6 +39,11 @@ class Settings(BaseModel):
         repr=False,
         pattern="^postgres(ql)?://",
         description="postgresql://... for shared mode; without it SQLite in the data folder",
+    )
+    secret_file: Path | None = Field(
+        None,
+        description="file with the secret that signs replay tokens, one per line, the first signs; required with "
+        "Postgres, else made in the data folder",
     )
     workspace: Path = Field(
         default_factory=lambda: shipped("workspaces") / "demo", description="folder of the workspace to serve"
@@ -91,6 +96,11 @@ class Settings(BaseModel):
     retention_threads_days: int | None = Field(
         None, ge=1, description="days without an event until a thread is deleted; without it threads are kept"
     )
+    sqlite_vacuum: Literal["off", "incremental"] = Field(
+        "off",
+        description="incremental returns the space of purged threads to the disk; a database made without it "
+        "needs `holdfast compact` once",
+    )
     drain_seconds: float = Field(
         30,
         ge=0,
@@ -119,6 +129,9 @@ class Settings(BaseModel):
     )
     cors_origins: str | None = Field(
         None, description="exact origins, with commas between, whose pages may call this server"
+    )
+    ca_file: FilePath | None = Field(
+        None, description="PEM file of certificate authorities that outgoing requests trust besides the system's"
     )
     rate_per_key: int = Field(500, ge=0, description="requests per second that one caller may make; 0 for no limit")
     max_requests: int = Field(2000, ge=1, description="requests served at once; more are answered 503")

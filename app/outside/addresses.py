@@ -58,6 +58,8 @@ class AddressPolicy:
     """Hosts that may resolve to private, loopback or link-local addresses."""
     only: frozenset[str] | None = None
     """When set, no other host is reached, also not by a redirect."""
+    proxied: bool = False
+    """Whether the operator's proxy may look these hosts up and connect to them. Only for hosts that are listed."""
 
     def permits(self, host: str, port: int) -> bool:
         return self.only is None or _listed(self.only, host, port)

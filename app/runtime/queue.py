@@ -51,6 +51,8 @@ class FairQueue:
         at once; None for as many as there are places."""
         self._now = limits if callable(limits) else lambda: limits
         self._of_agent = of_agent
+        self._seen: QueueLimits | None = None
+        """The limits that were last looked at: with others, agents may have more room as well."""
         self._lines: OrderedDict[str, deque[Wanted]] = OrderedDict()
         self._aside: dict[str, deque[Wanted]] = {}
         self._known: set[Wanted] = set()
@@ -96,6 +98,9 @@ class FairQueue:
     def take(self) -> Wanted | None:
         """The head of the line whose turn it is, if there is a place for it."""
         limits = self._now()
+        if limits is not self._seen:
+            self._seen = limits
+            self._call_those_with_room()
         if not self._lines or self.running >= limits.running:
             return None
         # A tenant that has all it may have waits, and keeps its place before those who come later.
@@ -150,6 +155,13 @@ class FairQueue:
         elif called is not None:
             # It was called and did not come (somebody cancelled it), so its agent still has room for the next.
             self._call_next(called)
+
+    def _call_those_with_room(self) -> None:
+        for agent in list(self._aside):
+            limit, aside = self._of_agent(agent), len(self._aside[agent])
+            room = aside if limit is None else min(aside, limit - self._busy.get(agent, 0))
+            for _ in range(room):
+                self._call_next(agent)
 
     def step_out(self, wanted: Wanted) -> bool:
         """Lend the place to others for as long as the run only waits; its agent stays entered. Bounded: at most as many

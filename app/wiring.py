@@ -28,6 +28,7 @@ from app.events.ports import StorageBroken, StorageFull, StoreError
 from app.events.recorder import Narrator, Recorder, Redactor
 from app.models.contract import ProviderDeps
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
+from app.models.limits import Limiter
 from app.models.registry import Providers, installed_kinds
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
@@ -64,7 +65,7 @@ from app.store.blobs import Blobs
 from app.store.broken import StopsWhenBroken
 from app.store.engine import Database
 from app.store.files import FileStore
-from app.store.folder import DataFolder, FolderUnusable
+from app.store.folder import DataFolder
 from app.store.health import WatchedDatabase
 from app.store.idle_threads import IdleThreadReader
 from app.store.keys import StoredKeys
@@ -236,7 +237,7 @@ async def open_holdfast(
         tools = ToolMakers(settings, clock, client)
         kits = Kits(tools.build, partial(_hooks, settings, clock))
         recorder, reader = store.recorder, store.reader
-        router = _router(clock, client)
+        router = _router(settings, clock, client)
         effective = EffectiveSettings(settings, workspace)
         queue = FairQueue(effective.queue_limits, effective.runs_of_agent)
         rates = RunRates(lambda: effective.runs_per_minute, clock)
@@ -256,7 +257,7 @@ async def open_holdfast(
         beside = [asyncio.create_task(workspace.watch(stopping)),
                   asyncio.create_task(_purge_by_and_by(store, effective, clock, stopping))]  # fmt: skip
         try:
-            watched = store.log, store.hub, store.database.load, executor, router.health.breakers
+            watched = store.log, store.hub, store.database.load, executor, router, reader.open_interrupts
             permitted = lambda: workspace.current.runtime.redaction.trace_fields  # noqa: E731  # one line of wiring
             with telemetry(settings, *watched, traced, permitted) as metrics:
                 yield Holdfast(
@@ -357,7 +358,7 @@ async def _closing(client: HttpClient) -> AsyncIterator[HttpClient]:
         await client.close()
 
 
-def _router(clock: Clock, client: HttpClient) -> ModelRouter:
+def _router(settings: Settings, clock: Clock, client: HttpClient) -> ModelRouter:
     def secrets(text: str) -> str | None:
         resolved = resolve_env(text, os.environ)
         return resolved if isinstance(resolved, str) else None
@@ -370,7 +371,10 @@ def _router(clock: Clock, client: HttpClient) -> ModelRouter:
         "scripted": scripted.provider,
     }
     providers = Providers(kinds | installed_kinds(), ProviderDeps(client, secrets, clock, asyncio.sleep))
-    return ModelRouter(providers, schemas=SchemaRegistry(), clock=clock, random=random.random, sleep=asyncio.sleep)
+    limiter = Limiter(clock, concurrency=settings.model_calls)
+    return ModelRouter(
+        providers, schemas=SchemaRegistry(), clock=clock, random=random.random, sleep=asyncio.sleep, limiter=limiter
+    )
 
 
 def _hooks(settings: Settings, clock: Clock, workspace: CompiledWorkspace) -> HookRunner | list[Failure]:

@@ -40,6 +40,11 @@ class Settings(BaseModel):
         pattern="^postgres(ql)?://",
         description="postgresql://... for shared mode; without it SQLite in the data folder",
     )
+    secret_file: Path | None = Field(
+        None,
+        description="file with the secret that signs replay tokens, one per line, the first signs; required with "
+        "Postgres, else made in the data folder",
+    )
     workspace: Path = Field(
         default_factory=lambda: shipped("workspaces") / "demo", description="folder of the workspace to serve"
     )
@@ -79,6 +84,11 @@ class Settings(BaseModel):
     retention_deleted_days: int = Field(30, ge=0, description="days until a deleted thread or file is purged")
     retention_threads_days: int | None = Field(
         None, ge=1, description="days without an event until a thread is deleted; without it threads are kept"
+    )
+    sqlite_vacuum: Literal["off", "incremental"] = Field(
+        "off",
+        description="incremental returns the space of purged threads to the disk; a database made without it "
+        "needs `holdfast compact` once",
     )
     drain_seconds: float = Field(
         30,

@@ -16,7 +16,7 @@ from app.tools.declared import Maker, build
 from app.tools.gateway import Gateway
 from app.tools.kinds.builtin import builtins, make_builtin
 from app.tools.kinds.http import make_http
-from app.tools.kinds.mcp import make_mcp, server_of
+from app.tools.kinds.mcp import make_mcp, offers_of, server_of
 from app.tools.kinds.mcp_sessions import Sessions
 from app.tools.kinds.python import make_python
 from app.tools.kinds.subprocess import make_subprocess
@@ -76,7 +76,7 @@ async def registry(
         "builtin": ready(make_builtin, shipped_tools),
         "http": ready(make_http, client, secret),
         "subprocess": ready(make_subprocess, folder or data, data, secret),
-        "mcp": partial(make_mcp, sessions=sessions),
+        "mcp": partial(make_mcp, sessions=sessions, offered=await offers_of(workspace, sessions)),
     }
     return await build(workspace, makers, root=data)
 

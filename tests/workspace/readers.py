@@ -109,7 +109,7 @@ READERS: Final[dict[str, str]] = {
     **_of("Subprocess", "tools/kinds/subprocess", "command", "env", "stdin", "result", "cpu_seconds", "memory_bytes"),
     **_of("Subprocess", "tools/kinds/subprocess", "max_processes", "network", "writable"),
     **_of("McpServerSpec", "tools/kinds/mcp", "command", "url", "env", "headers", "connect_seconds", "call_seconds"),
-    **_of("McpServerSpec", "tools/kinds/mcp", "sessions", "tools"),
+    **_of("McpServerSpec", "tools/kinds/mcp", "sessions", "shared", "tools"),
     **_of("McpTools", "tools/kinds/mcp", "allow", "pins"),
     # -- Hook
     **_of("HookSpec", "policy/declared", "on", "kind", "priority", "timeout_seconds", "match"),

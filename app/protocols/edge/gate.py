@@ -25,7 +25,8 @@ from app.protocols.auth.access import LOOK_SECONDS, Access
 from app.protocols.auth.permissions import OPEN_PATHS
 from app.protocols.auth.proxies import IDENTITY_HEADERS
 from app.protocols.auth.shown import Headers, peer_of
-from app.protocols.edge.limits import MAX_HEADER_BYTES, BoundedBody, HeldBytes, InFlight, Rates
+from app.protocols.edge.cancels import Cancels
+from app.protocols.edge.limits import MAX_HEADER_BYTES, BoundedBody, HeldBytes, InFlight, Rates, headers_too_large
 from app.protocols.edge.origins import Origins
 from app.protocols.http.connection import LINE, Line
 from app.protocols.http.correlation import HEADERS_KEY, NAME_KEY
@@ -41,11 +42,13 @@ _PER_HEADER_BYTES: Final = 4  # the colon, the space and the line end
 class Gate:
     def __init__(
         self, app: ASGIApp, access: Access, origins: Origins, rates: Rates, in_flight: InFlight, max_sockets: int,
-        max_upload: int,
+        max_upload: int, cancels: Cancels | None = None,
     ) -> None:  # fmt: skip
+        """`cancels` are the routes that are served under any load."""
         self.app = app
         self._access, self._origins, self._rates, self._in_flight = access, origins, rates, in_flight
         self._max_sockets, self._max_upload = max_sockets, max_upload
+        self._cancels = cancels
         self.held = HeldBytes()
         self.sockets = 0
 
@@ -75,7 +78,7 @@ class Gate:
                 await reply.refuse(scope, receive, refused)
                 return
             reply.headers += self._origins.headers(origin)
-        who = await self._admit(scope, headers, path)
+        who = await self._admit(scope, headers)
         if isinstance(who, Failure):
             await reply.refuse(scope, receive, who)
             return
@@ -88,13 +91,14 @@ class Gate:
             reply.access, reply.who = self._access, who
             if line is not None:
                 line.still_welcome = partial(self._access.still_valid, who)
-        self._in_flight.enter(who.tenant)
+        in_flight = self._bounds(scope)[1]
+        in_flight.enter(who.tenant)
         try:
             await self.app(scope, body or receive, reply)
         except ClientDisconnect:
             pass  # it went away in the middle of its body: nobody is there to be answered
         finally:
-            self._in_flight.leave(who.tenant)
+            in_flight.leave(who.tenant)
             if body is not None:
                 body.release()
             if line is not None:
@@ -102,8 +106,9 @@ class Gate:
 
     def _wrong_request(self, scope: Scope, headers: Headers) -> Failure | None:
         sent, path = scope["headers"], scope["path"]
-        if len(b"".join(chain.from_iterable(sent))) + _PER_HEADER_BYTES * len(sent) > MAX_HEADER_BYTES:
-            return Failure("HEADERS_TOO_LARGE", f"the headers are larger than {MAX_HEADER_BYTES} bytes")
+        size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+        if size + len(b"".join(chain.from_iterable(sent))) + _PER_HEADER_BYTES * len(sent) > MAX_HEADER_BYTES:
+            return headers_too_large()
         if len(headers) != len(sent) and _repeats(scope):
             return Failure("INVALID_REQUEST", "a header that may come once comes twice")
         # No database takes the NUL character in a text; in an address it is a mistake like in a body.
@@ -124,7 +129,7 @@ class Gate:
         reply.headers += allowed
         await Response(status_code=204)(scope, receive, reply)
 
-    async def _admit(self, scope: Scope, headers: Headers, path: str) -> Principal | Failure:
+    async def _admit(self, scope: Scope, headers: Headers) -> Principal | Failure:
         """Who it is, if they may come in now; noted in the scope for the route."""
         try:
             who = await self._access.authenticate(scope, headers)
@@ -135,11 +140,17 @@ class Gate:
             return Failure("UNAUTHENTICATED", "credentials are needed")
         scope["holdfast.principal"] = who
         scope["holdfast.access"] = self._access
-        if path.endswith("/cancel"):
-            return who  # under any load, what makes it less is served
-        if self._access.enabled and (seconds := self._rates.take((who.tenant, who.id))):
+        rates, in_flight = self._bounds(scope)
+        if self._access.enabled and (seconds := rates.take((who.tenant, who.id))):
             return Failure("RATE_LIMITED", "too many requests", retryable=True, detail={"retryAfter": seconds})
-        return self._in_flight.refusal(who.tenant) or who
+        return in_flight.refusal(who.tenant) or who
+
+    def _bounds(self, scope: Scope) -> tuple[Rates, InFlight]:
+        """What makes the load less has bounds of its own: it is served when everything else is too much."""
+        cancels = self._cancels
+        if cancels is not None and scope["type"] == "http" and cancels.matches(scope["method"], scope["path"]):
+            return cancels.rates, cancels.in_flight
+        return self._rates, self._in_flight
 
     # -- websocket -----------------------------------------------------------------------------------
 
@@ -152,7 +163,7 @@ class Gate:
         if refused is None and self.sockets >= self._max_sockets:
             refused = Failure("OVERLOADED", "there are as many websockets as there can be", retryable=True)
         if refused is None:
-            who = await self._admit(scope, headers, scope["path"])
+            who = await self._admit(scope, headers)
             refused = who if isinstance(who, Failure) else None
         if refused is not None:
             # An ordinary HTTP answer instead of a handshake.

@@ -28,10 +28,12 @@ from app.events.ports import StorageBroken, StorageFull, StoreError
 from app.events.recorder import Narrator, Recorder, Redactor
 from app.models.contract import ProviderDeps
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
+from app.models.limits import Limiter
 from app.models.registry import Providers, installed_kinds
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
 from app.outside.proxies import Proxies
+from app.outside.sandbox_report import SandboxReport
 from app.policy import declared as hooks
 from app.policy.hooks import HookRunner
 from app.policy.kinds.builtin import make_builtin as make_builtin_hook
@@ -63,7 +65,7 @@ from app.store.blobs import Blobs
 from app.store.broken import StopsWhenBroken
 from app.store.engine import Database
 from app.store.files import FileStore
-from app.store.folder import DataFolder, FolderUnusable
+from app.store.folder import DataFolder
 from app.store.health import WatchedDatabase
 from app.store.idle_threads import IdleThreadReader
 from app.store.keys import StoredKeys
@@ -149,14 +151,11 @@ async def open_store(
 ) -> AsyncIterator[Store]:
     """Take the data folder (embedded), migrate, start the log; close it all in the opposite order."""
     clock = clock or SystemClock()
-    try:
-        open_privately(settings.data_dir)
-    except OSError as error:
-        raise FolderUnusable(settings.data_dir, error) from error
     folder = DataFolder(settings.data_dir)
     if not settings.is_postgres:
         folder.take()
     try:
+        open_privately(settings.data_dir)
         await migrate(settings)
         tighten(settings.data_dir)  # what the migration made
         database = WatchedDatabase(open_database(settings), clock, partial(_has_room, settings))
@@ -202,6 +201,7 @@ class Holdfast:
     files: FileStore
     drain_seconds: Callable[[], float]
     """How long runs may go on when the server stops; asked at that moment, because a workspace may change it."""
+    sandbox: SandboxReport
 
 
 @contextlib.asynccontextmanager
@@ -234,7 +234,7 @@ async def open_holdfast(
         tools = ToolMakers(settings, clock, client)
         kits = Kits(tools.build, partial(_hooks, settings, clock))
         recorder, reader = store.recorder, store.reader
-        router = _router(clock, client)
+        router = _router(settings, clock, client)
         effective = EffectiveSettings(settings, workspace)
         queue = FairQueue(effective.queue_limits, effective.runs_of_agent)
         rates = RunRates(lambda: effective.runs_per_minute, clock)
@@ -249,22 +249,25 @@ async def open_holdfast(
         reruns = Reruns(service, threads, reader, history, signer)
         executor.start()
         stopping = asyncio.Event()
+        sandbox = SandboxReport()
+        looking = asyncio.create_task(sandbox.look())
         beside = [asyncio.create_task(workspace.watch(stopping)),
                   asyncio.create_task(_purge_by_and_by(store, effective, clock, stopping))]  # fmt: skip
         try:
-            watched = store.log, store.hub, store.database.load, executor, router.health.breakers
+            watched = store.log, store.hub, store.database.load, executor, router, reader.open_interrupts
             permitted = lambda: workspace.current.runtime.redaction.trace_fields  # noqa: E731  # one line of wiring
             with telemetry(settings, *watched, traced, permitted) as metrics:
                 yield Holdfast(
                     store=store, workspace=workspace, backends=kinds, service=service, commands=commands,
                     reruns=reruns, threads=threads, interrupts=interrupts, executor=executor, metrics=metrics,
                     kits=kits, access=access, keys=keys, clock=clock, files=FileStore(store.database, clock),
-                    drain_seconds=lambda: effective.drain_seconds,
+                    drain_seconds=lambda: effective.drain_seconds, sandbox=sandbox,
                 )  # fmt: skip
         finally:
             stopping.set()
+            looking.cancel()
             await executor.drain(effective.drain_seconds)
-            await asyncio.gather(*beside)
+            await asyncio.gather(*beside, asyncio.wait({looking}))
             await kits.close()
             await tools.close()
             store.hub.close_all()
@@ -352,7 +355,7 @@ async def _closing(client: HttpClient) -> AsyncIterator[HttpClient]:
         await client.close()
 
 
-def _router(clock: Clock, client: HttpClient) -> ModelRouter:
+def _router(settings: Settings, clock: Clock, client: HttpClient) -> ModelRouter:
     def secrets(text: str) -> str | None:
         resolved = resolve_env(text, os.environ)
         return resolved if isinstance(resolved, str) else None
@@ -365,7 +368,10 @@ def _router(clock: Clock, client: HttpClient) -> ModelRouter:
         "scripted": scripted.provider,
     }
     providers = Providers(kinds | installed_kinds(), ProviderDeps(client, secrets, clock, asyncio.sleep))
-    return ModelRouter(providers, schemas=SchemaRegistry(), clock=clock, random=random.random, sleep=asyncio.sleep)
+    limiter = Limiter(clock, concurrency=settings.model_calls)
+    return ModelRouter(
+        providers, schemas=SchemaRegistry(), clock=clock, random=random.random, sleep=asyncio.sleep, limiter=limiter
+    )
 
 
 def _hooks(settings: Settings, clock: Clock, workspace: CompiledWorkspace) -> HookRunner | list[Failure]:
@@ -402,7 +408,7 @@ class ToolMakers:
 
     async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
         data = self._settings.data_dir / "files"
-        data.mkdir(parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
         hosts, private = frozenset(workspace.runtime.outgoing.hosts), frozenset(workspace.runtime.outgoing.private)
         mcp = await self._mcp(workspace, private, hosts, secret) if workspace.mcp_servers else None

@@ -102,6 +102,7 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
         backends=holdfast.backends,
         ping=store.health.ready,
         draining=lambda: holdfast.executor.draining,
+        sandbox=holdfast.sandbox.as_json,
         access=holdfast.access,
         keys=holdfast.keys,
         ledger=Ledger(store.recorder),

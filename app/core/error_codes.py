@@ -254,7 +254,8 @@ CODES: Final[dict[str, Code]] = {
     ),
     "PROVIDER_CIRCUIT_OPEN": Code(
         "The provider failed so often that it is not asked for a while.",
-        "Wait; it is probed and used again by itself.",
+        "Wait; it is probed and used again by itself. Give the agent a fallback, or the model a longer "
+        "`retry.totalSeconds`.",
     ),
     "MODEL_QUEUE_FULL": Code("Too many model calls are waiting.", "Try again shortly; raise the concurrency limits."),
     "MODEL_CANCELLED": Code("The model call was cancelled with its run.", "Nothing to do."),

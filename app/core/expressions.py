@@ -96,7 +96,7 @@ def _compile(source: str, variables: tuple[tuple[str, VariableType], ...]) -> Ex
         return ExpressionProblem("the expression is empty")
     if len(source) > MAX_SOURCE:
         return ExpressionProblem(f"the expression is longer than {MAX_SOURCE} characters")
-    allowed = allowance(source)
+    allowed = allowance(source, [name for name, _ in variables])
     if isinstance(allowed, str):
         return ExpressionProblem(allowed)
     try:
@@ -135,6 +135,8 @@ def _too_costly(values: Mapping[str, Any], allowed: Allowance) -> str | None:
         if nodes + len(below) > allowed.nodes or text > allowed.text:
             return "the values are larger than an expression may work through"
         if not below:
-            return None
+            return (
+                None if allowed.covers(nodes, text) else "the values are larger than this expression may work through"
+            )
         level = below
     return f"the values are nested deeper than {MAX_DEPTH} levels"

@@ -61,6 +61,8 @@ class FairQueue:
         """Called back from aside because their agent has room again."""
         self._of_tenant: dict[str, int] = {}
         self._running: dict[Wanted, str | None] = {}
+        self._outside: set[Wanted] = set()
+        """Of those that run: who waits for something outside, such as a provider, and lends its place meanwhile."""
         self._running_of: dict[str, int] = {}
         self._busy: dict[str, int] = {}
 
@@ -70,7 +72,7 @@ class FairQueue:
 
     @property
     def running(self) -> int:
-        return len(self._running)
+        return len(self._running) - len(self._outside)
 
     def waiting_of(self, tenant: str) -> int:
         return self._of_tenant.get(tenant, 0)
@@ -143,6 +145,7 @@ class FairQueue:
     def leave(self, wanted: Wanted) -> None:
         """Give back what it has. The first that stepped aside for its agent is the next of its tenant's line."""
         agent = self._end(wanted)
+        self._outside.discard(wanted)
         called = self._called.pop(wanted, None)
         if agent is not None:
             self._busy[agent] -= 1
@@ -159,6 +162,18 @@ class FairQueue:
             room = aside if limit is None else min(aside, limit - self._busy.get(agent, 0))
             for _ in range(room):
                 self._call_next(agent)
+
+    def step_out(self, wanted: Wanted) -> bool:
+        """Lend the place to others for as long as the run only waits; its agent stays entered. Bounded: at most as many
+        as there are places, because all of them stay in memory and come back at once."""
+        if wanted not in self._running or wanted in self._outside or len(self._outside) >= self._now().running:
+            return False
+        self._outside.add(wanted)
+        return True
+
+    def step_in(self, wanted: Wanted) -> None:
+        """Come back, without waiting: nobody else begins until the number is within its limit again."""
+        self._outside.discard(wanted)
 
     def _may_run(self, tenant: str, limits: QueueLimits) -> bool:
         return limits.running_per_tenant is None or self._running_of.get(tenant, 0) < limits.running_per_tenant

@@ -40,7 +40,7 @@ class DataFolder:
 
     def take(self) -> None:
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise FolderUnusable(self.path, error) from error

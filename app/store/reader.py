@@ -1,5 +1,6 @@
 """Reads the log and the tables for the views. Every query carries the tenant; payloads are not parsed here."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -74,6 +75,11 @@ _OVERDUE: Final = Sql(
     "SELECT i.tenant, t.id, i.run_id, i.id FROM interrupts i JOIN threads t ON t.key = i.thread_key "
     "JOIN runs r ON r.tenant = i.tenant AND r.id = i.run_id "
     "WHERE i.status = 'open' AND r.status = 'waiting' AND i.expires_at <= $1 ORDER BY i.expires_at LIMIT $2"
+)
+_OPEN_INTERRUPTS: Final = Sql(
+    "SELECT i.state FROM interrupts i JOIN threads t ON t.key = i.thread_key "
+    "JOIN runs r ON r.tenant = i.tenant AND r.id = i.run_id "
+    "WHERE i.status = 'open' AND r.status = 'waiting' AND t.deleted_at IS NULL LIMIT $1"
 )
 _ENTRIES: Final = Sql("SELECT state FROM transcript_entries WHERE thread_key = $1 ORDER BY position, message_id")
 _ENTRY_PAGE: Final = Sql(
@@ -228,6 +234,11 @@ class StoreReader:
         """(tenant, thread, run, interrupt) that are open beyond their time."""
         rows = await self._database.look(lambda tx: tx.rows(_OVERDUE, now, limit))
         return [(row[0], row[1], row[2], row[3]) for row in rows]
+
+    async def open_interrupts(self, limit: int) -> dict[str, int]:
+        """How many of each kind wait for an answer, of all tenants, as far as the limit reaches."""
+        rows = await self._database.look(lambda tx: tx.rows(_OPEN_INTERRUPTS, limit))
+        return dict(Counter(decode(Interrupt, row[0]).kind for row in rows))
 
     async def transcript(self, tenant: str, thread_id: str) -> list[Entry]:
         rows = await self._database.read(lambda tx: self._of_thread(tx, _ENTRIES, tenant, thread_id))

@@ -10,7 +10,9 @@ import pytest
 from app.core.clock import ManualClock
 from app.core.errors import Failure
 from app.core.resources import shipped
+from app.outside import process
 from app.outside.http import HttpClient
+from app.outside.process import Finished, ProcessError, Program
 from app.tools.contract import Tool, ToolCall, ToolOutcome
 from app.tools.declared import Maker, build
 from app.tools.gateway import Gateway
@@ -164,6 +166,30 @@ subprocess:
     assert (await call(tools, "job", {"place": str(data / "out" / "a")})).output == "written"
     assert (await call(tools, "job", {"place": str(data / "a")})).output == "refused"
     assert (await call(tools, "job", {"place": str(folder / "a")})).output == "refused"
+
+
+@pytest.mark.requirement("S15")
+@pytest.mark.parametrize("required", [True, False])
+async def test_a_required_sandbox_is_demanded_for_each_program_and_its_lack_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, required: bool
+) -> None:
+    demanded: list[bool] = []
+
+    async def lacking(program: Program, *, grace: float) -> Finished:
+        demanded.append(program.required)
+        raise ProcessError("SANDBOX_INCOMPLETE", "the sandbox is required and lacks here: files")
+
+    monkeypatch.setattr(process, "run", lacking)
+    runtime = RUNTIME.replace("spec:", "spec:\n  sandbox: required", 1) if required else RUNTIME
+    spec = "kind: subprocess\ninput: {type: object}\neffect: readonly\nsubprocess: {command: [true]}"
+    documents = {"runtime.yaml": runtime.encode(), "tools.yaml": tool("job", spec.replace("true", "'true'")).encode()}
+    client = HttpClient()
+    tools = await registry(compiled(WorkspaceFiles.from_contents(documents)), tmp_path, client)
+    await client.close()
+    assert isinstance(tools, Registry), tools
+    outcome = await call(tools, "job", {})
+    assert outcome.error is not None
+    assert (outcome.error.code, demanded) == ("SANDBOX_INCOMPLETE", [required])
 
 
 @pytest.mark.requirement("OS-I3")

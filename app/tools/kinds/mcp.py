@@ -234,5 +234,5 @@ def server_of(
     spec = named.spec
     return Server(
         named.name, spec.command, spec.url, dict(spec.env), dict(spec.headers), private,
-        float(spec.connect_seconds), float(spec.call_seconds), spec.sessions, spec.shared, hosts or None,
+        float(spec.connect_seconds), float(spec.call_seconds), spec.sessions, spec.shared, only=hosts or None,
     )  # fmt: skip

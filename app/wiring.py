@@ -73,6 +73,7 @@ from app.store.migrate import migrate
 from app.store.privacy import open_privately, tighten
 from app.store.reader import StoreReader
 from app.store.retention import Retention
+from app.store.vacuum import shrink
 from app.store.workspaces import WorkspaceArchive
 from app.tools.contract import Tool
 from app.tools.declared import Maker, build
@@ -125,7 +126,7 @@ class Store:
     """The log with what reads it: enough for the command line and for tests of the spine."""
 
     settings: Settings
-    database: WatchedDatabase
+    database: Database
     folder: DataFolder
     hub: Hub
     log: Log
@@ -133,6 +134,8 @@ class Store:
     leases: Leases
     retention: Retention
     recorder: Recorder
+    health: WatchedDatabase
+    """The database again, asked whether it takes writes."""
 
 
 def _has_room(settings: Settings) -> bool:
@@ -165,7 +168,9 @@ async def open_store(
         recorder = Recorder(event_log, clock, SchemaRegistry(), redactor or Redaction())
         retention = Retention(database, clock, settings.retention_deleted_days)
         try:
-            yield Store(settings, database, folder, hub, event_log, StoreReader(database), leases, retention, recorder)
+            yield Store(
+                settings, database, folder, hub, event_log, StoreReader(database), leases, retention, recorder, database
+            )
         finally:
             await event_log.close()
             await database.close()
@@ -283,6 +288,8 @@ async def _purge_by_and_by(store: Store, effective: EffectiveSettings, clock: Cl
         with contextlib.suppress(StoreError):
             await expiry.expire(stopping.is_set)
             await store.retention.purge(stopping, effective.deleted_days)
+            if store.settings.sqlite_vacuum == "incremental" and not store.settings.is_postgres:
+                await shrink(store.database, stopping)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PURGE_SECONDS):
                 await stopping.wait()

@@ -100,7 +100,7 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
         files=holdfast.files,
         max_upload_bytes=settings.max_upload_bytes,
         backends=holdfast.backends,
-        ping=store.database.ready,
+        ping=store.health.ready,
         draining=lambda: holdfast.executor.draining,
         sandbox=holdfast.sandbox.as_json,
         access=holdfast.access,

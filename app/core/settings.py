@@ -80,6 +80,11 @@ class Settings(BaseModel):
     retention_threads_days: int | None = Field(
         None, ge=1, description="days without an event until a thread is deleted; without it threads are kept"
     )
+    sqlite_vacuum: Literal["off", "incremental"] = Field(
+        "off",
+        description="incremental returns the space of purged threads to the disk; a database made without it "
+        "needs `holdfast compact` once",
+    )
     drain_seconds: float = Field(
         30,
         ge=0,

@@ -22,11 +22,13 @@ from app.core.metrics import Metrics
 from app.core.principal import DEFAULT_TENANT
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings
+from app.core.signing import open_signer
 from app.events.hub import Hub
 from app.events.ports import StorageBroken, StorageFull, StoreError
 from app.events.recorder import Narrator, Recorder, Redactor
 from app.models.contract import ProviderDeps
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
+from app.models.limits import Limiter
 from app.models.registry import Providers, installed_kinds
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
@@ -37,7 +39,7 @@ from app.policy.hooks import HookRunner
 from app.policy.kinds.builtin import make_builtin as make_builtin_hook
 from app.policy.kinds.command import make_command
 from app.policy.kinds.python import make_python as make_python_hook
-from app.policy.redaction import CurrentRedaction, Redaction
+from app.policy.redaction import CurrentRedaction, Redaction, secret_values
 from app.protocols.auth.access import Access
 from app.protocols.auth.opening import open_access
 from app.protocols.telemetry.following import InTrace
@@ -221,6 +223,7 @@ async def open_holdfast(
     redaction = redaction or CurrentRedaction()
     async with contextlib.AsyncExitStack() as closing:
         store = await closing.enter_async_context(open_store(settings, clock=clock, redactor=redaction))
+        signer = open_signer(settings)
         keys, ledger = open_keys(store, clock), Ledger(store.recorder)
         find = StoredKeys(store.database).find
         access = await closing.enter_async_context(open_access(settings, keys, find, ledger, clock))
@@ -231,7 +234,7 @@ async def open_holdfast(
         tools = ToolMakers(settings, clock, client)
         kits = Kits(tools.build, partial(_hooks, settings, clock))
         recorder, reader = store.recorder, store.reader
-        router = _router(clock, client)
+        router = _router(settings, clock, client)
         effective = EffectiveSettings(settings, workspace)
         queue = FairQueue(effective.queue_limits, effective.runs_of_agent)
         rates = RunRates(lambda: effective.runs_per_minute, clock)
@@ -243,7 +246,7 @@ async def open_holdfast(
         threads = Threads(recorder, reader, executor.stop)
         interrupts = Interrupts(recorder, reader, executor.wake)
         commands = Commands(recorder, reader, history, executor.deliver, executor.wake)
-        reruns = Reruns(service, threads, reader, history)
+        reruns = Reruns(service, threads, reader, history, signer)
         executor.start()
         stopping = asyncio.Event()
         sandbox = SandboxReport()
@@ -251,7 +254,7 @@ async def open_holdfast(
         beside = [asyncio.create_task(workspace.watch(stopping)),
                   asyncio.create_task(_purge_by_and_by(store, effective, clock, stopping))]  # fmt: skip
         try:
-            watched = store.log, store.hub, store.database.load, executor, router.health.breakers
+            watched = store.log, store.hub, store.database.load, executor, router, reader.open_interrupts
             permitted = lambda: workspace.current.runtime.redaction.trace_fields  # noqa: E731  # one line of wiring
             with telemetry(settings, *watched, traced, permitted) as metrics:
                 yield Holdfast(
@@ -265,6 +268,7 @@ async def open_holdfast(
             looking.cancel()
             await executor.drain(effective.drain_seconds)
             await asyncio.gather(*beside, asyncio.wait({looking}))
+            await kits.close()
             await tools.close()
             store.hub.close_all()
 
@@ -306,7 +310,7 @@ async def _load_workspace(
 
     async def loaded(status: WorkspaceStatus) -> None:
         runtime = workspace.current.runtime
-        redaction.follow(runtime.redaction.kinds, [os.environ[name] for name in runtime.env if name in os.environ])
+        redaction.follow(runtime.redaction.kinds, secret_values(os.environ, runtime.env))
         store.recorder.narrator = _narrator(runtime.progress.narration)
         with _unless_full("workspace.loaded"):
             await ledger.record(DEFAULT_TENANT, status.loaded_event(len(workspace.current.agents)))
@@ -351,7 +355,7 @@ async def _closing(client: HttpClient) -> AsyncIterator[HttpClient]:
         await client.close()
 
 
-def _router(clock: Clock, client: HttpClient) -> ModelRouter:
+def _router(settings: Settings, clock: Clock, client: HttpClient) -> ModelRouter:
     def secrets(text: str) -> str | None:
         resolved = resolve_env(text, os.environ)
         return resolved if isinstance(resolved, str) else None
@@ -364,7 +368,10 @@ def _router(clock: Clock, client: HttpClient) -> ModelRouter:
         "scripted": scripted.provider,
     }
     providers = Providers(kinds | installed_kinds(), ProviderDeps(client, secrets, clock, asyncio.sleep))
-    return ModelRouter(providers, schemas=SchemaRegistry(), clock=clock, random=random.random, sleep=asyncio.sleep)
+    limiter = Limiter(clock, concurrency=settings.model_calls)
+    return ModelRouter(
+        providers, schemas=SchemaRegistry(), clock=clock, random=random.random, sleep=asyncio.sleep, limiter=limiter
+    )
 
 
 def _hooks(settings: Settings, clock: Clock, workspace: CompiledWorkspace) -> HookRunner | list[Failure]:
@@ -396,14 +403,15 @@ class ToolMakers:
 
     def __init__(self, settings: Settings, clock: Clock, client: HttpClient) -> None:
         self._settings, self._clock, self._client = settings, clock, client
-        self._sessions: list[Closable] = []
+        self._sessions: dict[str, Mapping[str, Any]] = {}
+        """Of MCP servers by name, by the workspace's digest: tools that are made again use the same."""
 
     async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
         data = self._settings.data_dir / "files"
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
         hosts, private = frozenset(workspace.runtime.outgoing.hosts), frozenset(workspace.runtime.outgoing.private)
-        mcp = self._mcp(workspace, private, secret) if workspace.mcp_servers else None
+        mcp = await self._mcp(workspace, private, hosts, secret) if workspace.mcp_servers else None
         claim = SchemaRegistry().validator("write_claim_v1")
         shipped_tools = builtins(
             data, self._clock, write_claim=claim, client=self._client, fetch_hosts=hosts, fetch_private=private
@@ -419,23 +427,40 @@ class ToolMakers:
             makers["mcp"] = mcp
         return await build(workspace, makers, root=data)
 
-    def _mcp(
-        self, workspace: CompiledWorkspace, outgoing: frozenset[str], secret: Callable[[str], str | None]
-    ) -> Maker:
+    async def _mcp(
+        self, workspace: CompiledWorkspace, private: frozenset[str], hosts: frozenset[str],
+        secret: Callable[[str], str | None],
+    ) -> Maker:  # fmt: skip
         # Imported on first use: most workspaces have no such server, and the start is quicker for it.
-        from app.tools.kinds.mcp import make_mcp, server_of
+        from app.tools.kinds.mcp import make_mcp, offers_of, server_of
         from app.tools.kinds.mcp_sessions import Sessions
 
-        sessions = {
-            name: Sessions(server_of(named, outgoing), self._client, secret)
-            for name, named in workspace.mcp_servers.items()
-        }
-        self._sessions += sessions.values()
-        return partial(make_mcp, sessions=sessions)
+        sessions = self._sessions.get(workspace.digest)
+        if sessions is None:
+            sessions = self._sessions[workspace.digest] = {
+                name: Sessions(server_of(named, private, hosts), self._client, secret)
+                for name, named in workspace.mcp_servers.items()
+            }
+        return partial(make_mcp, sessions=sessions, offered=await offers_of(workspace, sessions))
 
     async def close(self) -> None:
-        for sessions in self._sessions:
-            await sessions.close()
+        for sessions in self._sessions.values():
+            await asyncio.gather(*(one.close() for one in sessions.values()))
+
+
+async def mcp_tools(workspace: CompiledWorkspace, name: str, client: HttpClient) -> list[str] | Failure:
+    """The tools that an MCP server offers now, for whoever checks a workspace without serving it."""
+    from app.tools.kinds.mcp import McpServer, server_of
+    from app.tools.kinds.mcp_sessions import Sessions
+
+    outgoing = workspace.runtime.outgoing
+    server = server_of(workspace.mcp_servers[name], frozenset(outgoing.private), frozenset(outgoing.hosts))
+    sessions = Sessions(server, client, _secrets_of(workspace))
+    try:
+        offers = await McpServer(sessions).offers()
+    finally:
+        await sessions.close()
+    return offers if isinstance(offers, Failure) else [offer.name for offer in offers]
 
 
 def _ready(make: Callable[..., Tool | Failure], *arguments: Any) -> Maker:

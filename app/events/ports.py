@@ -128,6 +128,14 @@ class RunUnclaimed:
 
 
 @dataclass(frozen=True, slots=True)
+class CommandsSeen:
+    """The run was sent no more than so many commands that it must have seen before it may complete."""
+
+    run_id: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class InterruptOpen:
     interrupt_id: str
 
@@ -156,6 +164,12 @@ class ClaimRun:
     seconds: float
     born: bool = False
     """The run comes into being with this very command, on a thread where nothing else is active."""
+    suspect: int = 0
+    """How many owners in a row died of nothing known while they had the run, and it had completed no step."""
+    deaths: int = 0
+    """How many of them had no other suspect at work."""
+    previous: str | None = None
+    """The last of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +194,7 @@ Condition: TypeAlias = (
     | ThreadIdleSince
     | RunNotTerminal
     | RunUnclaimed
+    | CommandsSeen
     | InterruptOpen
     | KeyUnused
     | ClaimRun

@@ -158,7 +158,7 @@ class ToolCalls:
         again = replace(call, attempt=intent.get("attempt", 1) + 1)
         if intent["effect"] != "unsafe":
             return again
-        asked = self._log.memo.of_call("recovery", call.id)
+        asked = self._log.memo.recovery(call.id)
         if asked is None:
             raise await self._log.raise_interrupt(
                 InterruptRaised(

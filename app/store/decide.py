@@ -180,6 +180,13 @@ def _unclaimed(condition: ports.RunUnclaimed, head: Head) -> Refused | None:
     return refused
 
 
+def _commands_seen(condition: ports.CommandsSeen, head: Head) -> Refused | None:
+    run = head.records.runs.get(condition.run_id)
+    if run is not None and run.commanded > condition.count:
+        return _no("COMMAND_UNSEEN", "a command was accepted that the run has not seen yet", run.id)
+    return None
+
+
 def _open(condition: ports.InterruptOpen, head: Head) -> Refused | None:
     found = head.records.interrupts.get(condition.interrupt_id)
     if found is not None and found.status == "open":
@@ -222,6 +229,7 @@ _TESTS: Final[dict[type, Callable[[Any, Head], Refused | None]]] = {
     ports.ThreadIdleSince: _idle_since,
     ports.RunNotTerminal: _not_terminal,
     ports.RunUnclaimed: _unclaimed,
+    ports.CommandsSeen: _commands_seen,
     ports.InterruptOpen: _open,
     ports.ApiKeyRevoked: _revocable,
     ports.ClaimRun: _claimable,

@@ -104,8 +104,10 @@ _PUT_BLOB_REF: Final = Sql(
     "ON CONFLICT (tenant, sha256, thread_key) DO NOTHING"
 )
 _CLAIM: Final = Sql(
-    "INSERT INTO leases (tenant, run_id, owner, epoch, until) VALUES ($1, $2, $3, $4, {now} + $5) "
-    "ON CONFLICT (tenant, run_id) DO UPDATE SET owner = excluded.owner, epoch = excluded.epoch, until = excluded.until"
+    "INSERT INTO leases (tenant, run_id, owner, epoch, until, suspect, deaths, previous) "
+    "VALUES ($1, $2, $3, $4, {now} + $5, $6, $7, $8) ON CONFLICT (tenant, run_id) DO UPDATE SET "
+    "owner = excluded.owner, epoch = excluded.epoch, until = excluded.until, suspect = excluded.suspect, "
+    "deaths = excluded.deaths, previous = excluded.previous"
 )
 _RELEASE: Final = Sql(
     "UPDATE leases SET until = 0 WHERE tenant = $1 AND run_id = $2",
@@ -113,7 +115,7 @@ _RELEASE: Final = Sql(
     "WHERE tenant = v.column1 AND run_id = v.column2",
 )
 
-_OF_A_RUN: Final = (ports.RunNotTerminal, ports.RunUnclaimed, ports.ClaimRun)
+_OF_A_RUN: Final = (ports.RunNotTerminal, ports.RunUnclaimed, ports.CommandsSeen, ports.ClaimRun)
 fromhex: Final = bytes.fromhex
 
 
@@ -329,7 +331,8 @@ async def _write_runs(tx: Tx, runs: Iterable[tuple[Head, Run]]) -> None:
                         run.created_at, run.first_seq, run.last_seq, run.run_seq, encode(run)))  # fmt: skip
         claim = head.claims.get(run.id)
         if claim is not None and run.status == "running":
-            claims.append((head.tenant, run.id, claim.owner, claim.epoch, round(claim.seconds * 1000)))
+            claims.append((head.tenant, run.id, claim.owner, claim.epoch, round(claim.seconds * 1000),
+                           claim.suspect, claim.deaths, claim.previous))  # fmt: skip
         elif run.epoch and run.status != "running":
             # A run that ended or waits holds no worker: its lease goes with the event that says so.
             released.append((head.tenant, run.id))

@@ -1,5 +1,6 @@
 """Reads the log and the tables for the views. Every query carries the tenant; payloads are not parsed here."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -75,6 +76,11 @@ _OVERDUE: Final = Sql(
     "JOIN runs r ON r.tenant = i.tenant AND r.id = i.run_id "
     "WHERE i.status = 'open' AND r.status = 'waiting' AND i.expires_at <= $1 ORDER BY i.expires_at LIMIT $2"
 )
+_OPEN_INTERRUPTS: Final = Sql(
+    "SELECT i.state FROM interrupts i JOIN threads t ON t.key = i.thread_key "
+    "JOIN runs r ON r.tenant = i.tenant AND r.id = i.run_id "
+    "WHERE i.status = 'open' AND r.status = 'waiting' AND t.deleted_at IS NULL LIMIT $1"
+)
 _ENTRIES: Final = Sql("SELECT state FROM transcript_entries WHERE thread_key = $1 ORDER BY position, message_id")
 _ENTRY_PAGE: Final = Sql(
     "SELECT state FROM transcript_entries WHERE thread_key = $1 AND position > $2 "
@@ -92,6 +98,14 @@ _ARTIFACT: Final = Sql(
 )
 _BLOB: Final = Sql(
     "SELECT b.mime, b.data FROM blobs b JOIN blob_refs f ON f.tenant = b.tenant AND f.sha256 = b.sha256 "
+    "JOIN threads t ON t.key = f.thread_key WHERE b.tenant = $1 AND t.id = $2 AND b.sha256 = $3"
+)
+_BLOB_SIZE: Final = Sql(
+    "SELECT b.mime, b.size FROM blobs b JOIN blob_refs f ON f.tenant = b.tenant AND f.sha256 = b.sha256 "
+    "JOIN threads t ON t.key = f.thread_key WHERE b.tenant = $1 AND t.id = $2 AND b.sha256 = $3"
+)
+_BLOB_PART: Final = Sql(
+    "SELECT substr(b.data, $4, $5) FROM blobs b JOIN blob_refs f ON f.tenant = b.tenant AND f.sha256 = b.sha256 "
     "JOIN threads t ON t.key = f.thread_key WHERE b.tenant = $1 AND t.id = $2 AND b.sha256 = $3"
 )
 
@@ -221,6 +235,11 @@ class StoreReader:
         rows = await self._database.look(lambda tx: tx.rows(_OVERDUE, now, limit))
         return [(row[0], row[1], row[2], row[3]) for row in rows]
 
+    async def open_interrupts(self, limit: int) -> dict[str, int]:
+        """How many of each kind wait for an answer, of all tenants, as far as the limit reaches."""
+        rows = await self._database.look(lambda tx: tx.rows(_OPEN_INTERRUPTS, limit))
+        return dict(Counter(decode(Interrupt, row[0]).kind for row in rows))
+
     async def transcript(self, tenant: str, thread_id: str) -> list[Entry]:
         rows = await self._database.read(lambda tx: self._of_thread(tx, _ENTRIES, tenant, thread_id))
         return [decode(Entry, row[0]) for row in rows]
@@ -259,6 +278,17 @@ class StoreReader:
         """(mime, data) if one of the thread's events refers to it."""
         rows = await self._database.look(lambda tx: tx.rows(_BLOB, tenant, thread_id, sha256))
         return (rows[0][0], bytes(rows[0][1])) if rows else None
+
+    async def blob_size(self, tenant: str, thread_id: str, sha256: str) -> tuple[str, int] | None:
+        """(mime, size) if one of the thread's events refers to it."""
+        rows = await self._database.look(lambda tx: tx.rows(_BLOB_SIZE, tenant, thread_id, sha256))
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    async def blob_part(self, tenant: str, thread_id: str, sha256: str, start: int, end: int) -> bytes:
+        """From a position until before another; the rest does not leave the database."""
+        part = (start + 1, end - start)  # the database counts from one
+        rows = await self._database.look(lambda tx: tx.rows(_BLOB_PART, tenant, thread_id, sha256, *part))
+        return bytes(rows[0][0]) if rows else b""
 
     async def _of_thread(self, tx: Tx, sql: Sql, tenant: str, thread_id: str) -> Sequence[Row]:
         key = await self._key(tx, tenant, thread_id)

@@ -157,6 +157,10 @@ leases = Table(
     Column("owner", Text, nullable=False),
     Column("epoch", BigInteger, nullable=False),
     Column("until", BigInteger, nullable=False),
+    # Whether the run may be what kills its servers, how often it did alone, and who died with it before this owner.
+    Column("suspect", BigInteger, nullable=False, server_default="0"),
+    Column("deaths", BigInteger, nullable=False, server_default="0"),
+    Column("previous", Text),
     PrimaryKeyConstraint("tenant", "run_id", name="leases_by_run"),
 )
 

@@ -121,3 +121,11 @@ class Reader(Protocol):
     async def blob(self, tenant: str, thread_id: str, sha256: str) -> tuple[str, bytes] | None:
         """(mime, data) if one of the thread's events refers to it."""
         ...
+
+    async def blob_size(self, tenant: str, thread_id: str, sha256: str) -> tuple[str, int] | None:
+        """(mime, size) likewise."""
+        ...
+
+    async def blob_part(self, tenant: str, thread_id: str, sha256: str, start: int, end: int) -> bytes:
+        """Its data from a position until before another."""
+        ...

@@ -18,7 +18,7 @@ from app.tools.declared import Maker, build
 from app.tools.gateway import Gateway
 from app.tools.kinds.builtin import builtins, make_builtin
 from app.tools.kinds.http import make_http
-from app.tools.kinds.mcp import make_mcp, server_of
+from app.tools.kinds.mcp import make_mcp, offers_of, server_of
 from app.tools.kinds.mcp_sessions import Sessions
 from app.tools.kinds.python import make_python
 from app.tools.kinds.subprocess import make_subprocess
@@ -78,7 +78,7 @@ async def registry(
         "builtin": ready(make_builtin, shipped_tools),
         "http": ready(make_http, client, secret),
         "subprocess": ready(make_subprocess, folder or data, data, secret),
-        "mcp": partial(make_mcp, sessions=sessions),
+        "mcp": partial(make_mcp, sessions=sessions, offered=await offers_of(workspace, sessions)),
     }
     return await build(workspace, makers, root=data)
 
@@ -254,3 +254,27 @@ spec:
     await used.tool.sessions.close()  # type: ignore[attr-defined]  # an McpTool
     await client.close()
     assert outcome.output == {"result": 3}
+
+
+async def test_builtin_tool_may_have_another_name_and_its_examples_reach_the_model(tmp_path: Path) -> None:
+    """`entry` and `examples` compiled and were ignored: the first made the whole workspace unusable."""
+    spec = (
+        "kind: builtin\nentry: echo\nexamples: [{text: hello}]\n"
+        "input: {type: object, properties: {text: {type: string}}, required: [text]}\noutput: {}"
+    )
+    documents = {"runtime.yaml": RUNTIME.encode(), "tools.yaml": tool("repeat", spec).encode()}
+    client = HttpClient()
+    tools = await registry(compiled(WorkspaceFiles.from_contents(documents)), tmp_path, client)
+    assert isinstance(tools, Registry), tools
+    assert (await call(tools, "repeat", {"text": "hi"})).output == {"text": "hi"}
+    found = tools.find("repeat")
+    assert found is not None and found.definition.input is not None
+    assert found.definition.input["examples"] == [{"text": "hello"}]
+    await client.close()
+
+
+def test_fetching_needs_a_list_of_hosts() -> None:
+    documents = {"runtime.yaml": RUNTIME.encode(), "tools.yaml": tool("http_fetch", "kind: builtin").encode()}
+    result = compile(WorkspaceFiles.from_contents(documents), shipped_catalog())
+    assert not isinstance(result, Compiled)
+    assert [item.code for item in result.errors] == ["FIELD_MISSING"] and "outgoing" in result.errors[0].remedy

@@ -24,13 +24,15 @@ from app.wiring import Holdfast, open_holdfast
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 20.0
+DRAIN_SECONDS: Final = 5.0
+"""Some tests stop servers whose runs never end."""
 ROOT: Final = Path(__file__).parents[1]
 
 
 def clean_environment() -> dict[str, str]:
     """Without settings of the person who runs the tests, and with this source tree in front of an installed one."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-    return kept | {"PYTHONPATH": str(ROOT)}
+    return kept | {"PYTHONPATH": str(ROOT), "HOLDFAST_DRAIN_SECONDS": str(DRAIN_SECONDS)}
 
 
 class ServerProcess:

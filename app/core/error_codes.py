@@ -23,6 +23,10 @@ CODES: Final[dict[str, Code]] = {
     "JSON_NUMBER_RANGE": Code("An integer does not fit in 64 bits.", "Send such numbers as strings."),
     "JSON_NUL": Code("A string contains the NUL character.", "Remove it, or send the bytes as a file."),
     "JSON_TOO_DEEP": Code("Values are nested too deeply.", "Flatten the document; the limit is 32 levels."),
+    "JSON_TOO_MANY_VALUES": Code(
+        "The document has too many values.",
+        "Send at most 100,000 values in one body, or upload the data as a file and refer to it.",
+    ),
     "JSON_UNENCODABLE": Code(
         "A value cannot be written as JSON.", "Use only strings, 64-bit numbers, booleans, lists and objects."
     ),
@@ -58,6 +62,10 @@ CODES: Final[dict[str, Code]] = {
         "Another run of the thread is active.", "Wait for it, cancel it, or use the busy policy `enqueue`."
     ),
     "QUEUE_FULL": Code("The thread's queue is full.", "Wait until runs of this thread have ended, then try again."),
+    "RUNS_PER_MINUTE": Code(
+        "The tenant has started as many runs as it may in a minute.",
+        "Wait for the seconds in Retry-After, or raise `budgets.tenant.runsPerMinute` of the Runtime.",
+    ),
     "TRACES_NOT_INSTALLED": Code(
         "Traces are switched on, but the OpenTelemetry SDK is not installed.",
         "Install the extra: `pip install 'holdfast[otel]'`, or set HOLDFAST_TRACES=off.",
@@ -94,6 +102,10 @@ CODES: Final[dict[str, Code]] = {
     "ANSWER_INVALID": Code(
         "The answer does not fit the kind of interrupt.", "Read `issues`; docs have the shape of each kind's answer."
     ),
+    "APPROVER_NOT_ALLOWED": Code(
+        "The tool's `approver` rule does not let this caller answer the approval.",
+        "Let somebody else than who submitted the run answer (`other`), or a caller with the role (`role:<name>`).",
+    ),
     "BACKEND_NOT_AVAILABLE": Code(
         "The agent's backend is not part of this installation.", "Use an agent with another backend."
     ),
@@ -109,14 +121,31 @@ CODES: Final[dict[str, Code]] = {
         "Free some space; the server goes on by itself, no restart is needed.",
     ),
     "STORAGE_DOWN": Code("The database does not answer.", "Check that it runs; the server reconnects by itself."),
+    "STORAGE_FAILED": Code(
+        "The disk or its file system refused to read or write: an I/O error or a missing permission.",
+        "Look at the server's log and the kernel's, at permissions and at whether the mount is writable. "
+        "The server goes on by itself once the disk does.",
+    ),
+    "STORAGE_CORRUPT": Code(
+        "A part of the database is damaged.",
+        "Stop the server, copy the data folder, run `holdfast log verify` and restore a backup: see "
+        "docs/operations.md.",
+    ),
     "STORAGE_BROKEN": Code(
         "The disk failed to keep written data.",
         "Check the disk. The server stopped so that nothing is lost unseen.",
+    ),
+    "BACKUP_FAILED": Code(
+        "The data folder could not be copied.", "Read the message; make room or choose another folder, and try again."
     ),
     "QUEUE_OVERFLOW": Code("Too many events are waiting to be written.", "Slow down; try again shortly."),
     "SCHEMA_NEWER": Code(
         "The database was written by a newer version.",
         "Run that version, or restore a backup made before it.",
+    ),
+    "DATA_DIR_UNUSABLE": Code(
+        "The data folder cannot be written.",
+        "Make it writable for the server's user, or choose another HOLDFAST_DATA_DIR.",
     ),
     "DATA_DIR_LOCKED": Code(
         "Another Holdfast process uses this data folder.", "Stop it, or choose another HOLDFAST_DATA_DIR."
@@ -259,8 +288,8 @@ CODES: Final[dict[str, Code]] = {
         "The tool cannot be run at the moment.", "Check that its server or program is there; then try again."
     ),
     "TOOL_SCHEMA_CHANGED": Code(
-        "An MCP server offers the tool with another schema than the pinned one.",
-        "Review the change, then pin the new hash in the McpServer document.",
+        "The tool was changed after it was pinned, or after its approval was asked for.",
+        "Review the change, then pin the new hash in the McpServer document, or let the agent ask for approval again.",
     ),
     "TOOL_INVALID": Code(
         "A tool's definition cannot work.", "Correct the named field; the tool is not registered until then."
@@ -279,6 +308,11 @@ CODES: Final[dict[str, Code]] = {
         "A path leaves its folder, or is not a plain file in it.", "Use a relative path beneath the folder."
     ),
     "FILE_NOT_FOUND": Code("There is no such file.", "List the folder and use a name that is there."),
+    "SANDBOX_INCOMPLETE": Code(
+        "A program was not started, because this machine cannot give it the sandbox that it needs.",
+        "`holdfast doctor` and `/readyz` say what is missing; docs/security.md says what provides it. Without "
+        "`sandbox: required` in the Runtime document only what protects the data folder is demanded.",
+    ),
     "PROCESS_FAILED": Code(
         "A program could not be started.", "Check that it is installed and may be executed by the server."
     ),

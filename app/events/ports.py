@@ -28,6 +28,20 @@ class StorageDown(StoreError):
         super().__init__("STORAGE_DOWN", message, retryable=True)
 
 
+class StorageFailed(StoreError):
+    """The disk or its file system refused: an I/O error or a missing permission, not a lack of space."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("STORAGE_FAILED", message, retryable=True)
+
+
+class StorageCorrupt(StoreError):
+    """The database's own file is damaged: what else of it can be read is unknown."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("STORAGE_CORRUPT", message)
+
+
 class StorageBroken(StoreError):
     """A failed sync: what the disk holds is unknown, so the process must stop rather than try again."""
 
@@ -92,6 +106,13 @@ class ThreadHasRoom:
     """Fewer than `limit` root runs of the thread are active; `limit=1` means free."""
 
     limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadIdleSince:
+    """The thread has had no event after this time, in milliseconds."""
+
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +191,7 @@ Condition: TypeAlias = (
     ThreadIsNew
     | ThreadAccepts
     | ThreadHasRoom
+    | ThreadIdleSince
     | RunNotTerminal
     | RunUnclaimed
     | CommandsSeen

@@ -217,7 +217,7 @@ class Attempt:
             model=config.name,
             message_id=self._message_id,
             parts=got.completed.parts,
-            thoughts=got.completed.thoughts,
+            thoughts=got.thoughts,
             reasoning=got.reasoning,
         )
         told = present({
@@ -253,13 +253,15 @@ class Attempt:
 
 
 def _as_stored(response: CompletionResponse, stored: ModelCompleted) -> CompletionResponse:
-    calls = tuple(ToolCall(c.id, c.name, c.args, c.raw_args) for c in stored.tool_calls)
+    calls = tuple(ToolCall(c.id, c.name, c.args, c.raw_args, c.upstream_id) for c in stored.tool_calls)
     reasoning = response.reasoning if stored.reasoning is None else stored.reasoning
     return replace(response, text=stored.text, tool_calls=calls, reasoning=reasoning)
 
 
 def _call_json(call: ToolCall) -> JsonObject:
-    return present({"id": call.id, "name": call.name, "args": call.args, "rawArgs": call.raw_args})
+    return present({
+        "id": call.id, "name": call.name, "args": call.args, "rawArgs": call.raw_args, "upstreamId": call.upstream_id,
+    })  # fmt: skip
 
 
 def _usage_json(usage: Usage) -> JsonObject:

@@ -63,6 +63,7 @@ def create_app(server: Server) -> FastAPI:
 def create_edge(server: Server) -> ASGIApp:
     """The application behind its gate: what the web server serves."""
     settings, watch = server.settings, server.metrics.watch
+    server.interrupts.denied = server.access.denials.count
     rates = Rates(settings.rate_per_key, server.clock)
     in_flight = InFlight(settings.max_requests, settings.max_requests_per_tenant)
     origins = Origins(settings.hosts, settings.origins)

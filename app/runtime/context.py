@@ -240,7 +240,7 @@ class RunContext:
 
     async def call_agent(self, name: str, given: Any, call_id: str | None = None) -> AgentAnswer:
         number, self._agents = self._agents, self._agents + 1
-        return await self._ask_agent(name, given, call_id or f"agent-{number + 1}")
+        return await self._ask_agent(name, given, self._tools.ids.of(call_id or f"agent-{number + 1}", name, given))
 
     # -- people --------------------------------------------------------------------------------------
 

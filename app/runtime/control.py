@@ -39,6 +39,8 @@ class Control:
     """Events that are ready and go with whatever the run records next: see `RunLog.hold`."""
     flushing: "asyncio.Task[None] | None" = None
     """Records what was held, because the run did not get to record anything else at once."""
+    draining: bool = False
+    """The server stops: no tool begins any more whose repetition could do harm."""
     children: set[str] = field(default_factory=set)
     """Runs of subagents that have begun and not ended; they end with their parent."""
 

@@ -160,22 +160,27 @@ class Executor:
             held.control.commands.append(told)
             held.control.note(told)
 
-    async def drain(self, seconds: float) -> None:
-        """No new claims; running runs finish, or are given back for another executor."""
+    async def drain(self, seconds: float, hurry: asyncio.Event | None = None) -> None:
+        """No new claims; running runs finish, or are given back for another executor.
+
+        They have `seconds` for it, and no more time once `hurry` is set.
+        """
         self.draining = True
         for task in self._tasks:
             task.cancel()
-        running = [held.task for held in self._held.values()]
-        if running:
-            await asyncio.wait(running, timeout=seconds)
-        for held in list(self._held.values()):
-            held.task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await held.task
+        held = list(self._held.values())
+        for each in held:
+            each.control.draining = True
+        await _all_done([each.task for each in held], seconds, hurry)
+        for each in held:
+            each.task.cancel()
+        await asyncio.gather(*(each.task for each in held), *self._tasks, return_exceptions=True)
+        left = [(each.wanted.tenant, each.wanted.run_id, each.epoch or each.asked) for each in held]
+        left += [(tenant, run_id, epoch) for (tenant, run_id), epoch in self._cut_off.items()]
+        if left:
             with contextlib.suppress(StoreError):
-                epoch = held.epoch or held.asked
-                await self._leases.release(held.wanted.tenant, held.wanted.run_id, self._owner, epoch)
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+                # Also of those that have ended: theirs is given back already, and asking would cost more.
+                await self._leases.release(self._owner, left)
 
     @property
     def running(self) -> int:
@@ -256,10 +261,11 @@ class Executor:
 
     async def _give_back(self) -> None:
         """Leases of runs that the store cut off: nobody works on those, so nobody should wait for the leases to end."""
-        while self._cut_off:
-            (tenant, run_id), epoch = next(iter(self._cut_off.items()))
-            await self._leases.release(tenant, run_id, self._owner, epoch)
-            self._cut_off.pop((tenant, run_id), None)
+        if self._cut_off:
+            given = dict(self._cut_off)
+            await self._leases.release(self._owner, [(*run, epoch) for run, epoch in given.items()])
+            for run in given:
+                self._cut_off.pop(run, None)
 
     async def _renew_forever(self) -> None:
         while not self.draining:
@@ -437,3 +443,15 @@ class Executor:
             # Called before its turn: whoever is first may not have been called at all.
             self._queue.offer(Wanted(tenant, run.thread_id, answer.winner))
         return None
+
+
+async def _all_done(tasks: "list[asyncio.Task[None]]", seconds: float, hurry: asyncio.Event | None) -> None:
+    """Returns when every task has ended, the time is over or somebody asked to hurry."""
+    if not tasks:
+        return
+    done = asyncio.ensure_future(asyncio.wait(tasks, timeout=seconds))
+    hurried = asyncio.ensure_future((hurry or asyncio.Event()).wait())
+    await asyncio.wait([done, hurried], return_when=asyncio.FIRST_COMPLETED)
+    for waiting in (done, hurried):
+        waiting.cancel()
+    await asyncio.gather(done, hurried, return_exceptions=True)

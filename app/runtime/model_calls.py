@@ -34,6 +34,7 @@ from app.runtime.memo import Told
 from app.runtime.parameters import Wanted, wanted_of
 from app.runtime.run_log import RunLog
 from app.tools.contract import ToolDefinition
+from app.views.history import recorded_call
 from app.workspace.compiled import CompiledAgent
 from app.workspace.specs.agent import ModelPlan
 
@@ -228,10 +229,7 @@ def _recorded_answer(told: Told) -> ModelAnswer:
     calls = tuple(CallRequest(c["id"], c["name"], c["args"], c.get("rawArgs")) for c in told["toolCalls"])
     message: JsonObject = {"role": "assistant", "content": told["text"]}
     if calls:
-        message["tool_calls"] = [
-            {"id": c.id, "name": c.name, "args": c.args} | ({} if c.raw_args is None else {"raw_args": c.raw_args})
-            for c in calls
-        ]
+        message["tool_calls"] = [recorded_call(call) for call in told["toolCalls"]]
     if told.get("thoughts"):
         message["thoughts"] = told["thoughts"]
     return ModelAnswer(told["text"], calls, message, told["messageId"])

@@ -158,6 +158,12 @@ def _has_room(condition: ports.ThreadHasRoom, head: Head) -> Refused | None:
     return _no(code, f"the thread has {len(active)} active runs", next(iter(active)))
 
 
+def _idle_since(condition: ports.ThreadIdleSince, head: Head) -> Refused | None:
+    if head.records.thread.updated_at <= condition.at_ms:
+        return None
+    return _no("THREAD_BUSY", "the thread has had events since then", head.records.thread.id)
+
+
 def _not_terminal(condition: ports.RunNotTerminal | ports.RunUnclaimed, head: Head) -> Refused | None:
     run = head.records.runs.get(condition.run_id)
     if run is None:
@@ -220,6 +226,7 @@ _TESTS: Final[dict[type, Callable[[Any, Head], Refused | None]]] = {
     ports.ThreadIsNew: _is_new,
     ports.ThreadAccepts: _accepts,
     ports.ThreadHasRoom: _has_room,
+    ports.ThreadIdleSince: _idle_since,
     ports.RunNotTerminal: _not_terminal,
     ports.RunUnclaimed: _unclaimed,
     ports.CommandsSeen: _commands_seen,

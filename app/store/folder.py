@@ -1,5 +1,6 @@
 """The data folder's lock: one process per embedded database, and how the command line finds that process."""
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -14,6 +15,12 @@ class FolderLocked(HoldfastError):
         super().__init__("DATA_DIR_LOCKED", f"another Holdfast process uses {folder}")
 
 
+class FolderUnusable(HoldfastError):
+    def __init__(self, folder: Path, error: OSError) -> None:
+        reason = error.strerror or type(error).__name__
+        super().__init__("DATA_DIR_UNUSABLE", f"the data folder {folder} cannot be written: {reason}")
+
+
 class DataFolder:
     """Held from `take` until the process ends; the kernel gives it back even after `kill -9`."""
 
@@ -26,8 +33,11 @@ class DataFolder:
         return self.path / "lock"
 
     def take(self) -> None:
-        self.path.mkdir(parents=True, exist_ok=True)
-        file = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            file = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise FolderUnusable(self.path, error) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -39,7 +49,9 @@ class DataFolder:
     def announce(self, url: str) -> None:
         """Write where this server listens, for the command line."""
         assert self._file is not None, "take the folder first"
-        os.pwrite(self._file, json.dumps({"pid": os.getpid(), "url": url}), 0)
+        # On a full disk the command line has to be given the address; that is no reason not to serve.
+        with contextlib.suppress(OSError):
+            os.pwrite(self._file, json.dumps({"pid": os.getpid(), "url": url}), 0)
 
     def release(self) -> None:
         if self._file is not None:

@@ -17,7 +17,16 @@ _RENEW: Final = Sql(
 _EXPIRE_ALL: Final = Sql("UPDATE leases SET until = -1 WHERE until > 0")
 _FIND: Final = Sql("SELECT owner, epoch, until, suspect, deaths FROM leases WHERE tenant = $1 AND run_id = $2")
 _OF_OWNER: Final = Sql("SELECT run_id FROM leases WHERE (owner = $1 AND until <> 0) OR previous = $1 LIMIT 2")
-_RELEASE: Final = Sql("UPDATE leases SET until = 0 WHERE tenant = $1 AND run_id = $2 AND owner = $3 AND epoch = $4")
+_RELEASE: Final = Sql(
+    "UPDATE leases SET until = 0 WHERE tenant = $1 AND run_id = $2 AND owner = $3 AND epoch = $4",
+    bulk="UPDATE leases l SET until = 0 FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) "
+    "AS v(tenant, run_id, owner, epoch) WHERE l.tenant = v.tenant AND l.run_id = v.run_id AND l.owner = v.owner "
+    "AND l.epoch = v.epoch",
+    sqlite_bulk="UPDATE OR FAIL leases SET until = 0 FROM (VALUES {rows}) AS v WHERE tenant = v.column1 "
+    "AND run_id = v.column2 AND owner = v.column3 AND epoch = v.column4",
+)
+RELEASED_AT_ONCE: Final = 5000
+"""Leases given back in one transaction: enough for any real server, and it still ends within a write's time limit."""
 
 
 class Leases:
@@ -36,13 +45,12 @@ class Leases:
 
         return await self._database.write(work) if held else set()
 
-    async def release(self, tenant: str, run_id: str, owner: str, epoch: int) -> None:
-        """Give a run back unfinished: another executor takes it at once. Somebody else's lease is left alone."""
-
-        async def work(tx: Tx) -> None:
-            await tx.many(_RELEASE, [(tenant, run_id, owner, epoch)])
-
-        await self._database.write(work)
+    async def release(self, owner: str, held: Sequence[tuple[str, str, int]]) -> None:
+        """Give runs back unfinished: another executor takes them at once. Somebody else's leases are left alone."""
+        rows = [(tenant, run_id, owner, epoch) for tenant, run_id, epoch in held]
+        for start in range(0, len(rows), RELEASED_AT_ONCE):
+            portion = rows[start : start + RELEASED_AT_ONCE]
+            await self._database.write(lambda tx, portion=portion: tx.many(_RELEASE, portion))  # type: ignore[misc]
 
     async def find(self, tenant: str, run_id: str) -> LastLease | None:
         """The newest lease of a run, alive or not."""

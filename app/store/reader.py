@@ -62,7 +62,10 @@ _OPEN_CHILDREN: Final = Sql(
 _THREAD: Final = Sql("SELECT last_seq, head_hash, updated_at, state FROM threads WHERE tenant = $1 AND id = $2")
 _TOMBSTONE: Final = Sql("SELECT last_seq, head_hash FROM tombstones WHERE tenant = $1 AND thread_id = $2")
 _THREADS: Final = Sql(
-    "SELECT tenant, id, last_seq FROM threads WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3"
+    "SELECT t.tenant, t.id, t.last_seq FROM threads t WHERE (t.tenant, t.id) > ($1, $2) "
+    # A deleted thread with a tombstone is being purged: part of its log may be gone by now.
+    "AND (t.deleted_at IS NULL OR NOT EXISTS (SELECT 1 FROM tombstones s WHERE s.tenant = t.tenant "
+    "AND s.thread_id = t.id)) ORDER BY t.tenant, t.id LIMIT $3"
 )
 _THREADS_OF: Final = Sql(
     "SELECT id, last_seq, head_hash, updated_at, state FROM threads "

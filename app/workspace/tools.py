@@ -35,7 +35,7 @@ def compile_tool(document: ToolDocument, place: Place, report: Report, validator
         spec=spec,
         input_validator=input_validator,
         output_validator=output_validator,
-        approval=_approval(spec.approval, place, report),
+        approval=_approval(spec.asks_when, place, report),
         rules=tuple(_rules(spec, place, report)),
         templates=MappingProxyType(dict(_templates(spec, place, report))),
         compensation=MappingProxyType(dict(_compensation(spec.compensation, place, report))),

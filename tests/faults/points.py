@@ -16,6 +16,7 @@ from app.events.recorder import Recorder
 from app.policy.redaction import Redaction
 from app.store.engine import CommitUnknown, Database, Tx
 from app.store.folder import DataFolder
+from app.store.health import WatchedDatabase
 from app.store.leases import Leases
 from app.store.log import Log
 from app.store.migrate import migrate
@@ -146,7 +147,8 @@ async def open_wrapped(
     if not settings.is_postgres:
         folder.take()
     await migrate(settings)
-    database, hub, clock = wrap(open_database(settings)), Hub(), SystemClock()
+    hub, clock = Hub(), SystemClock()
+    database = WatchedDatabase(wrap(open_database(settings)), clock)
 
     def publish(events: Sequence[Event]) -> None:
         before_publish(events)

@@ -69,7 +69,8 @@ async def test_files_outside_the_sandbox_cannot_be_read_or_written(tmp_path: Pat
     ):
         finished = await python(inside, code)
         assert finished.status == 1, code
-        assert b"PermissionError" in finished.stderr or b"NotPermitted" in finished.stderr, finished.stderr
+        refusals = (b"PermissionError", b"FileNotFoundError", b"ProcessLookupError", b"Read-only")
+        assert any(refusal in finished.stderr for refusal in refusals), finished.stderr
     assert secret.read_text() == "outside"
     assert (await python(inside, "open('own', 'w').write('x'); print(open('own').read())")).stdout == b"x\n"
 

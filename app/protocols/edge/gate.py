@@ -25,7 +25,7 @@ from app.protocols.auth.access import LOOK_SECONDS, Access
 from app.protocols.auth.permissions import OPEN_PATHS
 from app.protocols.auth.proxies import IDENTITY_HEADERS
 from app.protocols.auth.shown import Headers, peer_of
-from app.protocols.edge.limits import MAX_HEADER_BYTES, BoundedBody, InFlight, Rates
+from app.protocols.edge.limits import MAX_HEADER_BYTES, BoundedBody, HeldBytes, InFlight, Rates
 from app.protocols.edge.origins import Origins
 from app.protocols.http.connection import LINE, Line
 from app.protocols.http.correlation import HEADERS_KEY, NAME_KEY
@@ -46,6 +46,7 @@ class Gate:
         self.app = app
         self._access, self._origins, self._rates, self._in_flight = access, origins, rates, in_flight
         self._max_sockets, self._max_upload = max_sockets, max_upload
+        self.held = HeldBytes()
         self.sockets = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,7 +62,7 @@ class Gate:
             await reply.refuse(scope, receive, refused)
             return
         line: Line | None = (scope.get("extensions") or {}).get(LINE)
-        body = _body(receive, headers, path, self._max_upload, line)
+        body = _body(receive, headers, path, self._max_upload, line, self.held)
         reply.body = body
         if path in OPEN_PATHS:
             await self.app(scope, body or receive, reply)
@@ -94,6 +95,8 @@ class Gate:
             pass  # it went away in the middle of its body: nobody is there to be answered
         finally:
             self._in_flight.leave(who.tenant)
+            if body is not None:
+                body.release()
             if line is not None:
                 del scope["extensions"]  # the line knows the scope: together they would wait for the collector
 
@@ -235,9 +238,9 @@ def _repeats(scope: Scope) -> bool:
 
 
 def _body(
-    receive: Receive, headers: Mapping[bytes, bytes], path: str, uploads: int, line: Line | None
+    receive: Receive, headers: Mapping[bytes, bytes], path: str, uploads: int, line: Line | None, held: HeldBytes
 ) -> BoundedBody | None:
     """None for a request that has no body, which is most of them."""
     if headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
         return None
-    return BoundedBody(receive, path, uploads, line)
+    return BoundedBody(receive, path, uploads, line, held)

@@ -16,6 +16,7 @@ from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.parameters import After, Limit, read_labels, read_place, write_place
+from app.protocols.http.request_fields import RunInput
 from app.protocols.http.submitting import (
     ENDED_OR_FOLLOWED,
     REFUSALS,
@@ -41,7 +42,7 @@ class SubmitRun(RunRequest):
 
     agent: str | None = Field(None, min_length=1, max_length=200, description="null: the workspace's default")
     tool: str | None = Field(None, min_length=1, max_length=200, description="run this tool, by no agent")
-    input: str | dict[str, Any] | list[dict[str, Any]] = Field(description="a text, an object, or message parts")
+    input: RunInput = Field(description="a text, an object, or message parts")
     thread_id: str | None = Field(None, min_length=1, max_length=200, pattern=THREAD_ID)
     create_thread: bool = Field(False, description="whether an unknown `threadId` is created")
     model_plan: str | None = Field(None, min_length=1, max_length=200, description="a model in place of the agent's")

@@ -173,6 +173,7 @@ class Interrupt(Shape):
     call_id: str | None
     arguments: Any
     argument_hash: str | None
+    approver: str | None
     questions: list[dict[str, Any]] | None
     expires_at: str
     answer: dict[str, Any] | None

@@ -25,6 +25,7 @@ from app.protocols.http.documents import SSE
 from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.parts import with_content
+from app.protocols.http.request_fields import Labels, Metadata
 from app.protocols.http.sse import EventStream, Said
 from app.runtime.service import Rejected, Submission
 from app.views.run import Run, run_json
@@ -70,8 +71,8 @@ class RunLimits(Request):
 class RunRequest(Request):
     """What every submission may say."""
 
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    labels: dict[str, str] = Field(default_factory=dict)
+    metadata: Metadata = Field(default_factory=dict)
+    labels: Labels = Field(default_factory=dict)
     busy: Literal["enqueue", "reject", "interrupt", "rollback"] | None = Field(
         None, description="what to do when the thread has an active run; null: the agent's policy"
     )

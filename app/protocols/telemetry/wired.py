@@ -34,8 +34,10 @@ def telemetry(
     executor: Executor,
     breakers: Callable[[], Mapping[str, float]],
     traced: InTrace,
+    permitted: Callable[[], Sequence[str]] = tuple,
 ) -> Iterator[Metrics]:
-    """Each queue and cache is bounded where it stands; here it only gets a number."""
+    """Each queue and cache is bounded where it stands; here it only gets a number. `permitted` are the payload fields
+    that traces may show."""
     metrics = Metrics()
     metering, lag = Metering(metrics), LoopLag(metrics)
     watch_disk(metrics, settings)
@@ -51,7 +53,7 @@ def telemetry(
     metrics.watch("runs_measured", "Open runs that the metrics remember.", lambda: metering.open_runs)
     metrics.watch("trace_contexts", "Runs whose caller's trace is remembered.", lambda: len(traced))
     with contextlib.ExitStack() as stack:
-        tell = _spans(stack) if settings.traces == "otlp" else None
+        tell = _spans(stack, permitted) if settings.traces == "otlp" else None
 
         def committed(events: Sequence[Event], seconds: float) -> None:
             metering.committed(events, seconds)
@@ -65,11 +67,11 @@ def telemetry(
         yield metrics
 
 
-def _spans(stack: contextlib.ExitStack) -> Callable[[Sequence[Event]], None]:
+def _spans(stack: contextlib.ExitStack, permitted: Callable[[], Sequence[str]]) -> Callable[[Sequence[Event]], None]:
     # Imported only where traces are on.
     from app.protocols.telemetry.otlp import open_tracer
     from app.protocols.telemetry.spans import Spans
 
     tracer, ids, provider = open_tracer()
     stack.callback(provider.shutdown)
-    return Spans(tracer, ids).committed
+    return Spans(tracer, ids, permitted).committed

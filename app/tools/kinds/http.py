@@ -92,7 +92,7 @@ class HttpTool:
             raise RenderingError(Failure("ADDRESS_REFUSED", "the workspace does not allow calls to this host"))
         left = max(0.05, ctx.deadline - asyncio.get_running_loop().time())
         return Outgoing(
-            request.method, url, headers, body, AddressPolicy(request.private, hosts),
+            request.method, url, headers, body, AddressPolicy(request.private, hosts, proxied=bool(request.within)),
             Deadlines(connect=min(10.0, left), idle=left, total=left), ctx.max_output_bytes, _MAX_REDIRECTS,
         )  # fmt: skip
 

@@ -248,7 +248,7 @@ async def _connect(
         headers = {name: rendering.text(Text.of(value)) for name, value in server.headers.items()}
         url = rendering.text(Text.of(server.url))
         client = httpx2.AsyncClient(
-            transport=PinnedTransport(http, AddressPolicy(private=server.private)),
+            transport=PinnedTransport(http, AddressPolicy(private=server.private, proxied=True)),
             headers=headers,
             timeout=httpx2.Timeout(server.connect_seconds, read=_SSE_IDLE),
             trust_env=False,

@@ -99,6 +99,7 @@ class ScriptMatch(Spec):
 
 
 class ScriptToolCall(Spec):
+    id: str | None = Field(None, description="the id that the provider gives to the call; without it each has its own")
     name: Text
     args: JsonMap = Field(default_factory=dict)
     raw_args: str | None = Field(None, description="arguments as sent, to try out what does not parse")

@@ -1,9 +1,10 @@
-"""Where a request goes and how it begins: a checked URL and the bytes of a request's head, each made once.
+"""Where a request may go and what its head may say: URLs, hosts and headers, checked before anything is sent.
 
-Nothing in here talks to anybody. Leaves to `pool`: names and addresses; to `http`: redirects and bodies.
+Nothing in here talks to anybody. Leaves to `sessions`: names and addresses; to `http`: redirects and bodies.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -17,42 +18,34 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # What would end a line or a message early; the other controls, and halves of characters, mean nothing in a header.
 _NO_VALUE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 _NAME: Final = re.compile(r"[0-9A-Za-z._~-]+")
-_TARGET: Final = re.compile(r"[!-~]+")
-# How long a message is and what becomes of the connection is said by us alone: two opinions are how requests
-# are smuggled. We unpack gzip and deflate, so nothing else is asked for.
-_OURS: Final = frozenset(
+# How long a message is and what becomes of the connection is decided here alone: two opinions are how requests
+# are smuggled. Bodies are unpacked from gzip and deflate, so nothing else is asked for.
+_RESERVED: Final = frozenset(
     {
-        "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection",
+        "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "proxy-authorization",
         "upgrade", "te", "trailer", "expect", "accept-encoding",
     }
 )  # fmt: skip
 
-Fields = tuple[tuple[str, str], ...]
 
-Key = tuple[str, int, bool, bool]
-"""Whose connections may serve each other: same host, port and scheme, and the same permission. A connection to a
-private address that one request was allowed by name never serves one that was not."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)  # compared by identity: it is a key of the cache of heads
+@dataclass(frozen=True, slots=True)
 class Route:
-    """A place that a policy allows, as connections and messages need it."""
+    """A place that a policy allows."""
 
     url: URL
     host: str
-    port: int
-    tls: bool
     private: bool
     """The policy allows this host to be at a private address."""
+    proxied: bool
+    """The operator's proxy may look this host up and connect to it."""
     place: str
     """How a message names it: without path and query."""
     origin: str
-    key: Key
 
 
 @lru_cache(maxsize=1024)
 def route(text: str, policy: AddressPolicy) -> Route:
-    """Refuses what the URL alone gives away; a refusal is made anew each time."""
+    """Refuses what the URL alone gives away."""
     return route_of(parsed(text), policy)
 
 
@@ -63,14 +56,15 @@ def route_of(url: URL, policy: AddressPolicy) -> Route:
     private = policy.permits_private(host, port)
     literal = is_literal(host)
     if literal:
+        # The connector does not ask a resolver about literal addresses.
         if not private and not is_public(host):
             raise OutsideError("ADDRESS_REFUSED", f"{place} is not a public address")
     elif not _NAME.fullmatch(url.raw_host or "") or host.replace(".", "").isnumeric():
         # Resolvers read all kinds of numbers as addresses: those have one spelling here.
         raise OutsideError("ADDRESS_REFUSED", "the address is not a valid URL")
-    # As a name server is asked for it; a literal is not, and has its zone unescaped.
-    name, tls = host if literal else normal_host(url.raw_host or ""), url.scheme == "https"
-    return Route(url, name, port, tls, private, place, str(url.origin()), (name, port, tls, private))
+    # What is on this machine or in its network by its very name is not a proxy's to reach.
+    here = host == "localhost" or (literal and not is_public(host))
+    return Route(url, host, private, policy.proxied and not here, place, str(url.origin()))
 
 
 def parsed(text: str, base: URL | None = None) -> URL:
@@ -85,28 +79,21 @@ def parsed(text: str, base: URL | None = None) -> URL:
     return url
 
 
+def checked_headers(method: str, headers: Mapping[str, str], agent: str) -> dict[str, str]:
+    """One value for each name, whatever its case (the last one given), and none that is ours to write."""
+    return dict(_checked(method, tuple(headers.items()), agent))
+
+
 @lru_cache(maxsize=1024)
-def opening(method: str, at: Route, agent: str, fields: Fields) -> bytes:
-    """The head up to where requests to one place differ: what they are traced by, and the length of the body."""
-    target = at.url.raw_path_qs
-    if not _TOKEN.fullmatch(method) or not _TARGET.fullmatch(target):
-        raise OutsideError("OUTSIDE_UNSENDABLE", "the method or the path of an outgoing request cannot be sent")
-    told = {
-        "host": ("Host", at.url.host_port_subcomponent or at.host),
-        "user-agent": ("User-Agent", agent),
-        "accept": ("Accept", "*/*"),
-    }
-    # One value for each name, whatever its case: the last one that was given.
-    told |= {name.lower(): (name, value) for name, value in fields if name.lower() not in _OURS}
-    begin = f"{method} {target} HTTP/1.1\r\nAccept-Encoding: gzip, deflate\r\n".encode("ascii")
-    return begin + lines(tuple(told.values()))
-
-
-def lines(fields: Fields) -> bytes:
-    for name, value in fields:
+def _checked(method: str, headers: tuple[tuple[str, str], ...], agent: str) -> tuple[tuple[str, str], ...]:
+    if not _TOKEN.fullmatch(method):
+        raise OutsideError("OUTSIDE_UNSENDABLE", "the method of an outgoing request cannot be sent")
+    for name, value in headers:
         if not _TOKEN.fullmatch(name):
             raise OutsideError("OUTSIDE_UNSENDABLE", "an outgoing request has a header without a usable name")
         if _NO_VALUE.search(value):
             # The value is not repeated: it may be a credential.
             raise OutsideError("OUTSIDE_UNSENDABLE", f"the header {name} of an outgoing request has line breaks in it")
-    return "".join([f"{name}: {value}\r\n" for name, value in fields]).encode()
+    fields = {"user-agent": ("User-Agent", agent), "accept": ("Accept", "*/*")}
+    fields |= {name.lower(): (name, value) for name, value in headers if name.lower() not in _RESERVED}
+    return (*fields.values(), ("Accept-Encoding", "gzip, deflate"))

@@ -40,4 +40,4 @@ def _remedy(exceeded: BudgetExceeded, name: str) -> str:
 
 def _number(value: float) -> str:
     """Without needless digits, with commas between thousands."""
-    return f"{value:,.4f}".rstrip("0").rstrip(".") if isinstance(value, float) else f"{value:,}"
+    return f"{value:,.4f}".rstrip("0").rstrip(".")

@@ -22,21 +22,24 @@ from app.core.metrics import Metrics
 from app.core.principal import DEFAULT_TENANT
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings
+from app.core.signing import open_signer
 from app.events.hub import Hub
 from app.events.ports import StorageBroken, StorageFull, StoreError
 from app.events.recorder import Narrator, Recorder, Redactor
 from app.models.contract import ProviderDeps
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
+from app.models.limits import Limiter
 from app.models.registry import Providers, installed_kinds
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
 from app.outside.proxies import Proxies
+from app.outside.sandbox_report import SandboxReport
 from app.policy import declared as hooks
 from app.policy.hooks import HookRunner
 from app.policy.kinds.builtin import make_builtin as make_builtin_hook
 from app.policy.kinds.command import make_command
 from app.policy.kinds.python import make_python as make_python_hook
-from app.policy.redaction import CurrentRedaction, Redaction
+from app.policy.redaction import CurrentRedaction, Redaction, secret_values
 from app.protocols.auth.access import Access
 from app.protocols.auth.opening import open_access
 from app.protocols.telemetry.following import InTrace
@@ -72,6 +75,7 @@ from app.store.migrate import migrate
 from app.store.privacy import open_privately, tighten
 from app.store.reader import StoreReader
 from app.store.retention import Retention
+from app.store.vacuum import shrink
 from app.store.workspaces import WorkspaceArchive
 from app.tools.contract import Tool
 from app.tools.declared import Maker, build
@@ -124,7 +128,7 @@ class Store:
     """The log with what reads it: enough for the command line and for tests of the spine."""
 
     settings: Settings
-    database: WatchedDatabase
+    database: Database
     folder: DataFolder
     hub: Hub
     log: Log
@@ -132,6 +136,8 @@ class Store:
     leases: Leases
     retention: Retention
     recorder: Recorder
+    health: WatchedDatabase
+    """The database again, asked whether it takes writes."""
 
 
 def _has_room(settings: Settings) -> bool:
@@ -145,11 +151,11 @@ async def open_store(
 ) -> AsyncIterator[Store]:
     """Take the data folder (embedded), migrate, start the log; close it all in the opposite order."""
     clock = clock or SystemClock()
-    open_privately(settings.data_dir)
     folder = DataFolder(settings.data_dir)
     if not settings.is_postgres:
         folder.take()
     try:
+        open_privately(settings.data_dir)
         await migrate(settings)
         tighten(settings.data_dir)  # what the migration made
         database = WatchedDatabase(open_database(settings), clock, partial(_has_room, settings))
@@ -164,7 +170,9 @@ async def open_store(
         recorder = Recorder(event_log, clock, SchemaRegistry(), redactor or Redaction())
         retention = Retention(database, clock, settings.retention_deleted_days)
         try:
-            yield Store(settings, database, folder, hub, event_log, StoreReader(database), leases, retention, recorder)
+            yield Store(
+                settings, database, folder, hub, event_log, StoreReader(database), leases, retention, recorder, database
+            )
         finally:
             await event_log.close()
             await database.close()
@@ -193,6 +201,7 @@ class Holdfast:
     files: FileStore
     drain_seconds: Callable[[], float]
     """How long runs may go on when the server stops; asked at that moment, because a workspace may change it."""
+    sandbox: SandboxReport
 
 
 @contextlib.asynccontextmanager
@@ -214,6 +223,7 @@ async def open_holdfast(
     redaction = redaction or CurrentRedaction()
     async with contextlib.AsyncExitStack() as closing:
         store = await closing.enter_async_context(open_store(settings, clock=clock, redactor=redaction))
+        signer = open_signer(settings)
         keys, ledger = open_keys(store, clock), Ledger(store.recorder)
         find = StoredKeys(store.database).find
         access = await closing.enter_async_context(open_access(settings, keys, find, ledger, clock))
@@ -224,7 +234,7 @@ async def open_holdfast(
         tools = ToolMakers(settings, clock, client)
         kits = Kits(tools.build, partial(_hooks, settings, clock))
         recorder, reader = store.recorder, store.reader
-        router = _router(clock, client)
+        router = _router(settings, clock, client)
         effective = EffectiveSettings(settings, workspace)
         queue = FairQueue(effective.queue_limits, effective.runs_of_agent)
         rates = RunRates(lambda: effective.runs_per_minute, clock)
@@ -236,25 +246,29 @@ async def open_holdfast(
         threads = Threads(recorder, reader, executor.stop)
         interrupts = Interrupts(recorder, reader, executor.wake)
         commands = Commands(recorder, reader, history, executor.deliver, executor.wake)
-        reruns = Reruns(service, threads, reader, history)
+        reruns = Reruns(service, threads, reader, history, signer)
         executor.start()
         stopping = asyncio.Event()
+        sandbox = SandboxReport()
+        looking = asyncio.create_task(sandbox.look())
         beside = [asyncio.create_task(workspace.watch(stopping)),
                   asyncio.create_task(_purge_by_and_by(store, effective, clock, stopping))]  # fmt: skip
         try:
-            watched = store.log, store.hub, store.database.load, executor, router.health.breakers
+            watched = store.log, store.hub, store.database.load, executor, router, reader.open_interrupts
             permitted = lambda: workspace.current.runtime.redaction.trace_fields  # noqa: E731  # one line of wiring
             with telemetry(settings, *watched, traced, permitted) as metrics:
                 yield Holdfast(
                     store=store, workspace=workspace, backends=kinds, service=service, commands=commands,
                     reruns=reruns, threads=threads, interrupts=interrupts, executor=executor, metrics=metrics,
                     kits=kits, access=access, keys=keys, clock=clock, files=FileStore(store.database, clock),
-                    drain_seconds=lambda: effective.drain_seconds,
+                    drain_seconds=lambda: effective.drain_seconds, sandbox=sandbox,
                 )  # fmt: skip
         finally:
             stopping.set()
+            looking.cancel()
             await executor.drain(effective.drain_seconds)
-            await asyncio.gather(*beside)
+            await asyncio.gather(*beside, asyncio.wait({looking}))
+            await kits.close()
             await tools.close()
             store.hub.close_all()
 
@@ -278,6 +292,8 @@ async def _purge_by_and_by(store: Store, effective: EffectiveSettings, clock: Cl
         with contextlib.suppress(StoreError):
             await expiry.expire(stopping.is_set)
             await store.retention.purge(stopping, effective.deleted_days)
+            if store.settings.sqlite_vacuum == "incremental" and not store.settings.is_postgres:
+                await shrink(store.database, stopping)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PURGE_SECONDS):
                 await stopping.wait()
@@ -294,7 +310,7 @@ async def _load_workspace(
 
     async def loaded(status: WorkspaceStatus) -> None:
         runtime = workspace.current.runtime
-        redaction.follow(runtime.redaction.kinds, [os.environ[name] for name in runtime.env if name in os.environ])
+        redaction.follow(runtime.redaction.kinds, secret_values(os.environ, runtime.env))
         store.recorder.narrator = _narrator(runtime.progress.narration)
         with _unless_full("workspace.loaded"):
             await ledger.record(DEFAULT_TENANT, status.loaded_event(len(workspace.current.agents)))
@@ -339,7 +355,7 @@ async def _closing(client: HttpClient) -> AsyncIterator[HttpClient]:
         await client.close()
 
 
-def _router(clock: Clock, client: HttpClient) -> ModelRouter:
+def _router(settings: Settings, clock: Clock, client: HttpClient) -> ModelRouter:
     def secrets(text: str) -> str | None:
         resolved = resolve_env(text, os.environ)
         return resolved if isinstance(resolved, str) else None
@@ -352,7 +368,10 @@ def _router(clock: Clock, client: HttpClient) -> ModelRouter:
         "scripted": scripted.provider,
     }
     providers = Providers(kinds | installed_kinds(), ProviderDeps(client, secrets, clock, asyncio.sleep))
-    return ModelRouter(providers, schemas=SchemaRegistry(), clock=clock, random=random.random, sleep=asyncio.sleep)
+    limiter = Limiter(clock, concurrency=settings.model_calls)
+    return ModelRouter(
+        providers, schemas=SchemaRegistry(), clock=clock, random=random.random, sleep=asyncio.sleep, limiter=limiter
+    )
 
 
 def _hooks(settings: Settings, clock: Clock, workspace: CompiledWorkspace) -> HookRunner | list[Failure]:
@@ -384,14 +403,15 @@ class ToolMakers:
 
     def __init__(self, settings: Settings, clock: Clock, client: HttpClient) -> None:
         self._settings, self._clock, self._client = settings, clock, client
-        self._sessions: list[Closable] = []
+        self._sessions: dict[str, Mapping[str, Any]] = {}
+        """Of MCP servers by name, by the workspace's digest: tools that are made again use the same."""
 
     async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
         data = self._settings.data_dir / "files"
-        data.mkdir(parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
         hosts, private = frozenset(workspace.runtime.outgoing.hosts), frozenset(workspace.runtime.outgoing.private)
-        mcp = self._mcp(workspace, private, secret) if workspace.mcp_servers else None
+        mcp = await self._mcp(workspace, private, hosts, secret) if workspace.mcp_servers else None
         claim = SchemaRegistry().validator("write_claim_v1")
         shipped_tools = builtins(
             data, self._clock, write_claim=claim, client=self._client, fetch_hosts=hosts, fetch_private=private
@@ -407,23 +427,40 @@ class ToolMakers:
             makers["mcp"] = mcp
         return await build(workspace, makers, root=data)
 
-    def _mcp(
-        self, workspace: CompiledWorkspace, outgoing: frozenset[str], secret: Callable[[str], str | None]
-    ) -> Maker:
+    async def _mcp(
+        self, workspace: CompiledWorkspace, private: frozenset[str], hosts: frozenset[str],
+        secret: Callable[[str], str | None],
+    ) -> Maker:  # fmt: skip
         # Imported on first use: most workspaces have no such server, and the start is quicker for it.
-        from app.tools.kinds.mcp import make_mcp, server_of
+        from app.tools.kinds.mcp import make_mcp, offers_of, server_of
         from app.tools.kinds.mcp_sessions import Sessions
 
-        sessions = {
-            name: Sessions(server_of(named, outgoing), self._client, secret)
-            for name, named in workspace.mcp_servers.items()
-        }
-        self._sessions += sessions.values()
-        return partial(make_mcp, sessions=sessions)
+        sessions = self._sessions.get(workspace.digest)
+        if sessions is None:
+            sessions = self._sessions[workspace.digest] = {
+                name: Sessions(server_of(named, private, hosts), self._client, secret)
+                for name, named in workspace.mcp_servers.items()
+            }
+        return partial(make_mcp, sessions=sessions, offered=await offers_of(workspace, sessions))
 
     async def close(self) -> None:
-        for sessions in self._sessions:
-            await sessions.close()
+        for sessions in self._sessions.values():
+            await asyncio.gather(*(one.close() for one in sessions.values()))
+
+
+async def mcp_tools(workspace: CompiledWorkspace, name: str, client: HttpClient) -> list[str] | Failure:
+    """The tools that an MCP server offers now, for whoever checks a workspace without serving it."""
+    from app.tools.kinds.mcp import McpServer, server_of
+    from app.tools.kinds.mcp_sessions import Sessions
+
+    outgoing = workspace.runtime.outgoing
+    server = server_of(workspace.mcp_servers[name], frozenset(outgoing.private), frozenset(outgoing.hosts))
+    sessions = Sessions(server, client, _secrets_of(workspace))
+    try:
+        offers = await McpServer(sessions).offers()
+    finally:
+        await sessions.close()
+    return offers if isinstance(offers, Failure) else [offer.name for offer in offers]
 
 
 def _ready(make: Callable[..., Tool | Failure], *arguments: Any) -> Maker:

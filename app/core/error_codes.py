@@ -31,7 +31,14 @@ CODES: Final[dict[str, Code]] = {
         "A value cannot be written as JSON.", "Use only strings, 64-bit numbers, booleans, lists and objects."
     ),
     "INVALID_REQUEST": Code("A field of the request is missing or wrong.", "Read `issues`: it names each field."),
+    "UNKNOWN_PARAMETER": Code(
+        "The address has a parameter that this call does not take.",
+        "Read `issues`: it names each one, and the parameter that was probably meant.",
+    ),
     "BODY_TOO_LARGE": Code("The body is larger than the limit.", "Send less, or upload a file and refer to it."),
+    "RANGE_NOT_SATISFIABLE": Code(
+        "The range begins after the end of the content.", "Read `Content-Range`: it says how many bytes there are."
+    ),
     "NOT_FOUND": Code("There is nothing with that id for this caller.", "Check the id and the key that was used."),
     "METHOD_NOT_ALLOWED": Code("The path exists, the method does not.", "See /docs for the methods of a path."),
     "THREAD_DELETED": Code("The thread was deleted.", "Start a new thread; deletion cannot be undone."),
@@ -196,7 +203,8 @@ CODES: Final[dict[str, Code]] = {
     # -- outside ---------------------------------------------------------------------------------
     "ADDRESS_REFUSED": Code(
         "An outgoing request was aimed at an address that is not allowed.",
-        "Use a public http(s) address, or list the host among the workspace's allowed outgoing hosts.",
+        "Use a public http(s) address. For an internal server list its host in `outgoing.private` of the Runtime, and "
+        "in `outgoing.hosts` if the Runtime has that list (docs/workspace.md, Internal hosts).",
     ),
     "REDIRECT_REFUSED": Code(
         "An outgoing request was redirected where it may not follow.", "Use the final address directly."
@@ -246,7 +254,8 @@ CODES: Final[dict[str, Code]] = {
     ),
     "PROVIDER_CIRCUIT_OPEN": Code(
         "The provider failed so often that it is not asked for a while.",
-        "Wait; it is probed and used again by itself.",
+        "Wait; it is probed and used again by itself. Give the agent a fallback, or the model a longer "
+        "`retry.totalSeconds`.",
     ),
     "MODEL_QUEUE_FULL": Code("Too many model calls are waiting.", "Try again shortly; raise the concurrency limits."),
     "MODEL_CANCELLED": Code("The model call was cancelled with its run.", "Nothing to do."),
@@ -345,7 +354,13 @@ CODES: Final[dict[str, Code]] = {
     "REPLAY_MISMATCH": Code(
         "A strict rerun would not repeat the recorded run.", "Look at what differs, or rerun with mode `compat`."
     ),
-    "REPLAY_TOKEN_INVALID": Code("The replay token is not one of ours.", "Use the run's `replayToken` unchanged."),
+    "REPLAY_TOKEN_INVALID": Code(
+        "The replay token was not signed by this server, or belongs to another run.",
+        "Use the answer of GET /api/runs/{id}/replay-token unchanged; ask again if the server's secret was replaced.",
+    ),
+    "REPLAY_TOKEN_UNSIGNED": Code(
+        "The replay token is from before tokens were signed.", "Ask again: GET /api/runs/{id}/replay-token."
+    ),
     "FORK_POINT_NOT_FOUND": Code("The thread has no such event.", "Use a `seq` from 1 to the thread's lastSeq."),
     # -- hooks -----------------------------------------------------------------------------------
     "HOOK_INVALID": Code(

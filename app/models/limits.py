@@ -102,6 +102,11 @@ class Limiter:
         self._timer: Timer | None = None
 
     @property
+    def concurrency(self) -> int:
+        """Calls at once, of all models together (`HOLDFAST_MAX_MODEL_CALLS`)."""
+        return self._concurrency
+
+    @property
     def running(self) -> int:
         return self._running
 

@@ -19,7 +19,7 @@ def hidden_from_programs(data: Path | None, workspace: Path | None) -> tuple[Pat
         return ()
     data, workspace = data.resolve(), workspace.resolve()
     found = [data]
-    for folder in {*workspace.parents, *data.parents, Path.cwd()}:
+    for folder in {*workspace.parents, *data.parents, Path()}:
         _note(folder, found)
     todo, left = deque([workspace]), MAX_ENTRIES
     while todo and left > 0:
@@ -36,9 +36,7 @@ def _note(folder: Path, found: list[Path], keep: int = 0) -> list[Path]:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.startswith(".env") and not entry.is_dir():
-                    found.append(Path(entry.path))
-                    if entry.is_symlink():
-                        found.append(Path(os.path.realpath(entry.path)))
+                    found += [Path(entry.path).absolute(), Path(os.path.realpath(entry.path))]
                 elif len(folders) < keep and entry.name not in _SKIPPED and entry.is_dir(follow_symlinks=False):
                     folders.append(Path(entry.path))
     except OSError:

@@ -106,9 +106,6 @@ class SandboxStatus:
             return "full"
         return "none" if len(self.missing) == len(MISSING) else "partial"
 
-    def as_json(self) -> dict[str, object]:
-        return {"level": self.level, "uses": list(self.uses), "missing": list(self.missing)}
-
 
 MISSING: Final = {
     "files": "Programs can read what the server's user can: there is neither Landlock nor a mount namespace.",
@@ -275,7 +272,7 @@ class _Running:
 async def _spawn(policy: _End, control: _End, report: _End) -> asyncio.subprocess.Process:
     passed = (policy.number, control.number, report.number)
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-I", "-S", "-B", str(_SUPERVISOR), *map(str, passed),
+        sys.executable, "-I", "-S", str(_SUPERVISOR), *map(str, passed),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         pass_fds=passed, start_new_session=True, env={}, cwd="/",
     )  # fmt: skip
@@ -336,9 +333,10 @@ def _give(folder: Path, uid: int) -> None:
     """What was in it before belongs to the server. Programs with such folders share one user, so this is done once."""
     if not folder.is_dir() or folder.stat().st_uid == uid:
         return
-    for parent, folders, files in os.walk(folder):
+    # By descriptors: another program may be swapping folders for links in a part of it that it was given before.
+    for _, folders, files, parent in os.fwalk(folder):
         for name in (*folders, *files):
-            os.chown(os.path.join(parent, name), uid, uid, follow_symlinks=False)
+            os.chown(name, uid, uid, dir_fd=parent, follow_symlinks=False)
     os.chown(folder, uid, uid)  # last: it says that all of it is done
 
 

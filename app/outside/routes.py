@@ -12,7 +12,7 @@ from typing import Final
 from yarl import URL
 
 from app.outside.addresses import AddressPolicy, is_literal, is_public, normal_host
-from app.outside.failures import OutsideError, place_of
+from app.outside.failures import OutsideError, not_public, place_of
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # What would end a line or a message early; the other controls, and halves of characters, mean nothing in a header.
@@ -58,7 +58,7 @@ def route_of(url: URL, policy: AddressPolicy) -> Route:
     if literal:
         # The connector does not ask a resolver about literal addresses.
         if not private and not is_public(host):
-            raise OutsideError("ADDRESS_REFUSED", f"{place} is not a public address")
+            raise not_public(place)
     elif not _NAME.fullmatch(url.raw_host or "") or host.replace(".", "").isnumeric():
         # Resolvers read all kinds of numbers as addresses: those have one spelling here.
         raise OutsideError("ADDRESS_REFUSED", "the address is not a valid URL")

@@ -14,7 +14,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from app.outside.addresses import is_public, normal_host
-from app.outside.failures import OutsideError
+from app.outside.failures import OutsideError, not_public
 
 # Long enough to spare a burst of calls the lookup, short enough to follow a provider that moves.
 _DNS_CACHE_SECONDS: Final = 10
@@ -106,7 +106,7 @@ class _Resolver(AbstractResolver):
             raise OSError("the name has no address")
         if self._refuse_private and not all(map(is_public, found)):
             # One private address among public ones is already an attempt to reach it by retrying.
-            raise OutsideError("ADDRESS_REFUSED", f"{normal_host(host)} is not a public address")
+            raise not_public(normal_host(host))
         return [
             ResolveResult(
                 hostname=host, host=address, port=port, proto=0, flags=socket.AI_NUMERICHOST,

@@ -5,6 +5,7 @@ The executor holds one per run and its steps look at it. Leaves to the log: maki
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +46,9 @@ class Control:
     """Runs of subagents that have begun and not ended; they end with their parent."""
 
     on_step: Callable[[], None] | None = None
-    """Told once when a step was completed; only of a run that is suspected of killing the server."""
+    """Called once when a step was completed; only of a run that is suspected of killing the server."""
+    outside: Callable[[], AbstractContextManager[None]] = nullcontext
+    """A scope in which the run only waits, for example for a provider that is down: others may use its place."""
 
     def note(self, command: Mapping[str, Any]) -> None:
         if command["command"] in MUST_BE_SEEN:

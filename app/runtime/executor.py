@@ -7,7 +7,7 @@ turn it is (the queue), what an agent does (its backend) and what a client sees 
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -348,6 +348,7 @@ class Executor:
     async def _run(self, held: _Held, run: Run, thread: list[Event] | None) -> None:
         """`run` as it was before its claim; `thread` where its events are known without reading them."""
         held.epoch = run.epoch + 1
+        held.control.outside = partial(self._outside, held)
         scope, tried = self._scope(held, run), set[str]()
         while True:
             try:
@@ -407,6 +408,18 @@ class Executor:
     async def _commands_of(self, scope: Scope, run: Run) -> list[Event]:
         types, after = [CommandInjected.type], run.first_seq - 1
         return await self._reader.events_of(scope.tenant, scope.thread_id, types, after, EVER, COMMANDS_LIMIT)
+
+    @contextlib.contextmanager
+    def _outside(self, held: _Held) -> Iterator[None]:
+        """While a run only waits, such as for a provider that is down, its place is lent to the next one."""
+        if not self._queue.step_out(held.wanted):
+            yield  # it waits in its place, also when a subagent of the run waits outside already
+            return
+        try:
+            self._begin()
+            yield
+        finally:
+            self._queue.step_in(held.wanted)
 
     async def _end_children(self, run: Run, held: _Held) -> list[Entry]:
         """A parent's subagents end with it, in the same commit. Only a run that was entered before can have others

@@ -51,6 +51,8 @@ class FairQueue:
         at once; None for as many as there are places."""
         self._now = limits if callable(limits) else lambda: limits
         self._of_agent = of_agent
+        self._seen: QueueLimits | None = None
+        """The limits that were last looked at: with others, agents may have more room as well."""
         self._lines: OrderedDict[str, deque[Wanted]] = OrderedDict()
         self._aside: dict[str, deque[Wanted]] = {}
         self._known: set[Wanted] = set()
@@ -59,6 +61,8 @@ class FairQueue:
         """Called back from aside because their agent has room again."""
         self._of_tenant: dict[str, int] = {}
         self._running: dict[Wanted, str | None] = {}
+        self._outside: set[Wanted] = set()
+        """Of those that run: who waits for something outside, such as a provider, and lends its place meanwhile."""
         self._running_of: dict[str, int] = {}
         self._busy: dict[str, int] = {}
 
@@ -68,7 +72,7 @@ class FairQueue:
 
     @property
     def running(self) -> int:
-        return len(self._running)
+        return len(self._running) - len(self._outside)
 
     def waiting_of(self, tenant: str) -> int:
         return self._of_tenant.get(tenant, 0)
@@ -94,6 +98,9 @@ class FairQueue:
     def take(self) -> Wanted | None:
         """The head of the line whose turn it is, if there is a place for it."""
         limits = self._now()
+        if limits is not self._seen:
+            self._seen = limits
+            self._call_those_with_room()
         if not self._lines or self.running >= limits.running:
             return None
         # A tenant that has all it may have waits, and keeps its place before those who come later.
@@ -138,6 +145,7 @@ class FairQueue:
     def leave(self, wanted: Wanted) -> None:
         """Give back what it has. The first that stepped aside for its agent is the next of its tenant's line."""
         agent = self._end(wanted)
+        self._outside.discard(wanted)
         called = self._called.pop(wanted, None)
         if agent is not None:
             self._busy[agent] -= 1
@@ -147,6 +155,25 @@ class FairQueue:
         elif called is not None:
             # It was called and did not come (somebody cancelled it), so its agent still has room for the next.
             self._call_next(called)
+
+    def _call_those_with_room(self) -> None:
+        for agent in list(self._aside):
+            limit, aside = self._of_agent(agent), len(self._aside[agent])
+            room = aside if limit is None else min(aside, limit - self._busy.get(agent, 0))
+            for _ in range(room):
+                self._call_next(agent)
+
+    def step_out(self, wanted: Wanted) -> bool:
+        """Lend the place to others for as long as the run only waits; its agent stays entered. Bounded: at most as many
+        as there are places, because all of them stay in memory and come back at once."""
+        if wanted not in self._running or wanted in self._outside or len(self._outside) >= self._now().running:
+            return False
+        self._outside.add(wanted)
+        return True
+
+    def step_in(self, wanted: Wanted) -> None:
+        """Come back, without waiting: nobody else begins until the number is within its limit again."""
+        self._outside.discard(wanted)
 
     def _may_run(self, tenant: str, limits: QueueLimits) -> bool:
         return limits.running_per_tenant is None or self._running_of.get(tenant, 0) < limits.running_per_tenant

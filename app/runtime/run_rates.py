@@ -18,8 +18,8 @@ MAX_TENANTS: Final = 100_000
 class RunRates:
     def __init__(self, per_minute: Callable[[], int | None], clock: Clock) -> None:
         self._per_minute, self._clock = per_minute, clock
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """By tenant: what is left of its bucket, and when that was so."""
+        self._left: OrderedDict[str, tuple[float, float, int]] = OrderedDict()
+        """By tenant: what is left of its bucket, when that was so, and under which limit."""
 
     def take(self, tenant: str) -> Failure | None:
         """One run, or why it cannot be had now."""
@@ -28,11 +28,11 @@ class RunRates:
             return None
         left, now = self._now(tenant, limit)
         if left < 1:
-            self._keep(tenant, left, now)
+            self._keep(tenant, left, now, limit)
             seconds = max(1, ceil((1 - left) * 60 / limit))
             message = f"a tenant may start {limit} runs in a minute; the next one can start in {seconds} s"
             return Failure("RUNS_PER_MINUTE", message, True, {"retryAfter": seconds})
-        self._keep(tenant, left - 1, now)
+        self._keep(tenant, left - 1, now, limit)
         return None
 
     def give_back(self, tenant: str) -> None:
@@ -40,15 +40,17 @@ class RunRates:
         limit = self._per_minute()
         if limit is not None:
             left, now = self._now(tenant, limit)
-            self._keep(tenant, min(limit, left + 1), now)
+            self._keep(tenant, min(limit, left + 1), now, limit)
 
     def _now(self, tenant: str, limit: int) -> tuple[float, float]:
         now = self._clock.monotonic()
-        left, since = self._left.get(tenant, (float(limit), now))
+        left, since, before = self._left.get(tenant, (float(limit), now, limit))
+        # Under another limit, what was used stays used.
+        left = max(0.0, left + limit - before)
         return min(limit, left + (now - since) * limit / 60), now
 
-    def _keep(self, tenant: str, left: float, now: float) -> None:
-        self._left[tenant] = (left, now)
+    def _keep(self, tenant: str, left: float, now: float, limit: int) -> None:
+        self._left[tenant] = (left, now, limit)
         self._left.move_to_end(tenant)
         if len(self._left) > MAX_TENANTS:
             self._left.popitem(last=False)

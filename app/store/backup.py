@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final
 
 from app.core.errors import HoldfastError
-from app.store.privacy import make_private
 
 _NOT_COPIED: Final = frozenset({"lock", "holdfast.db", "holdfast.db-wal", "holdfast.db-shm"})
 
@@ -34,7 +33,6 @@ def back_up(data_dir: Path, target: Path) -> int:
     try:
         _copy_database(source, part / "holdfast.db")
         _copy_others(data_dir, part, part.resolve(), _NOT_COPIED)
-        make_private(part)
         part.replace(target)
     except OSError as error:
         raise HoldfastError("BACKUP_FAILED", f"the copy could not be written: {error.strerror}") from error

@@ -1,7 +1,7 @@
 """A database that is watched: whether writes can be expected to succeed, and a line in the log when that changes.
 
-Asked by `/readyz`. A write that succeeded a moment ago is proof enough; otherwise the database is asked, and while it
-was full by a small write, so that a server which nobody sends anything becomes ready again by itself.
+Asked by `/readyz`. A database that was full is tried by a small write, so that a server which nobody sends anything
+becomes ready again by itself.
 """
 
 import asyncio
@@ -20,8 +20,6 @@ T = TypeVar("T")
 
 READY_SECONDS: Final = 1.0
 """How long the answer may take, whatever the database does."""
-PROOF_SECONDS: Final = 1.0
-"""How long a write that succeeded says that the next one will."""
 _REPEAT_SECONDS: Final = 60.0
 """The same trouble is logged again after this time, not for every request."""
 _PROBE_BYTES: Final = 64 * 1024
@@ -38,19 +36,16 @@ class WatchedDatabase:
     def __init__(self, inner: Database, clock: Clock, has_room: Callable[[], bool] = lambda: True) -> None:
         """`has_room` is asked before a full database is tried again."""
         self._inner, self._clock, self._has_room = inner, clock, has_room
-        self._wrote_at = float("-inf")
         self._full = False
         self._logged: dict[str, float] = {}
         self._asking: asyncio.Task[None] | None = None
 
     async def write(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         try:
-            result = await self._inner.write(work)
+            return await self._inner.write(work)
         except StoreError as error:
             self._note(error)
             raise
-        self._wrote_at = self._clock.monotonic()
-        return result
 
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         try:
@@ -81,8 +76,6 @@ class WatchedDatabase:
 
     async def ready(self) -> None:
         """Raises the error that a write would meet. Within a second, and the database is asked once for all callers."""
-        if not self._full and self._clock.monotonic() - self._wrote_at < PROOF_SECONDS:
-            return
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._try() if self._full else self._inner.ping())
         asking = self._asking

@@ -15,6 +15,7 @@ from app.store.codec import decode, encode
 from app.store.decide import Head, Key
 from app.store.engine import Row, Sql, Tx
 from app.store.keys import LIVING_KEYS, PUT_KEY, REVOKE_KEY, key_row
+from app.store.run_lists import label_rows
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
 from app.views.records import Kind, Records, touched
@@ -70,6 +71,10 @@ _CHANGE_RUN: Final = Sql(
     bulk=f"INSERT INTO runs ({_RUN_COLUMNS}) SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], "
     "$5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bytea[]) "
     f"{_RUN_CHANGE}",
+)
+_PUT_LABEL: Final = Sql(
+    "INSERT INTO run_labels (tenant, name, value, created_at, run_id, thread_key) VALUES ($1, $2, $3, $4, $5, $6) "
+    "ON CONFLICT (tenant, name, value, created_at, run_id) DO NOTHING"
 )
 _PUT_INTERRUPT: Final = Sql(
     "INSERT INTO interrupts (tenant, id, thread_key, run_id, status, expires_at, state, call_id) "
@@ -318,7 +323,10 @@ async def _write_runs(tx: Tx, runs: Iterable[tuple[Head, Run]]) -> None:
     changed: list[Row] = []
     claims: list[Row] = []
     released: list[Row] = []
+    labels: list[Row] = []
     for head, run in runs:
+        if run.labels:
+            labels += label_rows(head.tenant, head.key, run)
         changed.append((head.tenant, run.id, head.key, run.thread_id, run.agent, run.status, run.parent_run_id,
                         run.created_at, run.first_seq, run.last_seq, run.run_seq, encode(run)))  # fmt: skip
         claim = head.claims.get(run.id)
@@ -328,7 +336,7 @@ async def _write_runs(tx: Tx, runs: Iterable[tuple[Head, Run]]) -> None:
         elif run.epoch and run.status != "running":
             # A run that ended or waits holds no worker: its lease goes with the event that says so.
             released.append((head.tenant, run.id))
-    for sql, rows in ((_CHANGE_RUN, changed), (_CLAIM, claims), (_RELEASE, released)):
+    for sql, rows in ((_CHANGE_RUN, changed), (_CLAIM, claims), (_RELEASE, released), (_PUT_LABEL, labels)):
         if rows:
             await tx.many(sql, rows)
 

@@ -14,7 +14,7 @@ from app.events.ports import StorageDown, StorageFull
 from app.store.engine import Sql
 from app.store.sqlite_errors import translated
 
-NEWEST: Final = "0005"
+NEWEST: Final = "0006"
 _ADVISORY_LOCK: Final = 0x486F6C64
 """Replicas that start together migrate one after the other."""
 _CONNECT_SECONDS: Final = 5.0
@@ -30,7 +30,7 @@ async def migrate(settings: Settings) -> None:
         assert settings.database_url is not None
         await _migrate_postgres(settings.database_url)
     else:
-        await asyncio.to_thread(_migrate_sqlite, settings.sqlite_path)
+        await asyncio.to_thread(_migrate_sqlite, settings.sqlite_path, settings.sqlite_vacuum == "incremental")
 
 
 def known_revisions() -> set[str]:
@@ -55,7 +55,7 @@ def _upgrade(connection: Any) -> None:
     command.upgrade(config, "head")
 
 
-def _migrate_sqlite(path: Path) -> None:
+def _migrate_sqlite(path: Path, can_shrink: bool) -> None:
     import sqlite3
 
     try:
@@ -71,6 +71,9 @@ def _migrate_sqlite(path: Path) -> None:
     @sa.event.listens_for(engine, "connect")
     def _no_driver_transactions(connection: Any, _record: Any) -> None:
         connection.isolation_level = None
+        if can_shrink:
+            # Counts before the first table is made; afterwards it does nothing.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: Any) -> None:

@@ -10,13 +10,18 @@ from pathlib import Path
 
 import structlog
 
+from app.store.folder import FolderUnusable
+
 log = structlog.get_logger("holdfast.store")
 
 
 def open_privately(folder: Path) -> None:
     """Make the folder, or take the rights of others from it and the files in it, and say so in the log."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    loose, stuck = tighten(folder)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        loose, stuck = tighten(folder)
+    except OSError as error:
+        raise FolderUnusable(folder, error) from error
     if loose:
         log.warning("data_dir.tightened", folder=str(folder), names=sorted(loose)[:20],
                     reason="other users of the machine could read or change these")  # fmt: skip
@@ -36,15 +41,6 @@ def tighten(folder: Path) -> tuple[list[str], list[str]]:
         if tightened is not None:
             (loose if tightened else stuck).append(path.name)
     return loose, stuck
-
-
-def make_private(folder: Path) -> None:
-    """Everything beneath a folder that was just made, whatever modes were copied into it."""
-    for parent, folders, files in os.walk(folder):
-        for name in folders:
-            _tighten(Path(parent, name), 0o700)
-        for name in files:
-            _tighten(Path(parent, name), 0o600)
 
 
 def _entries(folder: Path) -> Iterator[tuple[Path, int]]:

@@ -43,6 +43,10 @@ _LEASES: Final = Sql(
     "DELETE FROM leases WHERE (tenant, run_id) IN "
     "(SELECT r.tenant, r.id FROM runs r WHERE r.thread_key = $1 ORDER BY r.first_seq LIMIT $2)"
 )
+_LABELS: Final = Sql(
+    "DELETE FROM run_labels WHERE thread_key = $1 AND run_id IN "
+    "(SELECT l.run_id FROM run_labels l WHERE l.thread_key = $1 LIMIT $2) RETURNING 1"
+)
 _RUNS: Final = Sql(
     "DELETE FROM runs WHERE (tenant, id) IN "
     "(SELECT r.tenant, r.id FROM runs r WHERE r.thread_key = $1 ORDER BY r.first_seq LIMIT $2) RETURNING 1"
@@ -59,6 +63,7 @@ _STEPS: Final = (
     *((sql, ROWS_AT_ONCE) for sql in _PARTS),
     (_ORPHANS, BLOBS_AT_ONCE),  # before the references that say which they are
     (_BLOB_REFS, ROWS_AT_ONCE),
+    (_LABELS, ROWS_AT_ONCE),
     (_LEASES, ROWS_AT_ONCE),  # before the runs that say which they are
     (_RUNS, ROWS_AT_ONCE),
 )
@@ -97,7 +102,7 @@ class Retention:
         async def work(tx: Tx) -> bool:
             await tx.rows(_TOMBSTONE, key, now)
             for sql, most in _STEPS:
-                if len(await tx.rows(sql, key, most)) == most:
+                if len(await tx.rows(sql, key, most)) >= most:
                     return False
             await tx.rows(_THREAD, key)
             return True

@@ -15,6 +15,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar, cast
 
+import structlog
+
 from app.core import json
 from app.events.ports import StorageBroken, StorageDown
 from app.store.engine import ANSWER_SECONDS, EVENT_COLUMNS, Row, Sql, Tx
@@ -26,6 +28,11 @@ T = TypeVar("T")
 READERS: Final = 3
 WAL_BYTES: Final = 4 * 1024 * 1024
 """The size over which what was written ahead is moved into the main file; SQLite's own choice."""
+
+WAL_WARNING_BYTES: Final = 64 * 1024 * 1024
+"""The size over which it is said that it does not go back: something keeps it from being moved."""
+
+log = structlog.get_logger("holdfast.storage")
 
 SIZES: Final = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 """How many rows one statement takes: sizes that stay prepared, and any number of rows is the sum of a few."""
@@ -164,6 +171,7 @@ class SqliteDatabase:
         self._path = path
         self._wal = f"{path}-wal"
         self._turn = 0
+        self._warn_over = WAL_WARNING_BYTES
         self._writes: SimpleQueue[Any] = SimpleQueue()
         self._reads: SimpleQueue[Any] = SimpleQueue()
         self._lone = LoneReader(path)
@@ -242,9 +250,24 @@ class SqliteDatabase:
         self._turn += 1
         result = _transact(connection, work, self._turn)
         # The file keeps the limit's size when it is used from its beginning again: over it means it has filled up.
-        if os.stat(self._wal).st_size > WAL_BYTES:
+        size = os.stat(self._wal).st_size
+        if size > WAL_BYTES:
             _checkpoint(connection)
+            self._warn_of(size)
         return result
+
+    def _warn_of(self, size: int) -> None:
+        """Once for each doubling: somebody reads for very long, and what he might still need cannot be moved."""
+        if size <= self._warn_over:
+            return
+        self._warn_over = 2 * size
+        log.warning(
+            "storage.wal_large",
+            bytes=size,
+            file=self._wal,
+            remedy="Another process keeps a read transaction open (a backup, sqlite3, a copy tool): find it with "
+            "`fuser` or `lsof` on this file and end it. See docs/operations.md.",
+        )
 
     def _connect_reader(self) -> sqlite3.Connection:
         connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)

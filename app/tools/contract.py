@@ -168,8 +168,21 @@ class FileResult:
 Result: TypeAlias = JsonResult | TextResult | BytesResult | FileResult
 
 
+class ToolError(Exception):
+    """Raise it in a Python tool to tell the model what went wrong and what to do instead.
+
+    The text reaches the model as it is, but for secrets, line breaks and length. With `retryable` the model learns that
+    the same call may succeed later.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
 class Tool(Protocol):
-    """One executable tool. A domain failure is returned, not raised; what is raised becomes TOOL_FAILED."""
+    """One executable tool. A domain failure is returned, or raised as ToolError; whatever else is raised becomes
+    TOOL_FAILED with the exception's text."""
 
     @property
     def definition(self) -> ToolDefinition: ...

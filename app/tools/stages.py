@@ -47,6 +47,8 @@ async def find(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
     tool = gate.registry.find(name)
     if tool is not None:
         return await proceed(replace(attempt, tool=tool))
+    if name in attempt.scope.allowed and (missing := gate.registry.unavailable.get(name)) is not None:
+        return Returned(attempt.ended(missing))
     allowed = sorted(attempt.scope.allowed & set(gate.registry))
     near = same_but_spelling(name, allowed) or one_edit_away(name, allowed)
     kind: Literal["near_miss_name", "unknown_tool"] = "near_miss_name" if near else "unknown_tool"

@@ -147,8 +147,7 @@ async def open_wrapped(
     if not settings.is_postgres:
         folder.take()
     await migrate(settings)
-    hub, clock = Hub(), SystemClock()
-    database = WatchedDatabase(wrap(open_database(settings)), clock)
+    database, hub, clock = wrap(open_database(settings)), Hub(), SystemClock()
 
     def publish(events: Sequence[Event]) -> None:
         before_publish(events)
@@ -161,7 +160,8 @@ async def open_wrapped(
     retention = Retention(database, clock, settings.retention_deleted_days)
     reader = StoreReader(database)
     try:
-        yield Store(settings, database, folder, hub, log, reader, Leases(database), retention, recorder)
+        health = WatchedDatabase(database, clock)
+        yield Store(settings, database, folder, hub, log, reader, Leases(database), retention, recorder, health)
     finally:
         await log.close()
         await database.close()

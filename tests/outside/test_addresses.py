@@ -29,17 +29,14 @@ _PRIVATE_V4 = ["10.0.0.1", "127.0.0.1", "169.254.169.254", "192.168.1.1", "192.8
 
 def _embeddings(v4: str) -> dict[str, str]:
     number = int(ipaddress.IPv4Address(v4))
-
-    def spell(high: int) -> str:
-        return str(ipaddress.IPv6Address(high))
-
-    return {
-        "mapped": spell(0xFFFF << 32 | number),
-        "6to4": spell(0x2002 << 112 | number << 80 | 1),
-        "teredo client": spell(0x2001_0000 << 96 | 0x08080808 << 64 | (number ^ 0xFFFF_FFFF)),
-        "teredo server": spell(0x2001_0000 << 96 | number << 64 | (0x08080808 ^ 0xFFFF_FFFF)),
-        "nat64": spell(0x0064_FF9B << 96 | number),
+    embedded = {
+        "mapped": 0xFFFF << 32 | number,
+        "6to4": 0x2002 << 112 | number << 80 | 1,
+        "teredo client": 0x2001_0000 << 96 | 0x08080808 << 64 | (number ^ 0xFFFF_FFFF),
+        "teredo server": 0x2001_0000 << 96 | number << 64 | (0x08080808 ^ 0xFFFF_FFFF),
+        "nat64": 0x0064_FF9B << 96 | number,
     }
+    return {way: str(ipaddress.IPv6Address(address)) for way, address in embedded.items()}
 
 
 @pytest.mark.requirement("S11")

@@ -46,13 +46,17 @@ def mount(kind: str | None, target: str, flags: int, options: str = "") -> None:
     check(LIBC.mount(name, os.fsencode(target), name, ctypes.c_ulong(flags), data))
 
 
+def unmount(target: str) -> None:
+    check(LIBC.umount2(os.fsencode(target), 2))  # MNT_DETACH
+
+
 def pivot_to_here() -> None:
     """Make the current folder the root, and let go of the one before."""
     number = _PIVOT_ROOT.get(MACHINE)
     if number is None:
         raise OSError(f"no number of pivot_root is known for {MACHINE}")
     call(number, b".", b".")
-    check(LIBC.umount2(b".", 2))  # MNT_DETACH: the old root is stacked on the new one
+    unmount(".")  # the old root is stacked on the new one
     os.chdir("/")
 
 

@@ -84,6 +84,17 @@ class Root:
         self._plan([*inside, *policy["write"]])
         cwd = _clone(self._base)
         kernel.mount("tmpfs", self._base, _MS_NOSUID | _MS_NODEV, "mode=755,size=4m,nr_inodes=20k")
+        try:
+            self._fill(first, cwd, covered, inside)
+            os.chdir(self._base)
+            kernel.pivot_to_here()
+        except OSError:
+            kernel.unmount(self._base)  # the folder beneath it is needed
+            raise
+
+    def _fill(self, first: int, cwd: int, covered: Sequence[str], inside: Sequence[str]) -> None:
+        """The first binds, then what hides a part of them, then the binds that are inside of what is hidden."""
+        hidden = self._policy["hidden"]
         for target, path in self._links:
             self._parents(path)
             with contextlib.suppress(FileExistsError):
@@ -96,15 +107,14 @@ class Root:
         self._hide([path for path in hidden if _beneath(path, inside)])
         self._working_folder(cwd)
         self._protect()
-        os.chdir(self._base)
-        kernel.pivot_to_here()
 
     def _plan(self, paths: Sequence[str]) -> None:
         shared = (*self._policy["system"], *self._policy["write"], *_DEVICES)
+        before = len(self._binds)  # those may have something hidden between them and these
         for path in sorted(set(paths)):
             self._links += _links_of(path)
             real, own = os.path.realpath(path), self._users >= 0 and path not in shared
-            if os.path.exists(real) and (own or not _beneath(real, [bound for bound, _ in self._binds])):
+            if os.path.exists(real) and (own or not _beneath(real, [bound for bound, _ in self._binds[before:]])):
                 self._binds.append((real, self._own(real) if own else _clone(real)))
                 if not own and path not in shared:
                     self.plain.append(real)

@@ -39,6 +39,10 @@ def body_limit(path: str, uploads: int = MAX_UPLOAD_BYTES) -> int:
     return MAX_PARTS_BYTES if path.startswith(_PARTS) else MAX_BODY_BYTES
 
 
+def headers_too_large() -> Failure:
+    return Failure("HEADERS_TOO_LARGE", f"the address and the headers are larger than {MAX_HEADER_BYTES} bytes")
+
+
 class Rates:
     """A bucket of requests per caller that fills at a steady rate. The least recently used one is forgotten."""
 

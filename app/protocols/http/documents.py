@@ -21,7 +21,7 @@ Document = dict[str, Any]
 _REF: Final = "#/components/schemas/"
 _EVERYWHERE: Final = (
     "STORAGE_DOWN", "NOT_READY", "UNAUTHENTICATED", "FORBIDDEN", "HOST_REFUSED", "ORIGIN_REFUSED", "HEADERS_TOO_LARGE",
-    "RATE_LIMITED", "TENANT_BUSY", "OVERLOADED",
+    "RATE_LIMITED", "TENANT_BUSY", "OVERLOADED", "UNKNOWN_PARAMETER",
 )  # fmt: skip
 """What any call may answer: of the gate, and of whatever looks at the store."""
 _WITH_BODY: Final = (

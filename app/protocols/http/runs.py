@@ -174,7 +174,7 @@ def _add_repeating(router: APIRouter, server: Server) -> None:
         openapi_extra=takes(Rerun),
         responses=may_answer(
             "RUN_NOT_FOUND", "THREAD_DELETED", "RUN_IS_A_SUBAGENT", "WORKSPACE_GONE", "REPLAY_TOKEN_INVALID",
-            "REPLAY_MISMATCH", *REFUSALS,
+            "REPLAY_TOKEN_UNSIGNED", "REPLAY_MISMATCH", *REFUSALS,
         ),
     )  # fmt: skip
     async def rerun(run_id: str, request: HttpRequest, caller: Caller) -> Response:
@@ -192,7 +192,7 @@ def _add_repeating(router: APIRouter, server: Server) -> None:
     )
     async def show_token(run_id: str, caller: Caller) -> Response:
         await existing_run(server, caller, run_id)
-        token = await server.reruns.token(caller, run_id)
+        token = await server.reruns.signed_token(caller, run_id)
         if isinstance(token, Rejected):
             raise Problem(token.failure)
-        return json_answer({"token": token.encode()})
+        return json_answer({"token": token})

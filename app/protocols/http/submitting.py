@@ -19,7 +19,7 @@ from app.events.envelope import Event
 from app.events.follow import FellBehind, follow
 from app.protocols.context import Server
 from app.protocols.http import shapes
-from app.protocols.http.answers import json_answer
+from app.protocols.http.answers import header_text, json_answer
 from app.protocols.http.correlation import correlation
 from app.protocols.http.documents import SSE
 from app.protocols.http.errors import Problem
@@ -112,7 +112,8 @@ async def submit(
     given, blobs = await with_content(server.files, caller.tenant, wanted.input)
     run = accepted(await server.service.submit(caller, replace(wanted, input=given, blobs=blobs)))
     if stream is not None:
-        return run_stream(server, caller, run, run.first_seq - 1, {"x-run-id": run.id, "x-thread-id": run.thread_id})
+        ids = {"x-run-id": header_text(run.id), "x-thread-id": header_text(run.thread_id)}
+        return run_stream(server, caller, run, run.first_seq - 1, ids)
     if wait is not None:
         run = await wait_for_end(server, caller, run, wait)
     return run_answer(run, 200 if run.terminal else 202)

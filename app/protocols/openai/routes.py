@@ -13,6 +13,7 @@ from app.protocols.dialects import openai_chat, openai_responses
 from app.protocols.dialects.openai_chat import ChatAnswer, ChatChunks
 from app.protocols.dialects.openai_reading import parse_response_id
 from app.protocols.dialects.openai_responses import ResponseEvents
+from app.protocols.http.answers import header_text
 from app.protocols.http.body import off_loop, parsed, read_body
 from app.protocols.http.caller import Caller
 from app.protocols.http.connection import line_of
@@ -227,7 +228,7 @@ def _model(server: Server, name: str) -> dict[str, Any]:
 
 def _told(run: Run) -> dict[str, str]:
     """The ids that are ours, for clients that want to go on by them."""
-    return {"x-holdfast-run-id": run.id, "x-holdfast-thread-id": run.thread_id}
+    return {"x-holdfast-run-id": header_text(run.id), "x-holdfast-thread-id": header_text(run.thread_id)}
 
 
 def _json(value: Any, headers: dict[str, str] | None = None) -> Response:

@@ -177,7 +177,8 @@ class McpServerSpec(Spec):
     tools: McpTools = McpTools()
     connect_seconds: Seconds = 10
     call_seconds: Seconds = 60
-    sessions: Annotated[int, Field(ge=1, le=64)] = 4
+    sessions: Annotated[int, Field(ge=1, le=64)] = Field(4, description="connections of one tenant at once")
+    shared: bool = Field(False, description="whether all tenants use the same connections and processes")
 
     @model_validator(mode="after")
     def _one_transport(self) -> Self:

@@ -10,8 +10,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -24,6 +25,8 @@ from app.wiring import Holdfast, open_holdfast
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 20.0
+DRAIN_SECONDS: Final = 5.0
+"""Some tests stop servers whose runs never end."""
 ROOT: Final = Path(__file__).parents[1]
 
 
@@ -38,7 +41,7 @@ def secret_file(folder: Path) -> Path:
 def clean_environment() -> dict[str, str]:
     """Without settings of the person who runs the tests, and with this source tree in front of an installed one."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-    return kept | {"PYTHONPATH": str(ROOT)}
+    return kept | {"PYTHONPATH": str(ROOT), "HOLDFAST_DRAIN_SECONDS": str(DRAIN_SECONDS)}
 
 
 class ServerProcess:
@@ -48,6 +51,7 @@ class ServerProcess:
         self._process = process
         self._errors = errors
         self._listening = threading.Event()
+        self._again: Callable[[], Self] | None = None
         self.data_dir = data_dir
         self.url = ""
         # Read to the end, or a server that prints much would wait for us.
@@ -78,7 +82,13 @@ class ServerProcess:
         if not server._listening.wait(START_SECONDS) or not server.url:
             server.kill()
             raise AssertionError(f"the server did not start:\n{server.errors()}")
+        server._again = partial(cls.start, data_dir, database_url, workspace, variables)
         return server
+
+    def again(self) -> Self:
+        """Another server like this one, which has ended."""
+        assert self._again is not None and not self.is_running
+        return self._again()
 
     @classmethod
     @contextlib.asynccontextmanager

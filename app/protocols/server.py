@@ -14,6 +14,7 @@ from app.protocols.edge.cancels import cancels_of
 from app.protocols.edge.gate import Gate
 from app.protocols.edge.limits import InFlight, Rates
 from app.protocols.edge.origins import Origins
+from app.protocols.edge.request_meter import RequestMeter
 from app.protocols.edge.shortcut import Shortcut
 from app.protocols.http import (
     artifacts,
@@ -66,6 +67,7 @@ def create_app(server: Server) -> FastAPI:
 def create_edge(server: Server) -> ASGIApp:
     """The application behind its gate: what the web server serves."""
     settings, watch = server.settings, server.metrics.watch
+    server.interrupts.denied = server.access.denials.count
     rates = Rates(settings.rate_per_key, server.clock)
     in_flight = InFlight(settings.max_requests, settings.max_requests_per_tenant)
     origins = Origins(settings.hosts, settings.origins)
@@ -74,7 +76,7 @@ def create_edge(server: Server) -> ASGIApp:
     cancels = cancels_of(app.routes, settings.rate_per_key, settings.max_requests, settings.max_requests_per_tenant,
                          server.clock)  # fmt: skip
     gate = Gate(Shortcut(app, straight), server.access, origins, rates, in_flight, settings.max_sockets,
-                settings.max_upload_bytes, cancels)  # fmt: skip
+                settings.max_upload_bytes, cancels, RequestMeter(server.metrics, access_log=settings.access_log))  # fmt: skip
     watch("requests_in_flight", "Requests being served.", lambda: in_flight.total)
     watch("callers_metered", "Callers whose rate is remembered.", lambda: len(rates))
     watch("sockets", "Open websockets.", lambda: gate.sockets)

@@ -7,7 +7,7 @@ path. Leaves to others: what the caller may do (`http.caller`, a dependency of e
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain
 from time import monotonic
@@ -28,6 +28,7 @@ from app.protocols.auth.shown import Headers, peer_of
 from app.protocols.edge.cancels import Cancels
 from app.protocols.edge.limits import MAX_HEADER_BYTES, BoundedBody, HeldBytes, InFlight, Rates, headers_too_large
 from app.protocols.edge.origins import Origins
+from app.protocols.edge.request_meter import Observe, unobserved
 from app.protocols.http.connection import LINE, Line
 from app.protocols.http.correlation import HEADERS_KEY, NAME_KEY
 from app.protocols.http.errors import answer
@@ -42,13 +43,14 @@ _PER_HEADER_BYTES: Final = 4  # the colon, the space and the line end
 class Gate:
     def __init__(
         self, app: ASGIApp, access: Access, origins: Origins, rates: Rates, in_flight: InFlight, max_sockets: int,
-        max_upload: int, cancels: Cancels | None = None,
+        max_upload: int, cancels: Cancels | None = None, observe: Observe = unobserved,
     ) -> None:  # fmt: skip
         """`cancels` are the routes that are served under any load."""
         self.app = app
         self._access, self._origins, self._rates, self._in_flight = access, origins, rates, in_flight
         self._max_sockets, self._max_upload = max_sockets, max_upload
         self._cancels = cancels
+        self._observe = observe
         self.held = HeldBytes()
         self.sockets = 0
 
@@ -60,7 +62,8 @@ class Gate:
         path: str = scope["path"]
         request_id = _name(headers)
         scope[NAME_KEY], scope[HEADERS_KEY] = request_id.decode(), headers
-        reply = _Reply(send, path, request_id)
+        answered = partial(self._observe, scope, monotonic())
+        reply = _Reply(send, path, request_id, answered)
         if (refused := self._wrong_request(scope, headers)) is not None:
             await reply.refuse(scope, receive, refused)
             return
@@ -86,7 +89,7 @@ class Gate:
             await reply.refuse(scope, receive, refused)
             return
         if line is not None:
-            line.headers = reply.headers
+            line.headers, line.on_begun = reply.headers, answered
         if self._access.enabled:
             reply.access, reply.who = self._access, who
             if line is not None:
@@ -183,10 +186,10 @@ class _Reply:
     the route made of that; a stream ends when its reader's credentials do. What writes to its line instead is told
     there what to add and whom to ask."""
 
-    __slots__ = ("_ended", "_looked", "_path", "_send", "access", "body", "headers", "who")
+    __slots__ = ("_answered", "_ended", "_looked", "_path", "_send", "access", "body", "headers", "who")
 
-    def __init__(self, send: Send, path: str, request_id: bytes) -> None:
-        self._send, self._path = send, path
+    def __init__(self, send: Send, path: str, request_id: bytes, answered: Callable[[int], None]) -> None:
+        self._send, self._path, self._answered = send, path, answered
         self.headers: list[tuple[bytes, bytes]] = [(REQUEST_ID, request_id)]
         self.body: BoundedBody | None = None
         self.access: Access | None = None
@@ -201,6 +204,7 @@ class _Reply:
             if self.body is not None and self.body.failure is not None:
                 await self._replace(self.body.failure)
                 return
+            self._answered(message["status"])
             message["headers"] = [*message.get("headers", ()), *self.headers]
         elif message.get("more_body") and not await self._still_welcome():
             self._ended = True
@@ -210,6 +214,7 @@ class _Reply:
     async def _replace(self, failure: Failure) -> None:
         refused = answer(failure, path=self._path)
         self._ended = True
+        self._answered(refused.status_code)
         await self._send(
             {"type": "http.response.start", "status": refused.status_code,
              "headers": [*refused.raw_headers, *self.headers]}

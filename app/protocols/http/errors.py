@@ -24,6 +24,7 @@ MAX_ISSUES: Final = 20
 STATUS: Final[dict[str, int]] = {
     "UNAUTHENTICATED": 401,
     "FORBIDDEN": 403,
+    "APPROVER_NOT_ALLOWED": 403,
     "ORIGIN_REFUSED": 403,
     "THREAD_RESERVED": 403,
     "NOT_FOUND": 404,
@@ -57,11 +58,14 @@ STATUS: Final[dict[str, int]] = {
     "IDEMPOTENCY_KEY_REUSED": 422,
     "QUEUE_FULL": 429,
     "RATE_LIMITED": 429,
+    "RUNS_PER_MINUTE": 429,
     "TENANT_BUSY": 429,
     "HEADERS_TOO_LARGE": 431,
     "INTERNAL": 500,
     "STORAGE_FULL": 503,
     "STORAGE_DOWN": 503,
+    "STORAGE_FAILED": 503,
+    "STORAGE_CORRUPT": 503,
     "STORAGE_BROKEN": 503,
     "QUEUE_OVERFLOW": 503,
     "SERVER_BUSY": 503,
@@ -76,7 +80,7 @@ class Problem(HoldfastError):
     """Raised by a route to answer with a failure; `more` joins the error object."""
 
     def __init__(self, failure: Failure, issues: list[Issue] | None = None, **more: Any) -> None:
-        super().__init__(failure.code, failure.message, retryable=failure.retryable)
+        super().__init__(failure.code, failure.message, retryable=failure.retryable, **failure.detail)
         self.issues = issues
         self.more = more
 

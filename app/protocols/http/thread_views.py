@@ -24,6 +24,7 @@ from app.protocols.http.lookups import existing_thread, whole_transcript
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
 from app.protocols.http.sse import EventStream, Said
 from app.runtime.histories import fold
+from app.runtime.newest_messages import newest_messages
 from app.views.history import MAX_SIZE, History
 from app.views.transcript import entry_json
 
@@ -89,8 +90,22 @@ def _add_what_was_said(router: APIRouter, server: Server) -> None:
         response_model=shapes.MessagePage,
         summary="The history that the next run is told",
     )
-    async def messages(thread_id: str, caller: Caller) -> Response:
+    async def messages(
+        thread_id: str,
+        caller: Caller,
+        limit: Annotated[
+            int | None, Query(ge=1, le=1000, description="only the newest, about so many: runs are not parted")
+        ] = None,
+        before: Annotated[
+            int | None, Query(ge=1, le=2**62, description="with `limit`: the `nextCursor` of the page before")
+        ] = None,
+    ) -> Response:
+        """Without `limit` the whole conversation as far as a run would be told it. With it a page from the end, oldest
+        message first; `nextCursor` leads to what was said before."""
         thread = await existing_thread(server, caller, thread_id)
+        if limit is not None:
+            found, cursor = await newest_messages(server.reader, caller.tenant, thread, limit, before)
+            return page_answer(found, cursor)
         told = await fold(server.reader, caller.tenant, thread_id, History(max_size=MAX_SIZE), thread.last_seq)
         return page_answer(told.messages())
 
@@ -98,6 +113,9 @@ def _add_what_was_said(router: APIRouter, server: Server) -> None:
     async def transcript(thread_id: str, caller: Caller, after: Cursor = 0, limit: Limit = 200) -> Response:
         """What a fork took over is one place of its log, and on one page, however much it is."""
         thread = await existing_thread(server, caller, thread_id)
+        if thread.forked_from is None:
+            own = await server.reader.transcript_page(caller.tenant, thread_id, after, limit + 1)
+            return page_answer(map(entry_json, own[:limit]), own[limit - 1].position if len(own) > limit else None)
         _, entries = await whole_transcript(server, caller, thread)
         found = [entry for entry in entries if entry.position > after]
         end = min(limit, len(found))

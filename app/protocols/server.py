@@ -75,8 +75,9 @@ def create_edge(server: Server) -> ASGIApp:
     straight = [route for route in app.routes if isinstance(route, OpenAiRoute) and route.is_straight]
     cancels = cancels_of(app.routes, settings.rate_per_key, settings.max_requests, settings.max_requests_per_tenant,
                          server.clock)  # fmt: skip
+    meter = RequestMeter(server.metrics, access_log=settings.access_log)
     gate = Gate(Shortcut(app, straight), server.access, origins, rates, in_flight, settings.max_sockets,
-                settings.max_upload_bytes, cancels, RequestMeter(server.metrics, access_log=settings.access_log))  # fmt: skip
+                settings.max_upload_bytes, cancels, meter)  # fmt: skip
     watch("requests_in_flight", "Requests being served.", lambda: in_flight.total)
     watch("callers_metered", "Callers whose rate is remembered.", lambda: len(rates))
     watch("sockets", "Open websockets.", lambda: gate.sockets)

@@ -65,7 +65,7 @@ from app.store.blobs import Blobs
 from app.store.broken import StopsWhenBroken
 from app.store.engine import Database
 from app.store.files import FileStore
-from app.store.folder import DataFolder, FolderUnusable
+from app.store.folder import DataFolder
 from app.store.health import WatchedDatabase
 from app.store.idle_threads import IdleThreadReader
 from app.store.keys import StoredKeys

@@ -135,6 +135,8 @@ def _too_costly(values: Mapping[str, Any], allowed: Allowance) -> str | None:
         if nodes + len(below) > allowed.nodes or text > allowed.text:
             return "the values are larger than an expression may work through"
         if not below:
-            return None if allowed.covers(nodes, text) else "the values are larger than this expression may work through"
+            return (
+                None if allowed.covers(nodes, text) else "the values are larger than this expression may work through"
+            )
         level = below
     return f"the values are nested deeper than {MAX_DEPTH} levels"

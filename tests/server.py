@@ -25,13 +25,23 @@ from app.wiring import Holdfast, open_holdfast
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 20.0
+DRAIN_SECONDS: Final = 5.0
+"""Some tests stop servers whose runs never end."""
 ROOT: Final = Path(__file__).parents[1]
+
+
+def secret_file(folder: Path) -> Path:
+    """The secret that servers on Postgres share; the same in every folder."""
+    path = folder / "shared-secret"
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text("a secret of the tests, the same for every server\n")
+    return path
 
 
 def clean_environment() -> dict[str, str]:
     """Without settings of the person who runs the tests, and with this source tree in front of an installed one."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-    return kept | {"PYTHONPATH": str(ROOT)}
+    return kept | {"PYTHONPATH": str(ROOT), "HOLDFAST_DRAIN_SECONDS": str(DRAIN_SECONDS)}
 
 
 class ServerProcess:
@@ -62,6 +72,7 @@ class ServerProcess:
         command = [sys.executable, "-m", "app.main", "serve", "--port", "0", "--data-dir", str(data_dir)]
         command += ["--database-url", database_url] if database_url else []
         environment = clean_environment() | ({"HOLDFAST_WORKSPACE": str(workspace)} if workspace else {})
+        environment |= {"HOLDFAST_SECRET_FILE": str(secret_file(data_dir))} if database_url else {}
         environment |= variables or {}
         with errors.open("ab") as sink:
             process = subprocess.Popen(
@@ -154,6 +165,8 @@ async def in_process(
     settings: Settings, backends: Mapping[str, Backend] | None = None
 ) -> AsyncIterator[InProcessServer]:
     settings = settings.model_copy(update={"port": 0})
+    if settings.is_postgres and settings.secret_file is None:
+        settings = settings.model_copy(update={"secret_file": secret_file(settings.data_dir)})
     async with open_holdfast(settings, backends=backends) as holdfast:
         listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         web = build_web(settings, holdfast, listening.set_result)

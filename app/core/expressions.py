@@ -13,20 +13,14 @@ from typing import Any, Final, Literal
 from cel_expr_python import cel
 
 from app.core.errors import Failure
+from app.core.expression_cost import Allowance, allowance
 
 VariableType = Literal["map", "list", "string", "int", "bool", "any"]
 
 MAX_SOURCE: Final = 2_000  # characters; a longer rule is a program and belongs in a tool
-# The library counts loop turns (10,000 in all), not the work inside a turn: joining or searching a large
-# value in each turn takes seconds and cannot be interrupted. So what a loop may look at is bounded here.
-MAX_NODES_IN_LOOP: Final = 10_000
-MAX_TEXT_IN_LOOP: Final = 64 * 1024
-MAX_NODES: Final = 100_000
-MAX_TEXT: Final = 1024 * 1024
 MAX_DEPTH: Final = 64  # the library recurses over values; a far deeper one ends the process
 _MAX_OPEN_NAMES: Final = 32
 
-_LOOP = re.compile(r"\.\s*(all|exists|exists_one|existsOne|map|filter)\s*\(")
 _POSITION = re.compile(r"<input>:(\d+):(\d+): (.*)")
 _UNDECLARED = re.compile(r"undeclared reference to '([A-Za-z_][A-Za-z0-9_]*)")
 
@@ -54,11 +48,11 @@ class Expression:
     source: str
     variables: frozenset[str]
     _program: Any = field(repr=False, compare=False)
-    _loops: bool = field(repr=False, compare=False)
+    _allowance: Allowance = field(repr=False, compare=False)
 
     def evaluate(self, values: Mapping[str, Any]) -> bool | Failure:
         """The answer for these values, which are JSON (strings, numbers, bools, None, lists, dicts)."""
-        costly = _too_costly(values, self._loops)
+        costly = _too_costly(values, self._allowance)
         if costly is not None:
             return Failure("EXPRESSION_TOO_COSTLY", costly)
         try:
@@ -102,6 +96,9 @@ def _compile(source: str, variables: tuple[tuple[str, VariableType], ...]) -> Ex
         return ExpressionProblem("the expression is empty")
     if len(source) > MAX_SOURCE:
         return ExpressionProblem(f"the expression is longer than {MAX_SOURCE} characters")
+    allowed = allowance(source, [name for name, _ in variables])
+    if isinstance(allowed, str):
+        return ExpressionProblem(allowed)
     try:
         program = _environment(variables).compile(source)
     except (RuntimeError, TypeError, ValueError, UnicodeError) as error:
@@ -109,7 +106,7 @@ def _compile(source: str, variables: tuple[tuple[str, VariableType], ...]) -> Ex
     if program.return_type() != cel.Type.BOOL:
         kind = str(program.return_type()).lower()
         return ExpressionProblem(f"the expression gives {kind}, not bool")
-    return Expression(source, frozenset(name for name, _ in variables), program, _LOOP.search(source) is not None)
+    return Expression(source, frozenset(name for name, _ in variables), program, allowed)
 
 
 def _problem(text: str) -> ExpressionProblem:
@@ -121,8 +118,7 @@ def _problem(text: str) -> ExpressionProblem:
     return ExpressionProblem("the expression cannot be read")
 
 
-def _too_costly(values: Mapping[str, Any], loops: bool) -> str | None:
-    max_nodes, max_text = (MAX_NODES_IN_LOOP, MAX_TEXT_IN_LOOP) if loops else (MAX_NODES, MAX_TEXT)
+def _too_costly(values: Mapping[str, Any], allowed: Allowance) -> str | None:
     nodes = text = 0
     level: list[Any] = list(values.values())
     for _ in range(MAX_DEPTH):
@@ -136,9 +132,11 @@ def _too_costly(values: Mapping[str, Any], loops: bool) -> str | None:
                 below.extend(item.values())
             elif isinstance(item, list | tuple):
                 below.extend(item)
-        if nodes + len(below) > max_nodes or text > max_text:
+        if nodes + len(below) > allowed.nodes or text > allowed.text:
             return "the values are larger than an expression may work through"
         if not below:
-            return None
+            return (
+                None if allowed.covers(nodes, text) else "the values are larger than this expression may work through"
+            )
         level = below
     return f"the values are nested deeper than {MAX_DEPTH} levels"

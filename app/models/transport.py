@@ -25,6 +25,9 @@ from app.outside.http import Deadlines, Outgoing, OutsideError, Reply, Segments
 # The longest answer of any model is far below this; what is above is a fault or an attack.
 MAX_ANSWER: Final = 32 * 1024 * 1024
 _MAX_ERROR: Final = 64 * 1024
+# A document of `{},{},{},...` takes thirty times its size in memory once it is parsed. What is small cannot hurt.
+MAX_VALUES: Final = 1_000_000
+_SMALL: Final = 256 * 1024
 # Usage follows a finished answer at once; whoever is silent for longer has no more to say.
 _LINGER_SECONDS: Final = 2.0
 _TRANSIENT: Final = frozenset({408, 425, 429})
@@ -142,7 +145,7 @@ class HttpProvider:
                 told += answer.end()
             elif content_type == "application/json":
                 # Also the answer of a compatible server that knows no streaming.
-                told += decoder.whole(json.loads(await reply.read())) + decoder.finish()
+                told += decoder.whole(read_document(await reply.read())) + decoder.finish()
             else:
                 raise WireFault("the answer has the wrong content type")
             yield told
@@ -183,7 +186,7 @@ def _connecting(seconds: float) -> Deadlines:
 def _only(base: str) -> AddressPolicy:
     """The workspace wrote this address, so its host is allowed by name, and no other one is."""
     place = normal_host(urlsplit(base).hostname or "")
-    return AddressPolicy(private=frozenset({place}), only=frozenset({place}))
+    return AddressPolicy(private=frozenset({place}), only=frozenset({place}), proxied=True)
 
 
 async def _last(reply: Reply) -> bytes:
@@ -227,7 +230,7 @@ class _Answer:
             for payload in payloads:
                 if payload == b"[DONE]":
                     continue
-                document = json.loads(payload)
+                document = read_document(payload)
                 text = decoder.text(document)
                 if text is not None:
                     pieces.append(text)
@@ -241,6 +244,13 @@ class _Answer:
         if pieces:
             events.append(TextDelta("".join(pieces)))
         return events
+
+
+def read_document(data: bytes) -> Any:
+    """A provider's JSON, unless it holds far more values than an answer has. Marks inside texts count as well."""
+    if len(data) > _SMALL and sum(map(data.count, (b"{", b"[", b","))) > MAX_VALUES:
+        raise WireFault(f"a part of the answer holds more than {MAX_VALUES} values")
+    return json.loads(data)
 
 
 def status_failure(status: int, message: str = "") -> Failure:

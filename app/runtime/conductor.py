@@ -72,13 +72,17 @@ class Conductor:
         # Whose thread is known without reading it has just been accepted, and nothing was done for it yet.
         new = events is not None
         family = _family(run, events) if events else await self._read_family(scope, run)
+        if not new:
+            control.note_stored(run.id, family)
         if run.tool is not None:
+            control.replays = True
             return await self._ended(self._call_tool(run, scope, control, kit, family), run)
         before = await self._histories.before(run, scope.tenant, family, events)
         passage = await self._passage(run, scope, control, kit, family, before.messages, new=new)
         if isinstance(passage, Failure):
             return [_failed(passage)]
         passage.brought = before.brought
+        control.replays = passage.backend.resume == "replay"
         return await self._walk(passage)
 
     async def _run_child(self, run: Run, scope: Scope, parent: Passage) -> list[Payload]:
@@ -220,6 +224,7 @@ class Conductor:
         outcome = (await calls.outcomes([call]))[0]
         if outcome.error is not None:
             return [_failed(outcome.error)]
+        await run_log.pause_if_asked()
         told = any(event.type == tool.ToolDirectCompleted.type for event in family)
         if call.id in memo.results and not told:
             await run_log.record(tool.ToolDirectCompleted(tool_id=name, output=outcome.output, call_id=call.id))

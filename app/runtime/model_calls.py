@@ -153,6 +153,7 @@ class ModelCalls:
             tenant=scope.tenant, adapter=scope.actor.removeprefix("backend:"),
             contents=ContentPolicy(reasoning=self._kit.workspace.runtime.redaction.reasoning),
             negotiated=self._negotiated, negotiation=negotiation, budget=self._budget,
+            outside=self._log.control.outside,
         )  # fmt: skip
         if held:
             await self._log.record(*held)

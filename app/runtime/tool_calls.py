@@ -128,6 +128,10 @@ class ToolCalls:
         return event.payload if bounded or b'"$blob"' not in event.payload_bytes else None
 
     async def _act(self, calls: list[ToolCall], scope: Scope, ports: Ports) -> list[ToolOutcome]:
+        effects = self._gateway.registry.effects
+        if self._log.control.draining and any(effects.get(call.name) == "unsafe" for call in calls):
+            # It might be cut off half-way, and then a person would have to decide. The next server begins it.
+            raise Suspended("the server stops")
         await self._log.begin_step()
         await self._count(calls)
         cancelled = self._log.control.cancelled
@@ -154,7 +158,7 @@ class ToolCalls:
         again = replace(call, attempt=intent.get("attempt", 1) + 1)
         if intent["effect"] != "unsafe":
             return again
-        asked = self._log.memo.of_call("recovery", call.id)
+        asked = self._log.memo.recovery(call.id)
         if asked is None:
             raise await self._log.raise_interrupt(
                 InterruptRaised(

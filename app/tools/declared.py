@@ -3,7 +3,7 @@
 `build` is given one maker per kind by wiring and answers a registry, or every reason why there is none.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -58,7 +58,7 @@ def define(declared: CompiledTool, derived: ToolDefinition | None = None) -> Too
         base,
         name=declared.name,
         description=declared.description or base.description,
-        input=plain(spec.input) if spec.input is not None else base.input,
+        input=_with_examples(plain(spec.input) if spec.input is not None else base.input, spec.examples),
         output=plain(spec.output) if spec.output is not None else base.output,
         effect=spec.effect,
         timeout_seconds=float(spec.timeout_seconds),
@@ -71,6 +71,11 @@ def define(declared: CompiledTool, derived: ToolDefinition | None = None) -> Too
         repair=_switches(declared),
         closed=base.closed or spec.input is not None,
     )
+
+
+def _with_examples(schema: Any, examples: Sequence[Any]) -> Any:
+    """The examples are part of the schema, so that the model sees them, and the guard when it explains a mistake."""
+    return schema | {"examples": plain(examples)} if examples and isinstance(schema, dict) else schema
 
 
 def plain(value: Any) -> Any:

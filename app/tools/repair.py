@@ -7,7 +7,7 @@ gate again. Leaves to others: the round with a model, which is a port of the run
 import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any, Final
 
 from app.core import json
@@ -21,6 +21,7 @@ from app.tools.names import one_edit_away, same_but_spelling
 
 _MAX_PLACES: Final = 8  # places inside unions that are tried together; more than that is no slip
 _MAX_TOGETHER: Final = 3
+_MAX_PROBLEMS: Final = 200  # in all; a call with more of them was not meant for this tool, and each costs a search
 _MAX_ROUNDS: Final = 16  # a repaired place may bring the next one to light (an object that was text)
 
 
@@ -64,7 +65,10 @@ def repair_arguments(guard: Guard, arguments: dict[str, Any]) -> Repaired | None
     coercion = Coercion(guard.schema, types=switches.types, enums=switches.enums)
     repairs: list[Repair] = []
     for _ in range(_MAX_ROUNDS):
-        done = [_apply(coercion, guard, work, problem) for problem in guard.problems(work) if not problem.in_union]
+        problems = list(islice(guard.problems(work), _MAX_PROBLEMS + 1))
+        if len(problems) > _MAX_PROBLEMS:
+            return None
+        done = [_apply(coercion, guard, work, problem) for problem in problems if not problem.in_union]
         repairs += [repair for repair in done if repair is not None]
         if not any(done):
             break
@@ -76,7 +80,8 @@ def repair_arguments(guard: Guard, arguments: dict[str, Any]) -> Repaired | None
 def _repair_in_unions(coercion: Coercion, guard: Guard, work: dict[str, Any], before: list[Repair]) -> Repaired | None:
     """Which branch of a union was meant is open, so the fewest changes that make the call valid are sought;
     two different ways with equally few changes are a guess, and refused."""
-    problems = {(p.keyword, tuple(p.where), str(p.detail)): p for p in guard.problems(work) if p.in_union}
+    found_in_unions = (p for p in islice(guard.problems(work), _MAX_PROBLEMS) if p.in_union)
+    problems = {(p.keyword, tuple(p.where), str(p.detail)): p for p in found_in_unions}
     if len(problems) > _MAX_PLACES:
         return None
     for together in range(1, min(_MAX_TOGETHER, len(problems)) + 1):

@@ -101,6 +101,15 @@ class History:
         runs that were queued before this `seq`: one that was cancelled in the queue may have ended too early."""
         return [told.message for told in self._told if before is None or told.since < before]
 
+    def by_run(self) -> list[tuple[int, list[Message]]]:
+        """The messages of each run that ended, with the run's first `seq`; what the thread began with has its own."""
+        parts: list[tuple[int, list[Message]]] = []
+        for told in self._told:
+            if not parts or parts[-1][0] != told.since:
+                parts.append((told.since, []))
+            parts[-1][1].append(told.message)
+        return parts
+
     @property
     def weight(self) -> int:
         """The size of all that is held, runs included that have not ended."""

@@ -17,6 +17,11 @@ from app.workspace.diagnostics import DocPath
 
 MAX_DEPTH: Final = 64
 MAX_DOCUMENTS: Final = 10_000
+MAX_PROBLEMS: Final = 100
+"""Listed of one document; whoever has more of them has one mistake that was copied."""
+
+MAX_VALUES: Final = 100_000
+"""Of one file. Each costs ten microseconds and half a kilobyte, however short it is."""
 
 # The C composer recurses without a limit of its own and overflows the stack at some ten thousands of
 # levels. A level costs one bracket, or (in block style) a column; a text with many brackets or a long line
@@ -74,8 +79,8 @@ def parse_yaml(content: bytes, *, line_offset: int = 0) -> ParsedYaml:
                 raise _Refused("TOO_MANY_DOCUMENTS", node, f"there are more than {MAX_DOCUMENTS} documents")
             reader = _Reader(node, watch_aliases=b"*" in content)
             value = reader.read(node, 1)
-            problems += reader.problems
-            if not reader.problems and value is not None:
+            problems += reader.problems()
+            if not reader.failed and value is not None:
                 documents.append(RawDocument(count, node.start_mark.line + 1 + line_offset, value))
             count += 1
     except UnicodeDecodeError as error:
@@ -161,8 +166,8 @@ class _Refused(Exception):
 
 
 def _compose(content: bytes) -> Iterator[Node]:
-    if _may_be_deep(content):
-        _measure_depth(content)
+    if _may_be_deep(content) or _may_hold_many(content):
+        _measure(content)
     loader = _Loader(content)
     try:
         while loader.check_node():
@@ -179,9 +184,18 @@ def _may_be_deep(content: bytes) -> bool:
     return len(content) > _SAFE_LINE and max(map(len, content.splitlines())) > _SAFE_LINE
 
 
-def _measure_depth(content: bytes) -> None:
-    depth = 0
+def _may_hold_many(content: bytes) -> bool:
+    """A value ends its line, or is followed by a comma, a colon or a closing bracket."""
+    return sum(map(content.count, (b"\n", b"\r", b",", b":", b"]", b"}"))) > MAX_VALUES
+
+
+def _measure(content: bytes) -> None:
+    depth = values = 0
     for event in yaml.parse(content, Loader=yaml.CBaseLoader):
+        if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
+            values += 1
+            if values > MAX_VALUES:
+                raise _Refused("FILE_TOO_LARGE", event, f"the file holds more than {MAX_VALUES} values")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
@@ -196,7 +210,22 @@ class _Reader:
     def __init__(self, root: Node, *, watch_aliases: bool) -> None:
         self._root = root
         self._seen: set[int] | None = set() if watch_aliases else None
-        self.problems: list[YamlProblem] = []
+        self._refused: list[tuple[str, Node, str]] = []
+        self._unlisted = 0
+
+    @property
+    def failed(self) -> bool:
+        return bool(self._refused)
+
+    def problems(self) -> Iterator[YamlProblem]:
+        paths = _paths_to(self._root, {id(node) for _, node, _ in self._refused}) if self._refused else {}
+        for code, node, message in self._refused:
+            mark = node.start_mark
+            yield YamlProblem(code, mark.line + 1, mark.column + 1, message, paths.get(id(node), ()))
+        if self._unlisted:
+            code, node, _ = self._refused[-1]
+            message = f"{self._unlisted} more problems of this document are not listed"
+            yield YamlProblem(code, node.start_mark.line + 1, node.start_mark.column + 1, message)
 
     def read(self, node: Node, depth: int) -> Any:
         if self._seen is not None:
@@ -260,18 +289,21 @@ class _Reader:
         return None
 
     def _refuse(self, code: str, node: Node, message: str) -> None:
-        mark = node.start_mark
-        path = _path_to(self._root, node) if len(self.problems) < 20 else ()
-        self.problems.append(YamlProblem(code, mark.line + 1, mark.column + 1, message, path))
+        if len(self._refused) < MAX_PROBLEMS:
+            self._refused.append((code, node, message))
+        else:
+            self._unlisted += 1
 
 
-def _path_to(root: Node, wanted: Node) -> DocPath:
+def _paths_to(root: Node, wanted: set[int]) -> dict[int, DocPath]:
+    """Where nodes are, found in one walk however many they are."""
     waiting: list[tuple[Node, DocPath]] = [(root, ())]
     seen: set[int] = set()
-    while waiting:
+    found: dict[int, DocPath] = {}
+    while waiting and len(found) < len(wanted):
         node, path = waiting.pop()
-        if node is wanted:
-            return path
+        if id(node) in wanted:
+            found.setdefault(id(node), path)
         if id(node) in seen or len(path) > MAX_DEPTH:
             continue
         seen.add(id(node))
@@ -281,7 +313,7 @@ def _path_to(root: Node, wanted: Node) -> DocPath:
                 waiting += [(name, (*path, step)), (value, (*path, step))]
         elif isinstance(node, SequenceNode):
             waiting += [(item, (*path, number)) for number, item in enumerate(node.value)]
-    return ()
+    return found
 
 
 def _syntax_problem(content: bytes, error: yaml.YAMLError) -> YamlProblem:

@@ -35,6 +35,8 @@ _PATTERNS: Final = {
     "[0-9a-f]{64}": "64 hexadecimal digits",
     "{0,127}": "the name of an environment variable",
 }
+# Each is looked up in the file again; a document with more mistakes than this has one that was copied.
+_MAX_ERRORS: Final = 100
 
 
 def check_shape(value: Any, model: type[Document], place: Place, report: Report) -> Document | None:
@@ -42,12 +44,15 @@ def check_shape(value: Any, model: type[Document], place: Place, report: Report)
         return model.model_validate_json(json.dumps(value))
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
-        for found in errors:
+        for found in errors[:_MAX_ERRORS]:
             # A list whose element is refused counts as too short as well; the element says it better.
             depth = len(found["loc"])
             if found["type"] == "too_short" and any(e["loc"][:depth] == found["loc"] != e["loc"] for e in errors):
                 continue
             _translate(found, value, model, place, report)
+        if len(errors) > _MAX_ERRORS:
+            message = f"{len(errors) - _MAX_ERRORS} more mistakes of this document are not listed"
+            report.error("VALUE_INVALID", place, (), message, expected="a document of its kind")
     except json.JsonError:
         report.error("VALUE_INVALID", place, (), "the document holds a value that JSON cannot")
     return None

@@ -11,9 +11,11 @@ from typing import Any, Final
 from app.core import json
 from app.core.errors import Failure
 
-_PLACE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+# Without a lazy part or optional spaces: those would try every split of a long run of spaces.
+_PLACE = re.compile(r"\{\{([^{}]*)\}\}")
 _PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*")
 _MAX_PLACES: Final = 200
+_MAX_PATH: Final = 500  # characters; deeper values than this are no arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,12 @@ def compile_template(source: str, roots: Collection[str]) -> Template | Template
     places: list[tuple[str, ...]] = []
     end = 0
     for found in _PLACE.finditer(source):
-        if not _PATH.fullmatch(found[1]):
-            return TemplateProblem(f"{found[0]!r} is not a path such as {{{{ {min(roots)}.name }}}}")
-        steps = tuple(found[1].split("."))
+        if len(places) == _MAX_PLACES:
+            return TemplateProblem(f"there are more than {_MAX_PLACES} places")
+        path = found[1].strip()
+        if len(path) > _MAX_PATH or not _PATH.fullmatch(path):
+            return TemplateProblem(f"{found[0][:_MAX_PATH]!r} is not a path such as {{{{ {min(roots)}.name }}}}")
+        steps = tuple(path.split("."))
         if steps[0] not in roots:
             return TemplateProblem(f"{steps[0]!r} is not known here; use one of: {', '.join(sorted(roots))}")
         literals.append(source[end : found.start()])
@@ -66,8 +71,6 @@ def compile_template(source: str, roots: Collection[str]) -> Template | Template
     literals.append(source[end:])
     if any("{{" in text or "}}" in text for text in literals):
         return TemplateProblem("a place is not closed")
-    if len(places) > _MAX_PLACES:
-        return TemplateProblem(f"there are more than {_MAX_PLACES} places")
     return Template(source, tuple(literals), tuple(places))
 
 

@@ -57,6 +57,9 @@ def compile_schema(
         return validator(schema)
     except SchemaInvalid as error:
         where = (*path, *error.path)
+        if error.code == "SCHEMA_TOO_COMPLEX":
+            report.error(error.code, place, path, error.failure.message, expected="a simpler JSON Schema")
+            return None
         report.error("SCHEMA_INVALID", place, where, f"`{dotted(where)}` is no valid schema", expected="a JSON Schema")
     except json.JsonError:
         report.error("SCHEMA_INVALID", place, path, "the schema is not valid", expected="a JSON Schema")

@@ -8,7 +8,7 @@ import pytest
 from app.models.completion import Media, Thought
 from app.models.contract import Completed, TextDelta, UsageReport
 from app.models.kinds import anthropic, gemini, ollama, openai
-from app.models.transport import Decoder, Upstream
+from app.models.transport import MAX_VALUES, Decoder, Upstream, WireFault, read_document
 
 
 def read(decoder: Decoder, *documents: Any) -> list[Any]:
@@ -79,3 +79,10 @@ def test_a_compatible_server_that_calls_but_says_stop_means_the_call() -> None:
     call = {"id": "c", "function": {"name": "t", "arguments": "{}"}}
     events = read(openai.ChatDecoder(), {"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "stop"}]})
     assert events[-1] == Completed("tool_use")
+
+
+def test_an_answer_of_very_many_values_is_refused_before_it_is_parsed() -> None:
+    with pytest.raises(WireFault, match="values"):
+        read_document(b'{"choices":[' + b",".join([b"{}"] * MAX_VALUES) + b"]}")
+    text = b'{"text":"' + b"," * 500_000 + b'"}'
+    assert len(read_document(text)["text"]) == 500_000

@@ -163,8 +163,8 @@ async def test_tenants_do_not_share_a_server_process(house: House) -> None:
     async with house.caller("acme") as acme, house.caller("bolt") as bolt:
         await _kept_again(acme, "keep the secret of acme")
         again = await begin(acme, "keeper", "keep more")
-        assert again["output"].endswith("keep the secret of acme, keep more")
-        assert (await begin(bolt, "keeper", "keep other"))["output"].endswith("kept: keep other")
+        assert "kept: keep the secret of acme, keep more" in again["output"]
+        assert "kept: keep other" in (await begin(bolt, "keeper", "keep other"))["output"]
 
 
 @pytest.mark.requirement("S12", "G9")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.workspace.documents import Locator, parse_yaml
+from app.workspace.documents import MAX_PROBLEMS, MAX_VALUES, Locator, parse_yaml
 from app.workspace.markdown import parse_markdown
 
 
@@ -65,3 +65,16 @@ def test_frontmatter_and_body_are_parted() -> None:
 def test_line_of_a_mistake_in_frontmatter_is_that_of_the_file() -> None:
     parsed = parse_markdown(b"---\nname: a\nname: b\n---\n")
     assert [(problem.code, problem.line) for problem in parsed.problems] == [("YAML_DUPLICATE_KEY", 3)]
+
+
+def test_a_mistake_repeated_thousands_of_times_is_listed_a_hundred_times_and_counted() -> None:
+    parsed = parse_yaml(b"a: 1\n" * 5_000)
+    assert len(parsed.problems) == MAX_PROBLEMS + 1
+    assert parsed.problems[-1].message == f"{4_999 - MAX_PROBLEMS} more problems of this document are not listed"
+    assert {problem.path for problem in parsed.problems[:-1]} == {("a",)}
+
+
+def test_a_file_with_very_many_values_is_refused_before_it_is_read() -> None:
+    many = b"[" + b"1," * (MAX_VALUES + 1) + b"]"
+    assert [problem.code for problem in parse_yaml(many).problems] == ["FILE_TOO_LARGE"]
+    assert not parse_yaml(b"text: '" + b"a, " * (MAX_VALUES + 1) + b"'").problems

@@ -40,6 +40,12 @@ def test_malformed_template_is_refused(source: str) -> None:
 
 
 @pytest.mark.requirement("G21")
+def test_a_long_run_of_spaces_after_open_braces_is_refused_at_once() -> None:
+    # Tried at each of its splits, this text would take hours.
+    assert isinstance(compile_template(("{{" + " " * 5_000) * 200, ("args",)), TemplateProblem)
+    assert template("{{" + " " * 5_000 + "args.n" + " " * 5_000 + "}}").value({"args": {"n": 3}}) == 3
+
+
 def test_environment_is_resolved_only_when_asked() -> None:
     assert env_names("Bearer ${env:TOKEN} ${env:B}") == ["TOKEN", "B"]
     assert resolve_env("Bearer ${env:TOKEN}", {"TOKEN": "t${env:B}", "B": "no"}) == "Bearer t${env:B}"

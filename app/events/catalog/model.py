@@ -94,4 +94,6 @@ class ModelRetryScheduled(Payload):
     attempt: int
     delay_ms: int
     reason: str
+    waits_for: Literal["backoff", "breaker", "retry_budget"] | None = None
+    """What the delay is for; absent when another model is asked at once."""
     next_model: str | None = None

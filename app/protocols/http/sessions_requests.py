@@ -38,7 +38,7 @@ class GivenAnswers(SessionBody):
 
 class DecideToolInput(SessionBody):
     decision: Literal["accept", "decline", "cancel"]
-    answers: dict[str, GivenAnswers] | None = None
+    answers: dict[str, GivenAnswers] | None = Field(None, max_length=100)
     response: dict[str, Any] | None = None
 
 

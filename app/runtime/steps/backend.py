@@ -39,6 +39,8 @@ async def run_backend(passage: Passage) -> None:
         limit = passage.budget.wall_seconds or 0
         exceeded = BudgetExceeded(budget="wall_time", scope="run", limit=limit, used=limit)
         raise await passage.log.exceeded(exceeded) from None
+    if passage.log.is_root:
+        await passage.log.pause_if_asked()  # one that came with the last model call
     passage.output = Output(result) if isinstance(result, str) else result
 
 

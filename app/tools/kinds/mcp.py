@@ -227,9 +227,12 @@ async def make_mcp(
     return Failure("TOOL_UNAVAILABLE", f"{declared.name}: the MCP server {spec.server} offers no {wanted!r}")
 
 
-def server_of(named: Named[McpServerSpec], private: frozenset[str] = frozenset()) -> Server:
+def server_of(
+    named: Named[McpServerSpec], private: frozenset[str] = frozenset(), hosts: frozenset[str] = frozenset()
+) -> Server:
+    """`private` and `hosts` as the Runtime's `outgoing` lists them."""
     spec = named.spec
     return Server(
         named.name, spec.command, spec.url, dict(spec.env), dict(spec.headers), private,
-        float(spec.connect_seconds), float(spec.call_seconds), spec.sessions, spec.shared,
+        float(spec.connect_seconds), float(spec.call_seconds), spec.sessions, spec.shared, only=hosts or None,
     )  # fmt: skip

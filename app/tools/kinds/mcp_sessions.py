@@ -55,6 +55,8 @@ class Server:
     """Of one tenant."""
     shared: bool = False
     """Whether all tenants use the same sessions."""
+    only: frozenset[str] | None = None
+    """When set, the only hosts that it may be reached at."""
     max_message_bytes: int = MAX_LINE
     """Of one message over stdio; a server that sends more is ended."""
 
@@ -331,7 +333,7 @@ async def _connect(
         headers = {name: rendering.text(Text.of(value)) for name, value in server.headers.items()}
         url = rendering.text(Text.of(server.url))
         client = httpx2.AsyncClient(
-            transport=PinnedTransport(http, AddressPolicy(private=server.private)),
+            transport=PinnedTransport(http, AddressPolicy(server.private, server.only, proxied=True)),
             headers=headers,
             timeout=httpx2.Timeout(server.connect_seconds, read=_SSE_IDLE),
             trust_env=False,

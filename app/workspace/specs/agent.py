@@ -37,6 +37,14 @@ class ContextPolicy(Spec):
     summary_model: Name | None = None
     tool_result_bytes: Count = 16_384
 
+    @model_validator(mode="after")
+    def _fits_strategy(self) -> Self:
+        if self.strategy != "summarise" and self.model_fields_set & {"compact_at_tokens", "keep_last", "summary_model"}:
+            raise ValueError("`compactAtTokens`, `keepLast` and `summaryModel` belong to the strategy summarise")
+        if self.strategy == "all" and self.model_fields_set & {"max_messages", "max_tokens"}:
+            raise ValueError("`maxMessages` and `maxTokens` have no effect with the strategy all")
+        return self
+
 
 class AgentGuardrails(Spec):
     input: tuple[Name, ...] = ()

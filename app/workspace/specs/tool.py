@@ -44,6 +44,14 @@ class HttpTemplate(Spec):
     result: Literal["json", "text", "response"] = "json"
     ok_status: tuple[Annotated[int, Field(ge=100, le=599)], ...] = ()
 
+    @model_validator(mode="after")
+    def _body_is_sent(self) -> Self:
+        if self.json_ is not None and self.body != "json":
+            raise ValueError("`json` is sent with `body: json` only")
+        if self.text is not None and self.body != "text":
+            raise ValueError("`text` is sent with `body: text` only")
+        return self
+
 
 class McpTarget(Spec):
     server: Name
@@ -141,6 +149,8 @@ class ToolSpec(Spec):
                 raise ValueError(f"a tool of kind {kind} needs `{kind}`")
             if self.kind != kind and section is not None:
                 raise ValueError(f"`{kind}` belongs to tools of kind {kind}")
+        if self.entry is not None and self.kind in ("http", "mcp", "subprocess"):
+            raise ValueError("`entry` belongs to tools of kind python or builtin")
         if self.kind == "python" and self.entry is None:
             raise ValueError("a tool of kind python needs `entry: module:function`")
         return self
@@ -174,6 +184,10 @@ class McpServerSpec(Spec):
     def _one_transport(self) -> Self:
         if bool(self.command) == (self.url is not None):
             raise ValueError("give either `command` (stdio) or `url`")
+        if self.env and self.url is not None:
+            raise ValueError("`env` belongs to a server with `command`")
+        if self.headers and self.command:
+            raise ValueError("`headers` belong to a server with `url`")
         return self
 
 

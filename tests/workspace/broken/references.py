@@ -57,10 +57,7 @@ REFERENCES = [
         "SUBAGENT_CYCLE",
         A,
         8,
-        {
-            **agent("model: main\ntools: [echo]\nsubagents: [helper]"),
-            "agents/helper.yaml": AGENT + "  subagents: [a]\n",
-        },
+        agent("model: main\ntools: [echo]\nsubagents: [helper]") | {"agents/helper.yaml": AGENT + "  subagents: [a]\n"},
     ),
     Case(
         "a tool passed on to a subagent that does not have it",

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import importlib
 import os
 import random
 import shutil
@@ -435,6 +436,7 @@ class ToolMakers:
         secret: Callable[[str], str | None],
     ) -> Maker:  # fmt: skip
         # Imported on first use: most workspaces have no such server, and the start is quicker for it.
+        await asyncio.to_thread(importlib.import_module, "app.tools.kinds.mcp")
         from app.tools.kinds.mcp import make_mcp, offers_of, server_of
         from app.tools.kinds.mcp_sessions import Sessions
 

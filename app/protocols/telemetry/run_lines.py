@@ -27,6 +27,7 @@ class RunLines:
         self._waiting: deque[tuple[str, dict[str, Any]]] = deque()
         self._lost = 0
         self._scheduled = False
+        self._log = log.bind()  # once, as the process has configured it, instead of for each line
 
     def started(self, event: Event, run: OpenRun) -> None:
         self._add("run.started", _ids(event, run))
@@ -70,9 +71,9 @@ class RunLines:
     def _write(self) -> None:
         for _ in range(min(_BATCH, len(self._waiting))):
             name, told = self._waiting.popleft()
-            log.info(name, **present(told))
+            self._log.info(name, **present(told))
         if self._lost and not self._waiting:
-            log.warning("run.lines_lost", lines=self._lost)
+            self._log.warning("run.lines_lost", lines=self._lost)
             self._lost = 0
 
 

@@ -166,9 +166,16 @@ def _where_to_look(url: str, settings: Settings, holdfast: Holdfast) -> Iterator
     if settings.auth_modes:
         yield from _first_key(url, settings, holdfast)
         return
-    yield "try", f'curl -s \'{url}/api/runs?wait=10\' -d \'{{"agent": "echo", "input": "hello"}}\''
-    yield "", 'holdfast run assistant "publish it"   (in another terminal, in this folder: asks for an approval)'
-    yield "", f'an OpenAI client with base_url {url}/v1 and the model "assistant"'
+    name = holdfast.workspace.current.default_agent or min(agents, default=None)
+    if name is None:
+        return
+    yield "try", f'curl -s \'{url}/api/runs?wait=10\' -d \'{{"agent": "{name}", "input": "hello"}}\''
+    where = "in another terminal, in this folder"
+    if "publish" in agents[name].tools:
+        yield "", f'holdfast run {name} "publish it"   ({where}: asks for an approval)'
+    else:
+        yield "", f'holdfast run {name} "hello"   ({where})'
+    yield "", f'an OpenAI client with base_url {url}/v1 and the model "{name}"'
 
 
 def _first_key(url: str, settings: Settings, holdfast: Holdfast) -> Iterator[tuple[str, str]]:

@@ -25,6 +25,7 @@ _SYSTEM_THREADS: Final = "sys_"
 
 NEEDS: Final[dict[str, str]] = {
     # operation
+    "GET /": OPEN,
     "GET /healthz": OPEN,
     "GET /readyz": OPEN,
     "GET /metrics": "metrics:read",

@@ -156,7 +156,10 @@ async def open_store(
     if not settings.is_postgres:
         folder.take()
     try:
-        open_privately(settings.data_dir)
+        try:
+            open_privately(settings.data_dir)
+        except OSError as error:
+            raise FolderUnusable(settings.data_dir, error) from error
         await migrate(settings)
         tighten(settings.data_dir)  # what the migration made
         database = WatchedDatabase(open_database(settings), clock, partial(_has_room, settings))

@@ -37,7 +37,7 @@ class KnownLeases:
     async def renew(self, held: Sequence[tuple[str, str, int]], seconds: float) -> set[tuple[str, str]]:
         return set()
 
-    async def release(self, tenant: str, run_id: str, owner: str, epoch: int) -> None:
+    async def release(self, owner: str, held: Sequence[tuple[str, str, int]]) -> None:
         return None
 
 

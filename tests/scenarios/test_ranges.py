@@ -10,6 +10,7 @@ from app.core.settings import Settings
 from app.events.catalog.artifact import ArtifactCreated
 from app.events.recorder import Scope
 from app.store import files
+from app.store.engine import Row
 from tests.server import in_process
 
 CONTENT = hashlib.shake_256(b"content").digest(2_500_000)  # three chunks of the store
@@ -88,7 +89,7 @@ async def test_only_the_chunks_of_the_range_are_read(settings: Settings, monkeyp
     read: list[int] = []
     real = files.FileStore._read_chunk
 
-    async def watched(self: files.FileStore, tenant: str, file_id: str, number: int) -> list[files.Row]:
+    async def watched(self: files.FileStore, tenant: str, file_id: str, number: int) -> list[Row]:
         read.append(number)
         return await real(self, tenant, file_id, number)
 

@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -21,20 +22,24 @@ from app.core.metrics import Metrics
 from app.core.principal import DEFAULT_TENANT
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings
+from app.core.signing import open_signer
 from app.events.hub import Hub
-from app.events.ports import StorageBroken, StoreError
+from app.events.ports import StorageBroken, StorageFull, StoreError
 from app.events.recorder import Narrator, Recorder, Redactor
 from app.models.contract import ProviderDeps
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
+from app.models.limits import Limiter
 from app.models.registry import Providers, installed_kinds
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
+from app.outside.proxies import Proxies
+from app.outside.sandbox_report import SandboxReport
 from app.policy import declared as hooks
 from app.policy.hooks import HookRunner
 from app.policy.kinds.builtin import make_builtin as make_builtin_hook
 from app.policy.kinds.command import make_command
 from app.policy.kinds.python import make_python as make_python_hook
-from app.policy.redaction import CurrentRedaction, Redaction
+from app.policy.redaction import CurrentRedaction, Redaction, secret_values
 from app.protocols.auth.access import Access
 from app.protocols.auth.opening import open_access
 from app.protocols.telemetry.following import InTrace
@@ -42,15 +47,18 @@ from app.protocols.telemetry.wired import telemetry
 from app.runtime.budgets import Budgets
 from app.runtime.commands import Commands
 from app.runtime.conductor import Conductor
+from app.runtime.effective_settings import EffectiveSettings
 from app.runtime.executor import Executor
 from app.runtime.interrupts import Interrupts
 from app.runtime.keys import Keys
 from app.runtime.kits import Kits
 from app.runtime.ledger import Ledger
-from app.runtime.queue import FairQueue, QueueLimits
+from app.runtime.queue import FairQueue
 from app.runtime.rerun import Reruns
-from app.runtime.service import Service
+from app.runtime.run_rates import RunRates
+from app.runtime.service import RunLimits, Service
 from app.runtime.steps import Services
+from app.runtime.thread_expiry import ThreadExpiry
 from app.runtime.threads import Threads
 from app.runtime.workspaces import CurrentWorkspace, WorkspaceHistory, WorkspaceStatus
 from app.store.blobs import Blobs
@@ -58,12 +66,16 @@ from app.store.broken import StopsWhenBroken
 from app.store.engine import Database
 from app.store.files import FileStore
 from app.store.folder import DataFolder
+from app.store.health import WatchedDatabase
+from app.store.idle_threads import IdleThreadReader
 from app.store.keys import StoredKeys
 from app.store.leases import Leases
 from app.store.log import Log
 from app.store.migrate import migrate
+from app.store.privacy import open_privately, tighten
 from app.store.reader import StoreReader
 from app.store.retention import Retention
+from app.store.vacuum import shrink
 from app.store.workspaces import WorkspaceArchive
 from app.tools.contract import Tool
 from app.tools.declared import Maker, build
@@ -80,8 +92,12 @@ from app.workspace.files import WorkspaceFiles
 from app.workspace.secrets import resolve_env
 from app.workspace.specs.runtime import Narration
 
-DRAIN_SECONDS = 30.0
 PURGE_SECONDS = 3600.0
+_POSTGRES_PATIENCE = 1.9
+"""Seconds that a caller waits for its commit: within two it is answered (G17)."""
+_SQLITE_PATIENCE = 10.0
+"""A slow sync of the own disk is no outage; giving up would cut off runs for nothing."""
+_ROOM_BYTES = 1024 * 1024
 
 log = structlog.get_logger("holdfast.wiring")
 
@@ -120,6 +136,13 @@ class Store:
     leases: Leases
     retention: Retention
     recorder: Recorder
+    health: WatchedDatabase
+    """The database again, asked whether it takes writes."""
+
+
+def _has_room(settings: Settings) -> bool:
+    """Postgres says so itself; an embedded database needs more than what its files have allocated already."""
+    return settings.is_postgres or shutil.disk_usage(settings.data_dir).free >= _ROOM_BYTES
 
 
 @contextlib.asynccontextmanager
@@ -132,18 +155,24 @@ async def open_store(
     if not settings.is_postgres:
         folder.take()
     try:
+        open_privately(settings.data_dir)
         await migrate(settings)
-        database = open_database(settings)
+        tighten(settings.data_dir)  # what the migration made
+        database = WatchedDatabase(open_database(settings), clock, partial(_has_room, settings))
         hub = Hub()
-        event_log = Log(database, clock, hub.publish, settings.max_pending_events)
+        patience = _POSTGRES_PATIENCE if settings.is_postgres else _SQLITE_PATIENCE
+        event_log = Log(database, clock, hub.publish, settings.max_pending_events, patience)
         leases = Leases(database)
         if not settings.is_postgres:
-            await leases.expire_all()
+            with contextlib.suppress(StorageFull):  # then reads are served, and the leases run out by themselves
+                await leases.expire_all()
         event_log.start()
         recorder = Recorder(event_log, clock, SchemaRegistry(), redactor or Redaction())
         retention = Retention(database, clock, settings.retention_deleted_days)
         try:
-            yield Store(settings, database, folder, hub, event_log, StoreReader(database), leases, retention, recorder)
+            yield Store(
+                settings, database, folder, hub, event_log, StoreReader(database), leases, retention, recorder, database
+            )
         finally:
             await event_log.close()
             await database.close()
@@ -170,6 +199,9 @@ class Holdfast:
     keys: Keys
     clock: Clock
     files: FileStore
+    drain_seconds: Callable[[], float]
+    """How long runs may go on when the server stops; asked at that moment, because a workspace may change it."""
+    sandbox: SandboxReport
 
 
 @contextlib.asynccontextmanager
@@ -191,42 +223,52 @@ async def open_holdfast(
     redaction = redaction or CurrentRedaction()
     async with contextlib.AsyncExitStack() as closing:
         store = await closing.enter_async_context(open_store(settings, clock=clock, redactor=redaction))
+        signer = open_signer(settings)
         keys, ledger = open_keys(store, clock), Ledger(store.recorder)
         find = StoredKeys(store.database).find
         access = await closing.enter_async_context(open_access(settings, keys, find, ledger, clock))
-        client = await closing.enter_async_context(_closing(HttpClient()))
-        catalog = shipped_catalog()
+        client = await closing.enter_async_context(_closing(_http_client(settings)))
+        catalog = shipped_catalog(kinds)
         workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger)
         history = WorkspaceHistory(workspace, catalog, WorkspaceArchive(store.database))
         tools = ToolMakers(settings, clock, client)
         kits = Kits(tools.build, partial(_hooks, settings, clock))
         recorder, reader = store.recorder, store.reader
-        router = _router(clock, client)
-        queue = _queue(settings, workspace)
+        router = _router(settings, clock, client)
+        effective = EffectiveSettings(settings, workspace)
+        queue = FairQueue(effective.queue_limits, effective.runs_of_agent)
+        rates = RunRates(lambda: effective.runs_per_minute, clock)
+        limits = RunLimits(lambda: effective.queue_per_thread, rates.take, rates.give_back)
         traced = _conducting(settings, store, router, kinds, history, kits, clock)
         executor = Executor(recorder, reader, reader, store.leases, traced.run, queue, clock, history.code_changed)
         service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop,
-                          queue.refusal, executor.admit, executor.freed)  # fmt: skip
+                          queue.refusal, executor.admit, executor.freed, limits)  # fmt: skip
         threads = Threads(recorder, reader, executor.stop)
         interrupts = Interrupts(recorder, reader, executor.wake)
         commands = Commands(recorder, reader, history, executor.deliver, executor.wake)
-        reruns = Reruns(service, threads, reader, history)
+        reruns = Reruns(service, threads, reader, history, signer)
         executor.start()
         stopping = asyncio.Event()
+        sandbox = SandboxReport()
+        looking = asyncio.create_task(sandbox.look())
         beside = [asyncio.create_task(workspace.watch(stopping)),
-                  asyncio.create_task(_purge_by_and_by(store.retention, stopping))]  # fmt: skip
+                  asyncio.create_task(_purge_by_and_by(store, effective, clock, stopping))]  # fmt: skip
         try:
-            watched = store.log, store.hub, store.database.load, executor, router.health.breakers
-            with telemetry(settings, *watched, traced) as metrics:
+            watched = store.log, store.hub, store.database.load, executor, router, reader.open_interrupts
+            permitted = lambda: workspace.current.runtime.redaction.trace_fields  # noqa: E731  # one line of wiring
+            with telemetry(settings, *watched, traced, permitted) as metrics:
                 yield Holdfast(
                     store=store, workspace=workspace, backends=kinds, service=service, commands=commands,
                     reruns=reruns, threads=threads, interrupts=interrupts, executor=executor, metrics=metrics,
                     kits=kits, access=access, keys=keys, clock=clock, files=FileStore(store.database, clock),
+                    drain_seconds=lambda: effective.drain_seconds, sandbox=sandbox,
                 )  # fmt: skip
         finally:
             stopping.set()
-            await asyncio.gather(*beside)
-            await executor.drain(DRAIN_SECONDS)
+            looking.cancel()
+            await executor.drain(effective.drain_seconds)
+            await asyncio.gather(*beside, asyncio.wait({looking}))
+            await kits.close()
             await tools.close()
             store.hub.close_all()
 
@@ -242,11 +284,16 @@ def _conducting(
     return InTrace(conductor.run, store.reader, told=settings.traces != "off")
 
 
-async def _purge_by_and_by(retention: Retention, stopping: asyncio.Event) -> None:
-    """What was deleted long enough ago goes for good: when the server starts, and every hour."""
+async def _purge_by_and_by(store: Store, effective: EffectiveSettings, clock: Clock, stopping: asyncio.Event) -> None:
+    """Threads that nobody used for long are deleted, and what was deleted long enough ago goes for good: when the
+    server starts, and every hour."""
+    expiry = ThreadExpiry(store.recorder, IdleThreadReader(store.database), clock, lambda: effective.threads_days)
     while not stopping.is_set():
         with contextlib.suppress(StoreError):
-            await retention.purge()
+            await expiry.expire(stopping.is_set)
+            await store.retention.purge(stopping, effective.deleted_days)
+            if store.settings.sqlite_vacuum == "incremental" and not store.settings.is_postgres:
+                await shrink(store.database, stopping)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PURGE_SECONDS):
                 await stopping.wait()
@@ -263,12 +310,14 @@ async def _load_workspace(
 
     async def loaded(status: WorkspaceStatus) -> None:
         runtime = workspace.current.runtime
-        redaction.follow(runtime.redaction.kinds, [os.environ[name] for name in runtime.env if name in os.environ])
+        redaction.follow(runtime.redaction.kinds, secret_values(os.environ, runtime.env))
         store.recorder.narrator = _narrator(runtime.progress.narration)
-        await ledger.record(DEFAULT_TENANT, status.loaded_event(len(workspace.current.agents)))
+        with _unless_full("workspace.loaded"):
+            await ledger.record(DEFAULT_TENANT, status.loaded_event(len(workspace.current.agents)))
 
     async def rejected(status: WorkspaceStatus) -> None:
-        await ledger.record(DEFAULT_TENANT, status.rejected_event())
+        with _unless_full("workspace.rejected"):
+            await ledger.record(DEFAULT_TENANT, status.rejected_event())
 
     workspace = CurrentWorkspace(
         settings.workspace, catalog, clock, profile=settings.profile, on_loaded=loaded, on_rejected=rejected
@@ -280,19 +329,22 @@ async def _load_workspace(
     return workspace
 
 
+@contextlib.contextmanager
+def _unless_full(event: str) -> Iterator[None]:
+    """A server on a full disk starts and serves reads; what it would have recorded is in its log at least."""
+    try:
+        yield
+    except StorageFull as full:
+        log.warning("storage.event_lost", event_type=event, code=full.code)
+
+
 def _narrator(wanted: Narration) -> Narrator | None:
     narrators = {"template": TemplateNarrator}
     return narrators[wanted.provider](wanted.style) if wanted.enabled and wanted.provider in narrators else None
 
 
-def _queue(settings: Settings, workspace: CurrentWorkspace) -> FairQueue:
-    limits = QueueLimits(settings.max_concurrent_runs, settings.max_queued_runs, settings.max_queued_runs_per_tenant)
-
-    def of_agent(name: str) -> int | None:
-        agent = workspace.current.agents.get(name)
-        return None if agent is None else agent.spec.concurrency
-
-    return FairQueue(limits, of_agent)
+def _http_client(settings: Settings) -> HttpClient:
+    return HttpClient(proxies=Proxies.from_environment(os.environ), ca_file=settings.ca_file)
 
 
 @contextlib.asynccontextmanager
@@ -303,7 +355,7 @@ async def _closing(client: HttpClient) -> AsyncIterator[HttpClient]:
         await client.close()
 
 
-def _router(clock: Clock, client: HttpClient) -> ModelRouter:
+def _router(settings: Settings, clock: Clock, client: HttpClient) -> ModelRouter:
     def secrets(text: str) -> str | None:
         resolved = resolve_env(text, os.environ)
         return resolved if isinstance(resolved, str) else None
@@ -316,7 +368,10 @@ def _router(clock: Clock, client: HttpClient) -> ModelRouter:
         "scripted": scripted.provider,
     }
     providers = Providers(kinds | installed_kinds(), ProviderDeps(client, secrets, clock, asyncio.sleep))
-    return ModelRouter(providers, schemas=SchemaRegistry(), clock=clock, random=random.random, sleep=asyncio.sleep)
+    limiter = Limiter(clock, concurrency=settings.model_calls)
+    return ModelRouter(
+        providers, schemas=SchemaRegistry(), clock=clock, random=random.random, sleep=asyncio.sleep, limiter=limiter
+    )
 
 
 def _hooks(settings: Settings, clock: Clock, workspace: CompiledWorkspace) -> HookRunner | list[Failure]:
@@ -326,7 +381,9 @@ def _hooks(settings: Settings, clock: Clock, workspace: CompiledWorkspace) -> Ho
     makers: dict[str, hooks.Maker] = {
         "builtin": make_builtin_hook,
         "python": partial(make_python_hook, load=load),
-        "command": partial(make_command, folder=settings.workspace, secret=_secrets_of(workspace)),
+        "command": partial(
+            make_command, folder=settings.workspace, secret=_secrets_of(workspace), data=settings.data_dir
+        ),
     }
     return hooks.build(workspace, makers, schemas=SchemaRegistry(), clock=clock)
 
@@ -346,44 +403,64 @@ class ToolMakers:
 
     def __init__(self, settings: Settings, clock: Clock, client: HttpClient) -> None:
         self._settings, self._clock, self._client = settings, clock, client
-        self._sessions: list[Closable] = []
+        self._sessions: dict[str, Mapping[str, Any]] = {}
+        """Of MCP servers by name, by the workspace's digest: tools that are made again use the same."""
 
     async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
         data = self._settings.data_dir / "files"
-        data.mkdir(parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
-        outgoing = frozenset(workspace.runtime.outgoing.private)
-        mcp = self._mcp(workspace, outgoing, secret) if workspace.mcp_servers else None
+        hosts, private = frozenset(workspace.runtime.outgoing.hosts), frozenset(workspace.runtime.outgoing.private)
+        mcp = await self._mcp(workspace, private, hosts, secret) if workspace.mcp_servers else None
         claim = SchemaRegistry().validator("write_claim_v1")
-        shipped_tools = builtins(data, self._clock, write_claim=claim, client=self._client)
+        shipped_tools = builtins(
+            data, self._clock, write_claim=claim, client=self._client, fetch_hosts=hosts, fetch_private=private
+        )
         folder = self._settings.workspace
         makers: dict[str, Maker] = {
             "python": _ready(make_python),
             "builtin": _ready(make_builtin, shipped_tools),
             "http": _ready(make_http, self._client, secret),
-            "subprocess": _ready(make_subprocess, folder, data, secret),
+            "subprocess": _ready(make_subprocess, folder, data, secret, self._settings.data_dir),
         }
         if mcp is not None:
             makers["mcp"] = mcp
         return await build(workspace, makers, root=data)
 
-    def _mcp(
-        self, workspace: CompiledWorkspace, outgoing: frozenset[str], secret: Callable[[str], str | None]
-    ) -> Maker:
+    async def _mcp(
+        self, workspace: CompiledWorkspace, private: frozenset[str], hosts: frozenset[str],
+        secret: Callable[[str], str | None],
+    ) -> Maker:  # fmt: skip
         # Imported on first use: most workspaces have no such server, and the start is quicker for it.
-        from app.tools.kinds.mcp import make_mcp, server_of
+        from app.tools.kinds.mcp import make_mcp, offers_of, server_of
         from app.tools.kinds.mcp_sessions import Sessions
 
-        sessions = {
-            name: Sessions(server_of(named, outgoing), self._client, secret)
-            for name, named in workspace.mcp_servers.items()
-        }
-        self._sessions += sessions.values()
-        return partial(make_mcp, sessions=sessions)
+        sessions = self._sessions.get(workspace.digest)
+        if sessions is None:
+            sessions = self._sessions[workspace.digest] = {
+                name: Sessions(server_of(named, private, hosts), self._client, secret)
+                for name, named in workspace.mcp_servers.items()
+            }
+        return partial(make_mcp, sessions=sessions, offered=await offers_of(workspace, sessions))
 
     async def close(self) -> None:
-        for sessions in self._sessions:
-            await sessions.close()
+        for sessions in self._sessions.values():
+            await asyncio.gather(*(one.close() for one in sessions.values()))
+
+
+async def mcp_tools(workspace: CompiledWorkspace, name: str, client: HttpClient) -> list[str] | Failure:
+    """The tools that an MCP server offers now, for whoever checks a workspace without serving it."""
+    from app.tools.kinds.mcp import McpServer, server_of
+    from app.tools.kinds.mcp_sessions import Sessions
+
+    outgoing = workspace.runtime.outgoing
+    server = server_of(workspace.mcp_servers[name], frozenset(outgoing.private), frozenset(outgoing.hosts))
+    sessions = Sessions(server, client, _secrets_of(workspace))
+    try:
+        offers = await McpServer(sessions).offers()
+    finally:
+        await sessions.close()
+    return offers if isinstance(offers, Failure) else [offer.name for offer in offers]
 
 
 def _ready(make: Callable[..., Tool | Failure], *arguments: Any) -> Maker:

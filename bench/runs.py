@@ -39,6 +39,7 @@ from app.runtime.service import Submission
 from app.views.run import Run
 from app.wiring import Holdfast, open_holdfast
 from tests.postgres import PostgresServer
+from tests.server import secret_file
 
 CASES: Final = {"model": "hello", "tool": "please use the tool"}
 GOAL_MS: Final = 3.0
@@ -275,7 +276,12 @@ def options() -> argparse.Namespace:
 async def main() -> None:
     chosen = options()
     if chosen.work is not None:
-        given = Settings(data_dir=chosen.data_dir, workspace=chosen.workspace, database_url=chosen.database_url)
+        given = Settings(
+            data_dir=chosen.data_dir,
+            workspace=chosen.workspace,
+            database_url=chosen.database_url,
+            secret_file=None if chosen.database_url is None else secret_file(chosen.data_dir),
+        )
         await _work(given, chosen.work)
         return
     results: dict[str, Any] = {"bench": "runs", "python": sys.version.split()[0], "cores": os.cpu_count()}

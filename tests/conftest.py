@@ -13,6 +13,7 @@ import pytest
 from app.core.settings import Settings
 from app.store.migrate import migrate
 from tests.postgres import PostgresServer
+from tests.server import secret_file
 
 _names = itertools.count(1)
 
@@ -53,7 +54,8 @@ async def settings(request: pytest.FixtureRequest, tmp_path: Path, migrated_file
     server: PostgresServer = request.getfixturevalue("postgres_server")
     name = f"test_{next(_names)}"
     await create_database(server, name)
-    made = Settings(data_dir=tmp_path / "data", database_url=server.url(name))
+    shared = secret_file(tmp_path)
+    made = Settings(data_dir=tmp_path / "data", database_url=server.url(name), secret_file=shared)
     made.data_dir.mkdir()
     yield made
 

@@ -3,6 +3,7 @@
 Started as a process of our own rather than through the package's helper, because tests stop, kill and restart it.
 """
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -109,6 +110,23 @@ class PostgresServer:
         self._process.send_signal(signal.Signals[f"SIG{signal_name}"])
         self._process.wait(30)
         self._process = None
+
+    def freeze(self) -> None:
+        """Stops the whole server without ending it: connections stay open, and nothing answers."""
+        self._send_to_all(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._send_to_all(signal.SIGCONT)
+
+    def _send_to_all(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        pid = self._process.pid
+        # The parent first when freezing, so that it starts no other one meanwhile.
+        os.kill(pid, number)
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(child), number)
 
     def restart(self, signal_name: str = "INT") -> None:
         self.stop(signal_name)

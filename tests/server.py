@@ -10,8 +10,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -24,13 +25,23 @@ from app.wiring import Holdfast, open_holdfast
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 20.0
+DRAIN_SECONDS: Final = 5.0
+"""Some tests stop servers whose runs never end."""
 ROOT: Final = Path(__file__).parents[1]
+
+
+def secret_file(folder: Path) -> Path:
+    """The secret that servers on Postgres share; the same in every folder."""
+    path = folder / "shared-secret"
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text("a secret of the tests, the same for every server\n")
+    return path
 
 
 def clean_environment() -> dict[str, str]:
     """Without settings of the person who runs the tests, and with this source tree in front of an installed one."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-    return kept | {"PYTHONPATH": str(ROOT)}
+    return kept | {"PYTHONPATH": str(ROOT), "HOLDFAST_DRAIN_SECONDS": str(DRAIN_SECONDS)}
 
 
 class ServerProcess:
@@ -40,6 +51,7 @@ class ServerProcess:
         self._process = process
         self._errors = errors
         self._listening = threading.Event()
+        self._again: Callable[[], Self] | None = None
         self.data_dir = data_dir
         self.url = ""
         # Read to the end, or a server that prints much would wait for us.
@@ -60,6 +72,7 @@ class ServerProcess:
         command = [sys.executable, "-m", "app.main", "serve", "--port", "0", "--data-dir", str(data_dir)]
         command += ["--database-url", database_url] if database_url else []
         environment = clean_environment() | ({"HOLDFAST_WORKSPACE": str(workspace)} if workspace else {})
+        environment |= {"HOLDFAST_SECRET_FILE": str(secret_file(data_dir))} if database_url else {}
         environment |= variables or {}
         with errors.open("ab") as sink:
             process = subprocess.Popen(
@@ -69,7 +82,13 @@ class ServerProcess:
         if not server._listening.wait(START_SECONDS) or not server.url:
             server.kill()
             raise AssertionError(f"the server did not start:\n{server.errors()}")
+        server._again = partial(cls.start, data_dir, database_url, workspace, variables)
         return server
+
+    def again(self) -> Self:
+        """Another server like this one, which has ended."""
+        assert self._again is not None and not self.is_running
+        return self._again()
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -146,6 +165,8 @@ async def in_process(
     settings: Settings, backends: Mapping[str, Backend] | None = None
 ) -> AsyncIterator[InProcessServer]:
     settings = settings.model_copy(update={"port": 0})
+    if settings.is_postgres and settings.secret_file is None:
+        settings = settings.model_copy(update={"secret_file": secret_file(settings.data_dir)})
     async with open_holdfast(settings, backends=backends) as holdfast:
         listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         web = build_web(settings, holdfast, listening.set_result)

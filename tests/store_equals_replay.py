@@ -14,6 +14,7 @@ from app.events.catalog import schema_id
 from app.events.envelope import Event
 from app.store.codec import decode
 from app.store.engine import Database, Row, Sql, Tx
+from app.store.run_lists import label_rows
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
 from app.views.records import Records, replay
@@ -36,6 +37,9 @@ _EVENTS: Final = Sql(
 _RUNS: Final = Sql(
     "SELECT tenant, id, thread_id, agent, status, parent_run_id, created_at, first_seq, last_seq, run_seq, state "
     "FROM runs WHERE thread_key = $1"
+)
+_LABELS: Final = Sql(
+    "SELECT tenant, name, value, created_at, run_id, thread_key FROM run_labels WHERE thread_key = $1",
 )
 _INTERRUPTS: Final = Sql(
     "SELECT tenant, id, run_id, status, expires_at, state FROM interrupts WHERE thread_key = $1",
@@ -96,6 +100,7 @@ async def _both(database: Database, tenant: str, thread_id: str) -> tuple[Record
         )  # fmt: skip
         assert (created_at, deleted_at) == (stored.thread.created_at, stored.thread.deleted_at)
         _take_runs(stored, tenant, await tx.rows(_RUNS, key))
+        assert {tuple(row) for row in await tx.rows(_LABELS, key)} == _expected_labels(stored, tenant, key)
         for of_tenant, id, run_id, status, expires_at, state in await tx.rows(_INTERRUPTS, key):
             it = stored.interrupts[id] = decode(Interrupt, state)
             assert (of_tenant, run_id, status, expires_at) == (tenant, it.run_id, it.status, it.expires_at)
@@ -121,6 +126,10 @@ def _take_runs(stored: Records, tenant: str, rows: Sequence[Row]) -> None:
         assert (of_tenant, thread_id) == (tenant, stored.thread.id)
         assert (agent, status, parent, created_at) == (run.agent, run.status, run.parent_run_id, run.created_at)
         stored.runs[id] = run
+
+
+def _expected_labels(stored: Records, tenant: str, key: int) -> set[tuple[object, ...]]:
+    return {tuple(row) for run in stored.runs.values() for row in label_rows(tenant, key, run)}
 
 
 def _events(tenant: str, thread_id: str, rows: Sequence[Row]) -> list[Event]:

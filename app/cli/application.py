@@ -13,6 +13,7 @@ from app.cli import approvals, keys, log, runs, threads, tools
 from app.cli.audit import audit
 from app.cli.backup import backup
 from app.cli.check import check
+from app.cli.compact import compact
 from app.cli.doctor import doctor
 from app.cli.new import new
 from app.cli.talk import chat, run
@@ -94,3 +95,4 @@ app.command()(check)
 app.command()(new)
 app.command()(doctor)
 app.command()(backup)
+app.command()(compact)

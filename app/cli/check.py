@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from app.cli.reach import Attempt
     from app.workspace.catalog import KindCatalog
     from app.workspace.compiled import Compiled
     from app.workspace.diagnostics import Diagnostics
@@ -21,6 +22,9 @@ def check(
         str | None,
         typer.Option("--profile", envvar="HOLDFAST_PROFILE", help="Profile that overrides the models."),
     ] = None,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Also try the model providers, MCP servers and HTTP hosts.")
+    ] = False,
 ) -> None:
     """Check a workspace and print every mistake with file, line and hint."""
     from app.core import json
@@ -30,11 +34,37 @@ def check(
 
     folder = path if path is not None else Settings.load(os.environ).workspace
     result = check_folder(folder, shipped_catalog(), profile)
+    attempts = _connect(result) if connect and isinstance(result, Compiled) else []
     if as_json:
-        sys.stdout.write(json.pretty(report_json(folder, result, graph=graph)).decode())
+        report = report_json(folder, result, graph=graph)
+        if connect:
+            report["connections"] = [attempt.as_json() for attempt in attempts]
+        sys.stdout.write(json.pretty(report).decode())
     else:
         typer.echo(report_text(folder, result, graph=graph, colour=sys.stdout.isatty()))
-    raise typer.Exit(0 if isinstance(result, Compiled) else 1)
+        if connect:
+            typer.echo(_connections_text(result, attempts))
+    good = isinstance(result, Compiled) and all(attempt.ok for attempt in attempts)
+    raise typer.Exit(0 if good else 1)
+
+
+def _connect(result: "Compiled") -> "list[Attempt]":
+    import asyncio
+
+    from app.cli.reach import reach
+
+    return asyncio.run(reach(result.workspace, os.environ))
+
+
+def _connections_text(result: "Compiled | Diagnostics", attempts: "list[Attempt]") -> str:
+    from app.workspace.compiled import Compiled
+    from app.workspace.diagnostics import printable
+
+    if not isinstance(result, Compiled):
+        return "nothing was tried: the workspace has errors"
+    if not attempts:
+        return "nothing to try: the workspace names no provider with a network, no MCP server and no HTTP host"
+    return "\n".join(["", *(printable(attempt.as_text()) for attempt in attempts)])
 
 
 def check_folder(folder: Path, catalog: "KindCatalog", profile: str | None) -> "Compiled | Diagnostics":

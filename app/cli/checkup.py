@@ -16,6 +16,8 @@ from app.cli.client import open_client
 from app.core import json
 from app.core.settings import Settings
 from app.events.ports import StoreError
+from app.outside.process import MISSING
+from app.outside.sandbox_report import sandbox_status
 from app.store.folder import DataFolder
 from app.store.migrate import NEWEST, known_revisions, standing
 from app.workspace.catalog import shipped_catalog
@@ -50,6 +52,7 @@ async def examine(settings: Settings, environ: Mapping[str, str]) -> list[Findin
     found += _workspace(settings, environ)
     found += _disk(settings.data_dir)
     found += _limits(settings)
+    found.append(await _sandbox(settings))
     return found
 
 
@@ -154,6 +157,18 @@ def _disk(data_dir: Path) -> list[Finding]:
         return [Finding("disk", "wrong" if free < NO_DISK_BYTES else "warning", told,
                         "Make room: without it the server answers 503 STORAGE_FULL until there is some.")]  # fmt: skip
     return [Finding("disk", "ok", told)]
+
+
+async def _sandbox(settings: Settings) -> Finding:
+    """Around tools and hooks that are programs, for the user and on the machine that this command runs as and on."""
+    status = await sandbox_status()
+    if not status.missing:
+        return Finding("sandbox", "ok", f"complete: {', '.join(status.uses)}")
+    result = compile(read_folder(settings.workspace), shipped_catalog(), profile=settings.profile)
+    required = isinstance(result, Compiled) and result.workspace.runtime.sandbox == "required"
+    meaning = " ".join(MISSING[name] for name in status.missing)
+    return Finding("sandbox", "wrong" if required else "warning", f"lacks {', '.join(status.missing)}",
+                   f"{meaning} See docs/security.md for what provides each part.")  # fmt: skip
 
 
 def _limits(settings: Settings) -> list[Finding]:

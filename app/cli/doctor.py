@@ -16,7 +16,7 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what is wrong.")] = False,
 ) -> None:
-    """Check settings, database, migrations, workspace, providers, disk, clock and limits; changes nothing.
+    """Check settings, database, migrations, workspace, providers, disk, clock, limits and the sandbox; changes nothing.
 
     Exit code 1 when something is wrong; a warning is not.
     """

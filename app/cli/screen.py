@@ -53,7 +53,7 @@ class Screen:
                 self._said.pop(payload["messageId"], None)
                 self._note(depth, "!", "yellow", "the answer broke off")
             case "runtime.model.retry.scheduled":
-                self._note(depth, "!", "yellow", f"{payload['model']}: {payload['reason']}; trying again")
+                self._note(depth, "!", "yellow", f"{payload['model']}: {payload['reason']}; {_next(payload)}")
             case "runtime.interrupt.raised":
                 self._note(depth, "?", "yellow", f"{payload['title']} ({payload['interruptId']})")
             case "runtime.interrupt.resolved":
@@ -126,3 +126,10 @@ def printable(text: str) -> str:
 
 def _text(value: Any) -> str:
     return json.dumps(value).decode()
+
+
+def _next(payload: dict[str, Any]) -> str:
+    """What follows a failed model call."""
+    if payload.get("nextModel"):
+        return f"asking {payload['nextModel']}"
+    return f"trying again in {payload['delayMs'] / 1000:.1f} s"

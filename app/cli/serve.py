@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 
+import structlog
 import typer
 import uvicorn
 
@@ -21,6 +22,10 @@ from app.runtime.ledger import Ledger
 from app.wiring import Holdfast, open_holdfast
 
 _GRACE_SECONDS = 5
+"""How long requests that are still open may take after the runs have stopped."""
+
+
+log = structlog.get_logger("holdfast.serve")
 
 
 class Web(uvicorn.Server):
@@ -95,8 +100,9 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
         files=holdfast.files,
         max_upload_bytes=settings.max_upload_bytes,
         backends=holdfast.backends,
-        ping=store.database.ping,
+        ping=store.health.ready,
         draining=lambda: holdfast.executor.draining,
+        sandbox=holdfast.sandbox.as_json,
         access=holdfast.access,
         keys=holdfast.keys,
         ledger=Ledger(store.recorder),
@@ -116,17 +122,28 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
 async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
     web = build_web(settings, holdfast, lambda port: _announce(port, settings, holdfast))
     stopping = asyncio.Event()
+    hurry = asyncio.Event()
+
+    def stop() -> None:
+        """The second signal gives the runs back at once; the third leaves open requests where they are."""
+        web.force_exit = hurry.is_set()
+        (hurry if stopping.is_set() else stopping).set()
+
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, stopping.set)
+        loop.add_signal_handler(name, stop)
     serving = asyncio.create_task(web.serve())
     await asyncio.wait({serving, asyncio.create_task(stopping.wait())}, return_when=asyncio.FIRST_COMPLETED)
-    await _stop(holdfast, web, serving)
+    await _stop(holdfast, web, serving, hurry)
 
 
-async def _stop(holdfast: Holdfast, web: Web, serving: "asyncio.Task[None]") -> None:
+async def _stop(
+    holdfast: Holdfast, web: Web, serving: "asyncio.Task[None]", hurry: asyncio.Event | None = None
+) -> None:
     """First no new work, then the streams, then the sockets: nobody is cut off before the log is still."""
-    await holdfast.executor.drain(_GRACE_SECONDS)
+    seconds = holdfast.drain_seconds()
+    log.info("server.draining", running=holdfast.executor.running, seconds=seconds)
+    await holdfast.executor.drain(seconds, hurry)
     holdfast.store.hub.close_all()
     web.should_exit = True
     await serving

@@ -44,6 +44,9 @@ ROLES: Final[Mapping[str, frozenset[str]]] = {
     "system": frozenset(SCOPES),
 }
 
+NEVER_CLAIMED: Final = frozenset({"system", "tenants:manage"})
+"""What reaches over all tenants. Only a key that was made here gives it: no token and no proxy can claim it."""
+
 _TENANT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 

@@ -34,14 +34,17 @@ ALLOW = Allow()
 @dataclass(frozen=True, slots=True)
 class Approved:
     by: str | None = None
+    interrupt_id: str | None = None
+    """The question whose answer allows the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A person (or an expiry) said no."""
+    """A person (or an expiry) said no, or what was approved is not what is asked for."""
 
     reason: str | None = None
     by: str | None = None
+    code: str = "APPROVAL_DENIED"
 
 
 Approval: TypeAlias = Approved | Refused

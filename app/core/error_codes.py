@@ -23,11 +23,22 @@ CODES: Final[dict[str, Code]] = {
     "JSON_NUMBER_RANGE": Code("An integer does not fit in 64 bits.", "Send such numbers as strings."),
     "JSON_NUL": Code("A string contains the NUL character.", "Remove it, or send the bytes as a file."),
     "JSON_TOO_DEEP": Code("Values are nested too deeply.", "Flatten the document; the limit is 32 levels."),
+    "JSON_TOO_MANY_VALUES": Code(
+        "The document has too many values.",
+        "Send at most 100,000 values in one body, or upload the data as a file and refer to it.",
+    ),
     "JSON_UNENCODABLE": Code(
         "A value cannot be written as JSON.", "Use only strings, 64-bit numbers, booleans, lists and objects."
     ),
     "INVALID_REQUEST": Code("A field of the request is missing or wrong.", "Read `issues`: it names each field."),
+    "UNKNOWN_PARAMETER": Code(
+        "The address has a parameter that this call does not take.",
+        "Read `issues`: it names each one, and the parameter that was probably meant.",
+    ),
     "BODY_TOO_LARGE": Code("The body is larger than the limit.", "Send less, or upload a file and refer to it."),
+    "RANGE_NOT_SATISFIABLE": Code(
+        "The range begins after the end of the content.", "Read `Content-Range`: it says how many bytes there are."
+    ),
     "NOT_FOUND": Code("There is nothing with that id for this caller.", "Check the id and the key that was used."),
     "METHOD_NOT_ALLOWED": Code("The path exists, the method does not.", "See /docs for the methods of a path."),
     "THREAD_DELETED": Code("The thread was deleted.", "Start a new thread; deletion cannot be undone."),
@@ -47,6 +58,10 @@ CODES: Final[dict[str, Code]] = {
         "The run was taken over by another executor.",
         "Stop working on it; its new owner goes on from the log.",
     ),
+    "COMMAND_UNSEEN": Code(
+        "A command was accepted before the run's end, and the run had not seen it.",
+        "Nothing to do: the run looks at it and takes one more turn.",
+    ),
     "RUN_TERMINAL": Code("The run has ended.", "Nothing more can happen to it; start another run."),
     "RUN_NOT_FOUND": Code("There is no such run.", "Check the id."),
     "THREAD_NOT_FOUND": Code("There is no such thread.", "Check the id, or send createThread: true to create it."),
@@ -54,6 +69,10 @@ CODES: Final[dict[str, Code]] = {
         "Another run of the thread is active.", "Wait for it, cancel it, or use the busy policy `enqueue`."
     ),
     "QUEUE_FULL": Code("The thread's queue is full.", "Wait until runs of this thread have ended, then try again."),
+    "RUNS_PER_MINUTE": Code(
+        "The tenant has started as many runs as it may in a minute.",
+        "Wait for the seconds in Retry-After, or raise `budgets.tenant.runsPerMinute` of the Runtime.",
+    ),
     "TRACES_NOT_INSTALLED": Code(
         "Traces are switched on, but the OpenTelemetry SDK is not installed.",
         "Install the extra: `pip install 'holdfast[otel]'`, or set HOLDFAST_TRACES=off.",
@@ -75,6 +94,10 @@ CODES: Final[dict[str, Code]] = {
         "A resumed run did something else than the recorded one.",
         "Make the backend depend only on its context; then start the run anew.",
     ),
+    "RUN_KILLED_SERVER": Code(
+        "The server died three times while it worked on the run alone, before the run completed a step.",
+        "Look for the cause in the server's log and memory use; a rerun tries the run again.",
+    ),
     "BACKEND_CANNOT_RESUME": Code("The backend cannot go on after an interruption.", "Start the run anew."),
     "MAX_TURNS": Code("The agent used up its turns without an answer.", "Raise maxTurns, or ask for less."),
     "TOOL_OUTCOME_UNKNOWN": Code(
@@ -85,6 +108,10 @@ CODES: Final[dict[str, Code]] = {
     "INTERRUPT_NOT_FOUND": Code("There is no such interrupt.", "See GET /api/interrupts."),
     "ANSWER_INVALID": Code(
         "The answer does not fit the kind of interrupt.", "Read `issues`; docs have the shape of each kind's answer."
+    ),
+    "APPROVER_NOT_ALLOWED": Code(
+        "The tool's `approver` rule does not let this caller answer the approval.",
+        "Let somebody else than who submitted the run answer (`other`), or a caller with the role (`role:<name>`).",
     ),
     "BACKEND_NOT_AVAILABLE": Code(
         "The agent's backend is not part of this installation.", "Use an agent with another backend."
@@ -101,14 +128,31 @@ CODES: Final[dict[str, Code]] = {
         "Free some space; the server goes on by itself, no restart is needed.",
     ),
     "STORAGE_DOWN": Code("The database does not answer.", "Check that it runs; the server reconnects by itself."),
+    "STORAGE_FAILED": Code(
+        "The disk or its file system refused to read or write: an I/O error or a missing permission.",
+        "Look at the server's log and the kernel's, at permissions and at whether the mount is writable. "
+        "The server goes on by itself once the disk does.",
+    ),
+    "STORAGE_CORRUPT": Code(
+        "A part of the database is damaged.",
+        "Stop the server, copy the data folder, run `holdfast log verify` and restore a backup: see "
+        "docs/operations.md.",
+    ),
     "STORAGE_BROKEN": Code(
         "The disk failed to keep written data.",
         "Check the disk. The server stopped so that nothing is lost unseen.",
+    ),
+    "BACKUP_FAILED": Code(
+        "The data folder could not be copied.", "Read the message; make room or choose another folder, and try again."
     ),
     "QUEUE_OVERFLOW": Code("Too many events are waiting to be written.", "Slow down; try again shortly."),
     "SCHEMA_NEWER": Code(
         "The database was written by a newer version.",
         "Run that version, or restore a backup made before it.",
+    ),
+    "DATA_DIR_UNUSABLE": Code(
+        "The data folder cannot be written.",
+        "Make it writable for the server's user, or choose another HOLDFAST_DATA_DIR.",
     ),
     "DATA_DIR_LOCKED": Code(
         "Another Holdfast process uses this data folder.", "Stop it, or choose another HOLDFAST_DATA_DIR."
@@ -121,6 +165,10 @@ CODES: Final[dict[str, Code]] = {
     "BLOB_NOT_FOUND": Code("There is no such blob.", "Check the reference; a deleted thread's blobs are purged."),
     # -- core ------------------------------------------------------------------------------------
     "SCHEMA_NOT_FOUND": Code("No schema has that id.", "Use an id of the files under schemas/."),
+    "SCHEMA_TOO_COMPLEX": Code(
+        "A JSON Schema is too large, too deeply nested, or its references stand for too many branches.",
+        "Simplify it: the message names the limit. Fewer `anyOf` branches that refer to each other, fewer patterns.",
+    ),
     "SCHEMA_INVALID": Code(
         "The document is not a JSON Schema, or refers to one outside itself.",
         "Check it against draft 2020-12; use $ref only within the document.",
@@ -155,7 +203,8 @@ CODES: Final[dict[str, Code]] = {
     # -- outside ---------------------------------------------------------------------------------
     "ADDRESS_REFUSED": Code(
         "An outgoing request was aimed at an address that is not allowed.",
-        "Use a public http(s) address, or list the host among the workspace's allowed outgoing hosts.",
+        "Use a public http(s) address. For an internal server list its host in `outgoing.private` of the Runtime, and "
+        "in `outgoing.hosts` if the Runtime has that list (docs/workspace.md, Internal hosts).",
     ),
     "REDIRECT_REFUSED": Code(
         "An outgoing request was redirected where it may not follow.", "Use the final address directly."
@@ -205,7 +254,8 @@ CODES: Final[dict[str, Code]] = {
     ),
     "PROVIDER_CIRCUIT_OPEN": Code(
         "The provider failed so often that it is not asked for a while.",
-        "Wait; it is probed and used again by itself.",
+        "Wait; it is probed and used again by itself. Give the agent a fallback, or the model a longer "
+        "`retry.totalSeconds`.",
     ),
     "MODEL_QUEUE_FULL": Code("Too many model calls are waiting.", "Try again shortly; raise the concurrency limits."),
     "MODEL_CANCELLED": Code("The model call was cancelled with its run.", "Nothing to do."),
@@ -247,8 +297,8 @@ CODES: Final[dict[str, Code]] = {
         "The tool cannot be run at the moment.", "Check that its server or program is there; then try again."
     ),
     "TOOL_SCHEMA_CHANGED": Code(
-        "An MCP server offers the tool with another schema than the pinned one.",
-        "Review the change, then pin the new hash in the McpServer document.",
+        "The tool was changed after it was pinned, or after its approval was asked for.",
+        "Review the change, then pin the new hash in the McpServer document, or let the agent ask for approval again.",
     ),
     "TOOL_INVALID": Code(
         "A tool's definition cannot work.", "Correct the named field; the tool is not registered until then."
@@ -267,6 +317,11 @@ CODES: Final[dict[str, Code]] = {
         "A path leaves its folder, or is not a plain file in it.", "Use a relative path beneath the folder."
     ),
     "FILE_NOT_FOUND": Code("There is no such file.", "List the folder and use a name that is there."),
+    "SANDBOX_INCOMPLETE": Code(
+        "A program was not started, because this machine cannot give it the sandbox that it needs.",
+        "`holdfast doctor` and `/readyz` say what is missing; docs/security.md says what provides it. Without "
+        "`sandbox: required` in the Runtime document only what protects the data folder is demanded.",
+    ),
     "PROCESS_FAILED": Code(
         "A program could not be started.", "Check that it is installed and may be executed by the server."
     ),
@@ -299,7 +354,13 @@ CODES: Final[dict[str, Code]] = {
     "REPLAY_MISMATCH": Code(
         "A strict rerun would not repeat the recorded run.", "Look at what differs, or rerun with mode `compat`."
     ),
-    "REPLAY_TOKEN_INVALID": Code("The replay token is not one of ours.", "Use the run's `replayToken` unchanged."),
+    "REPLAY_TOKEN_INVALID": Code(
+        "The replay token was not signed by this server, or belongs to another run.",
+        "Use the answer of GET /api/runs/{id}/replay-token unchanged; ask again if the server's secret was replaced.",
+    ),
+    "REPLAY_TOKEN_UNSIGNED": Code(
+        "The replay token is from before tokens were signed.", "Ask again: GET /api/runs/{id}/replay-token."
+    ),
     "FORK_POINT_NOT_FOUND": Code("The thread has no such event.", "Use a `seq` from 1 to the thread's lastSeq."),
     # -- hooks -----------------------------------------------------------------------------------
     "HOOK_INVALID": Code(

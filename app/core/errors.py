@@ -7,6 +7,8 @@
     |- SchemaInvalid         a document that is no JSON Schema                     (core.schemas)
     |- StoreError            the database cannot do what was asked                 (events.ports)
     |   |- StorageFull       no space left; reads go on                            (events.ports)
+    |   |- StorageFailed     the disk refused: an I/O error, no permission         (events.ports)
+    |   |- StorageCorrupt    the database's file is damaged                        (events.ports)
     |   `- StorageDown       the database does not answer                          (events.ports)
     `- ...                   a room's own exceptions say so in their module
 

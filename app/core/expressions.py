@@ -13,30 +13,14 @@ from typing import Any, Final, Literal
 from cel_expr_python import cel
 
 from app.core.errors import Failure
+from app.core.expression_cost import Allowance, allowance
 
 VariableType = Literal["map", "list", "string", "int", "bool", "any"]
 
 MAX_SOURCE: Final = 2_000  # characters; a longer rule is a program and belongs in a tool
-# The library counts loop turns (10,000 in all), not the work inside a turn: joining or searching a large
-# value in each turn takes seconds and cannot be interrupted. So what a loop may look at is bounded here, and so is
-# the product of its turns, what a turn may look at, and how often the source looks at it.
-MAX_NODES_IN_LOOP: Final = 10_000
-MAX_TEXT_IN_LOOP: Final = 64 * 1024
-MAX_TURNS: Final = 10_000
-MAX_WORK_ON_NODES: Final = 20_000_000  # comparing one takes about 50 ns
-MAX_WORK_ON_TEXT: Final = 400_000_000  # searching or joining a character takes about 2 ns
-MAX_KEPT_NODES: Final = 2_000_000  # what a turn makes is kept: 16 bytes a node
-MAX_KEPT_TEXT: Final = 32_000_000
-MAX_PATTERN_TEXT: Final = 4 * 1024  # a pattern made of values is compiled at each use: about 20 us a character
-MAX_NODES: Final = 100_000
-MAX_TEXT: Final = 1024 * 1024
 MAX_DEPTH: Final = 64  # the library recurses over values; a far deeper one ends the process
 _MAX_OPEN_NAMES: Final = 32
 
-_LOOP = re.compile(r"\.\s*(all|exists|exists_one|existsOne|map|filter)\s*\(")
-_CALL = re.compile(r"[(+\[]|==|!=|[<>]|\bin\b")
-_MATCHES = re.compile(r"\bmatches\b")
-_MATCHES_LITERAL = re.compile(r"""\.\s*matches\s*\(\s*[rR]?(["'])(?:\\.|(?!\1).)*\1\s*\)""")
 _POSITION = re.compile(r"<input>:(\d+):(\d+): (.*)")
 _UNDECLARED = re.compile(r"undeclared reference to '([A-Za-z_][A-Za-z0-9_]*)")
 
@@ -60,48 +44,15 @@ class ExpressionProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
-    """What a source may cost, as far as its text shows; where it is not clear, the more costly reading counts."""
-
-    loops: int
-    keeps: bool
-    """Has a `map`, a `filter` or a `+`: what each turn makes is held until the end."""
-    uses: int
-    """How often a turn looks at values."""
-    looks_back: bool
-    """A turn looks at more than its own element."""
-    makes_patterns: bool
-
-    @classmethod
-    def of(cls, source: str, names: frozenset[str]) -> "_Shape":
-        loops = _LOOP.findall(source)
-        named = sum(len(re.findall(rf"\b{re.escape(name)}\b", source)) for name in names)
-        patterns = len(_MATCHES.findall(source)) != len(_MATCHES_LITERAL.findall(source))
-        keeps = "map" in loops or "filter" in loops or "+" in source
-        return cls(len(loops), keeps, 1 + len(_CALL.findall(source)), named > 1 or len(loops) > 1, patterns)
-
-    def too_much(self, nodes: int, text: int) -> bool:
-        if self.makes_patterns and text * self.uses > MAX_PATTERN_TEXT:
-            return True
-        if not self.loops:
-            return False
-        turns = 1 if not self.looks_back else nodes if self.loops == 1 else min(MAX_TURNS, nodes**self.loops)
-        on_nodes, on_text = turns * nodes * self.uses, turns * text * self.uses
-        if on_nodes > MAX_WORK_ON_NODES or on_text > MAX_WORK_ON_TEXT:
-            return True
-        return self.keeps and (on_nodes > MAX_KEPT_NODES or on_text > MAX_KEPT_TEXT)
-
-
-@dataclass(frozen=True, slots=True)
 class Expression:
     source: str
     variables: frozenset[str]
     _program: Any = field(repr=False, compare=False)
-    _shape: _Shape = field(repr=False, compare=False)
+    _allowance: Allowance = field(repr=False, compare=False)
 
     def evaluate(self, values: Mapping[str, Any]) -> bool | Failure:
         """The answer for these values, which are JSON (strings, numbers, bools, None, lists, dicts)."""
-        costly = _too_costly(values, self._shape)
+        costly = _too_costly(values, self._allowance)
         if costly is not None:
             return Failure("EXPRESSION_TOO_COSTLY", costly)
         try:
@@ -145,6 +96,9 @@ def _compile(source: str, variables: tuple[tuple[str, VariableType], ...]) -> Ex
         return ExpressionProblem("the expression is empty")
     if len(source) > MAX_SOURCE:
         return ExpressionProblem(f"the expression is longer than {MAX_SOURCE} characters")
+    allowed = allowance(source, [name for name, _ in variables])
+    if isinstance(allowed, str):
+        return ExpressionProblem(allowed)
     try:
         program = _environment(variables).compile(source)
     except (RuntimeError, TypeError, ValueError, UnicodeError) as error:
@@ -152,8 +106,7 @@ def _compile(source: str, variables: tuple[tuple[str, VariableType], ...]) -> Ex
     if program.return_type() != cel.Type.BOOL:
         kind = str(program.return_type()).lower()
         return ExpressionProblem(f"the expression gives {kind}, not bool")
-    names = frozenset(name for name, _ in variables)
-    return Expression(source, names, program, _Shape.of(source, names))
+    return Expression(source, frozenset(name for name, _ in variables), program, allowed)
 
 
 def _problem(text: str) -> ExpressionProblem:
@@ -165,8 +118,7 @@ def _problem(text: str) -> ExpressionProblem:
     return ExpressionProblem("the expression cannot be read")
 
 
-def _too_costly(values: Mapping[str, Any], shape: _Shape) -> str | None:
-    max_nodes, max_text = (MAX_NODES_IN_LOOP, MAX_TEXT_IN_LOOP) if shape.loops else (MAX_NODES, MAX_TEXT)
+def _too_costly(values: Mapping[str, Any], allowed: Allowance) -> str | None:
     nodes = text = 0
     level: list[Any] = list(values.values())
     for _ in range(MAX_DEPTH):
@@ -180,11 +132,11 @@ def _too_costly(values: Mapping[str, Any], shape: _Shape) -> str | None:
                 below.extend(item.values())
             elif isinstance(item, list | tuple):
                 below.extend(item)
-        if nodes + len(below) > max_nodes or text > max_text:
+        if nodes + len(below) > allowed.nodes or text > allowed.text:
             return "the values are larger than an expression may work through"
         if not below:
             return (
-                "the values are larger than this expression may work through" if shape.too_much(nodes, text) else None
+                None if allowed.covers(nodes, text) else "the values are larger than this expression may work through"
             )
         level = below
     return f"the values are nested deeper than {MAX_DEPTH} levels"

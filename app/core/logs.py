@@ -1,35 +1,48 @@
 """The process's own log: one JSON line per entry on standard error, for operators.
 
-Not the event log. Tracebacks come without local variables and every text is cleaned of secrets first, because what
-an upstream raises may quote a key. Leaves to others: what counts as a secret (policy) and when to start (wiring).
+Not the event log. Everything that the process writes goes through here: our own entries, those of libraries (`logging`,
+the web server's and asyncio's included), warnings, and exceptions that nobody caught. Tracebacks come without local
+variables, and every text in an entry, however deep, is cleaned of secrets and bounded, because what an upstream or a
+tool raises may quote a key or be of any length. JSON keeps a line break inside its entry. Leaves to others: what counts
+as a secret (policy) and when to start (wiring).
 """
 
 import logging
 import sys
-from collections.abc import Callable, MutableMapping
+import threading
+import traceback
+from collections.abc import Callable, Mapping, MutableMapping
+from datetime import UTC, datetime
+from types import TracebackType
 from typing import Any, Final, TextIO
 
 import structlog
 
 from app.core import json
+from app.core.credentials import masked
 
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_MAX_TEXT: Final = 32 * 1024
+"""Characters of one text in an entry; the end is kept too, since that is where a traceback names the error."""
+_MAX_DEPTH: Final = 8
+_OURS: Final = "app"
+_STANDARD: Final = frozenset(
+    {*vars(logging.LogRecord("", 0, "", 0, "", None, None)), "message", "asctime", "color_message"}
+)
+"""What every record of `logging` has; the rest is what its writer added."""
+
+Clean = Callable[[str], str]
 
 
-def _line(entry: Any, **_: Any) -> str:
-    try:
-        return json.dumps(entry).decode()
-    except json.JsonError:
-        # A value that is no JSON must not cost the entry.
-        return json.dumps(
-            {key: value if isinstance(value, str) else repr(value) for key, value in entry.items()}
-        ).decode()
+def configure_logs(level: str, clean: Clean, stream: TextIO | None = None) -> None:
+    out = stream or sys.stderr
 
+    def without_secrets(text: str) -> str:
+        return masked(clean(text))
 
-def configure_logs(level: str, clean: Callable[[str], str], stream: TextIO | None = None) -> None:
     def cleaned(_logger: Any, _name: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         # Before rendering: inside JSON a line break ends in a letter, which would hide a secret behind it.
-        return {key: clean(value) if isinstance(value, str) else value for key, value in entry.items()}
+        return {str(key): _cleaned(value, without_secrets) for key, value in entry.items()}
 
     structlog.configure(
         processors=[
@@ -41,5 +54,99 @@ def configure_logs(level: str, clean: Callable[[str], str], stream: TextIO | Non
             structlog.processors.JSONRenderer(serializer=_line),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(stream or sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(out),
     )
+    _take_over_libraries(_LEVELS[level], LibraryEntries(without_secrets, out))
+    _take_over_uncaught()
+
+
+class LibraryEntries(logging.Handler):
+    """What libraries log, as entries of the same shape."""
+
+    def __init__(self, clean: Clean, stream: TextIO) -> None:
+        super().__init__()
+        self._clean, self._stream = clean, stream
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            print(self._written(record), file=self._stream, flush=True)
+        except Exception:
+            # Whatever is wrong with the entry, its text is not shown uncleaned; and a log that fails stops nothing.
+            print(_line({"event": "log.unreadable", "level": "error", "logger": record.name}), file=self._stream)
+
+    def _written(self, record: logging.LogRecord) -> str:
+        entry: dict[str, Any] = {key: value for key, value in vars(record).items() if key not in _STANDARD}
+        entry |= {
+            "event": record.getMessage(), "level": record.levelname.lower(), "logger": record.name,
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
+        }  # fmt: skip
+        if record.exc_info and record.exc_info[1] is not None:
+            entry["exception"] = _traceback(record.exc_info[1])
+        return _line({str(key): _cleaned(value, self._clean) for key, value in entry.items()})
+
+
+def _take_over_libraries(level: int, entries: LibraryEntries) -> None:
+    root = logging.getLogger()
+    root.handlers = [entries]
+    # What libraries say in detail may hold requests and rows, and is of no use to an operator.
+    root.setLevel(max(level, logging.WARNING))
+    logging.getLogger(_OURS).setLevel(level)
+    for logger in logging.Logger.manager.loggerDict.values():
+        if isinstance(logger, logging.Logger):
+            logger.handlers, logger.propagate = [], True
+    logging.captureWarnings(True)
+    logging.raiseExceptions = False  # its way to say that an entry failed is a raw traceback on standard error
+
+
+def _take_over_uncaught() -> None:
+    log = structlog.get_logger("holdfast.process")
+
+    def uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            return
+        log.error("process.uncaught", exc_info=(kind, error, trace))
+
+    def in_thread(told: threading.ExceptHookArgs) -> None:
+        if told.exc_value is not None and not issubclass(told.exc_type, SystemExit):
+            name = None if told.thread is None else told.thread.name
+            log.error("thread.uncaught", thread=name, exc_info=(told.exc_type, told.exc_value, told.exc_traceback))
+
+    def unraisable(told: Any) -> None:
+        log.error("process.unraisable", about=told.err_msg, exc_info=told.exc_value)
+
+    sys.excepthook = uncaught
+    threading.excepthook = in_thread
+    sys.unraisablehook = unraisable
+
+
+def _cleaned(value: Any, clean: Clean, depth: int = 0) -> Any:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        return _bounded(clean(value))
+    if depth < _MAX_DEPTH:
+        if isinstance(value, Mapping):
+            return {_bounded(clean(str(key))): _cleaned(item, clean, depth + 1) for key, item in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [_cleaned(item, clean, depth + 1) for item in value]
+    return _bounded(clean(repr(value)))
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= _MAX_TEXT:
+        return text
+    half = _MAX_TEXT // 2
+    return f"{text[:half]} [{len(text) - 2 * half} characters left out] {text[-half:]}"
+
+
+def _traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error)).rstrip("\n")
+
+
+def _line(entry: Any, **_: Any) -> str:
+    try:
+        return json.dumps(entry).decode()
+    except json.JsonError:
+        # A value that is no JSON must not cost the entry.
+        plain = {str(key): repr(value).encode("utf-8", "replace").decode() for key, value in entry.items()}
+        return json.dumps(plain).decode()

@@ -8,7 +8,7 @@ function that tells its size, so that nothing is counted twice. Leaves to others
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from time import time
 from typing import Any, Final, Generic, TypeVar
@@ -80,6 +80,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
+        self._refresh: list[Callable[[], Awaitable[None]]] = []
 
     def counter(self, name: str, meaning: str, *labels: str) -> Labelled[Counter]:
         made = Labelled(len(labels), Counter)
@@ -109,6 +110,16 @@ class Metrics:
     def watch_total(self, name: str, meaning: str, count: Callable[[], float]) -> None:
         """A number that its owner only ever raises."""
         self.registry.register(_Total(PREFIX + name, meaning, count))
+
+    def before_render(self, refresh: Callable[[], Awaitable[None]]) -> None:
+        """For a number that somebody has to be asked for."""
+        self._refresh.append(refresh)
+
+    async def refreshed(self) -> bytes:
+        """What Prometheus reads, with everything asked for anew."""
+        for refresh in self._refresh:
+            await refresh()
+        return self.render()
 
     def render(self) -> bytes:
         return generate_latest(self.registry)

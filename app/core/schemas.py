@@ -13,12 +13,17 @@ from typing import Any, Final
 import jsonschema_rs
 
 from app.core import json
-from app.core.errors import HoldfastError
+from app.core.errors import Failure, HoldfastError
 from app.core.resources import shipped
+from app.core.schema_bounds import BACKTRACK_LIMIT, REGEX_BYTES, Bounds, bounds_of
 
 # The folders of `schemas/` whose files are registered under their file name; editors use the others.
 REGISTERED: Final = ("contracts", "events", "hooks")
 _MAX_ISSUES: Final = 20
+PATTERN_OPTIONS: Final = jsonschema_rs.FancyRegexOptions(
+    backtrack_limit=BACKTRACK_LIMIT, size_limit=REGEX_BYTES, dfa_size_limit=REGEX_BYTES
+)
+UNLISTED: Final = "the value breaks the schema; it is too large, or the schema too complex, to list where"
 
 # mask= leaves keys alone, so what the library says of them is said again without them.
 _KEYLESS: Final = {
@@ -36,9 +41,16 @@ class SchemaNotFound(HoldfastError):
 class SchemaInvalid(HoldfastError, ValueError):
     """A document that is no JSON Schema, or that refers to one outside itself; `path` leads to the fault."""
 
-    def __init__(self, path: Sequence[str | int] = ()) -> None:
-        super().__init__("SCHEMA_INVALID", "the document is not a JSON Schema that stands on its own")
+    def __init__(self, path: Sequence[str | int] = (), failure: Failure | None = None) -> None:
+        code = failure.code if failure else "SCHEMA_INVALID"
+        super().__init__(
+            code, failure.message if failure else "the document is not a JSON Schema that stands on its own"
+        )
         self.path = tuple(path)
+
+
+class SchemaTooComplex(SchemaInvalid):
+    """A schema that is refused because checking values against it could cost too much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +66,35 @@ class Validator:
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         document = dict(schema)
+        self.bounds = bounded(document)
         try:
             # mask= keeps the submitted value out of the message: errors are shown and logged.
             self._compiled = jsonschema_rs.validator_for(
-                document, mask="value", validate_formats=True, retriever=_refuse_reference
-            )
+                document, mask="value", validate_formats=True, retriever=_refuse_reference,
+                pattern_options=PATTERN_OPTIONS,
+            )  # fmt: skip
         except jsonschema_rs.ValidationError as error:
             raise SchemaInvalid(error.instance_path) from error
         except (ValueError, RecursionError) as error:
             raise SchemaInvalid from error
         self._names = frozenset(_declared_names(document))
-        self.accepts = self._compiled.is_valid
+        self.accepts = self._compiled.is_valid if self.bounds.plain else self._accepts_bounded
+
+    def _accepts_bounded(self, value: Any) -> bool:
+        """A value that would take too long to check is not valid: nothing passes unchecked."""
+        return self.bounds.allow_verdict(value) and self._compiled.is_valid(value)
 
     def issues(self, value: Any, *, show_keys: bool = False) -> list[Issue]:
         """The violations of a value. Keys that the schema does not name are the sender's text as well:
-        they show as `*`, unless the one who reads the issues is who wrote the value (`show_keys`)."""
+        they show as `*`, unless the one who reads the issues is who wrote the value (`show_keys`).
+
+        The library makes every error before it hands out the first, each with a copy of its part of the value.
+        So the verdict comes first, and the errors are only asked for where they are known to be few.
+        """
+        if self.accepts(value):
+            return []
+        if not self.bounds.allow_list(value):
+            return [Issue("", UNLISTED)]
         found = []
         for error in self._compiled.iter_errors(value):
             path, message = error.instance_path, error.message
@@ -114,6 +140,14 @@ class SchemaRegistry:
         """The violations, none if the value is good; an unknown id is an exception (fail closed)."""
         validator = self.validator(schema_id)
         return [] if validator.accepts(value) else validator.issues(value, show_keys=show_keys)
+
+
+def bounded(document: Mapping[str, Any]) -> Bounds:
+    """What checking against a schema may cost; raises for one that could cost too much."""
+    bounds = bounds_of(document)
+    if isinstance(bounds, Failure):
+        raise (SchemaTooComplex if bounds.code == "SCHEMA_TOO_COMPLEX" else SchemaInvalid)(failure=bounds)
+    return bounds
 
 
 def json_pointer(path: Sequence[str | int]) -> str:

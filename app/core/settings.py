@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FilePath, ValidationError
 
 from app.core.errors import HoldfastError
 from app.core.resources import shipped
@@ -40,20 +40,45 @@ class Settings(BaseModel):
         pattern="^postgres(ql)?://",
         description="postgresql://... for shared mode; without it SQLite in the data folder",
     )
+    secret_file: Path | None = Field(
+        None,
+        description="file with the secret that signs replay tokens, one per line, the first signs; required with "
+        "Postgres, else made in the data folder",
+    )
     workspace: Path = Field(
         default_factory=lambda: shipped("workspaces") / "demo", description="folder of the workspace to serve"
     )
     profile: str | None = Field(None, description="name of the workspace's Profile that overrides its models")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="how much to log")
+    access_log: bool = Field(
+        False,
+        description="true logs each HTTP request when its answer begins; without it they are logged at debug only",
+    )
     traces: Literal["off", "otlp"] = Field(
         "off", description="otlp sends OpenTelemetry traces where OTEL_EXPORTER_OTLP_ENDPOINT says (extra `otel`)"
     )
     max_concurrent_runs: int = Field(64, ge=1, le=10_000, description="runs that may execute at once")
+    max_concurrent_runs_per_tenant: int | None = Field(
+        None, ge=1, description="runs of one tenant that may execute at once; without it as many as of all"
+    )
+    max_model_calls: int | None = Field(
+        None,
+        ge=1,
+        le=100_000,
+        description="model calls at once of this process, more wait; without it four for each of "
+        "HOLDFAST_MAX_CONCURRENT_RUNS, at least 256",
+    )
     max_queued_runs: int = Field(
         10_000, ge=1, description="runs that may wait for a worker; over it new ones are refused with 503"
     )
     max_queued_runs_per_tenant: int = Field(
         1_000, ge=1, description="runs of one tenant that may wait for a worker; over it its new ones get 429"
+    )
+    max_queued_runs_per_thread: int = Field(
+        100, ge=1, description="active and waiting runs of one thread; over it new ones get 429"
+    )
+    max_runs_per_minute_per_tenant: int | None = Field(
+        None, ge=1, description="new runs of one tenant in a minute; over it new ones get 429; without it no limit"
     )
     max_pending_events: int = Field(
         20_000, ge=100, description="events that may wait to be written before producers are held back"
@@ -68,6 +93,21 @@ class Settings(BaseModel):
         False, description="true fixes what new sessions begin with: changing it over HTTP is answered 423"
     )
     retention_deleted_days: int = Field(30, ge=0, description="days until a deleted thread or file is purged")
+    retention_threads_days: int | None = Field(
+        None, ge=1, description="days without an event until a thread is deleted; without it threads are kept"
+    )
+    sqlite_vacuum: Literal["off", "incremental"] = Field(
+        "off",
+        description="incremental returns the space of purged threads to the disk; a database made without it "
+        "needs `holdfast compact` once",
+    )
+    drain_seconds: float = Field(
+        30,
+        ge=0,
+        le=3600,
+        description="how long runs may go on when the server is stopped, at most; then they are "
+        "given back and go on after the next start",
+    )
     max_upload_bytes: int = Field(
         256 * 1024 * 1024, ge=1024, le=2**40, description="size of the largest file that may be uploaded"
     )
@@ -90,10 +130,18 @@ class Settings(BaseModel):
     cors_origins: str | None = Field(
         None, description="exact origins, with commas between, whose pages may call this server"
     )
+    ca_file: FilePath | None = Field(
+        None, description="PEM file of certificate authorities that outgoing requests trust besides the system's"
+    )
     rate_per_key: int = Field(500, ge=0, description="requests per second that one caller may make; 0 for no limit")
     max_requests: int = Field(2000, ge=1, description="requests served at once; more are answered 503")
     max_requests_per_tenant: int = Field(1000, ge=1, description="the same for one tenant; more are answered 429")
     max_sockets: int = Field(20_000, ge=1, description="websockets open at once; more are answered 503")
+
+    @property
+    def model_calls(self) -> int:
+        """Model calls at once: a run may have several, by its subagents."""
+        return self.max_model_calls or max(256, 4 * self.max_concurrent_runs)
 
     @property
     def auth_modes(self) -> frozenset[str]:

@@ -28,6 +28,20 @@ class StorageDown(StoreError):
         super().__init__("STORAGE_DOWN", message, retryable=True)
 
 
+class StorageFailed(StoreError):
+    """The disk or its file system refused: an I/O error or a missing permission, not a lack of space."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("STORAGE_FAILED", message, retryable=True)
+
+
+class StorageCorrupt(StoreError):
+    """The database's own file is damaged: what else of it can be read is unknown."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("STORAGE_CORRUPT", message)
+
+
 class StorageBroken(StoreError):
     """A failed sync: what the disk holds is unknown, so the process must stop rather than try again."""
 
@@ -95,6 +109,13 @@ class ThreadHasRoom:
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadIdleSince:
+    """The thread has had no event after this time, in milliseconds."""
+
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunNotTerminal:
     run_id: str
 
@@ -104,6 +125,14 @@ class RunUnclaimed:
     """The run is queued or waiting: no executor works on it."""
 
     run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandsSeen:
+    """The run was sent no more than so many commands that it must have seen before it may complete."""
+
+    run_id: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +164,12 @@ class ClaimRun:
     seconds: float
     born: bool = False
     """The run comes into being with this very command, on a thread where nothing else is active."""
+    suspect: int = 0
+    """How many owners in a row died of nothing known while they had the run, and it had completed no step."""
+    deaths: int = 0
+    """How many of them had no other suspect at work."""
+    previous: str | None = None
+    """The last of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +191,10 @@ Condition: TypeAlias = (
     ThreadIsNew
     | ThreadAccepts
     | ThreadHasRoom
+    | ThreadIdleSince
     | RunNotTerminal
     | RunUnclaimed
+    | CommandsSeen
     | InterruptOpen
     | KeyUnused
     | ClaimRun

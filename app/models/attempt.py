@@ -16,10 +16,11 @@ from app.core.json import JsonObject, present
 from app.core.tracing import step
 from app.events.catalog import values
 from app.events.catalog.model import ModelCompleted, ModelFailed, ModelRequested
+from app.models.breaker import Admission
 from app.models.collect import Collector
 from app.models.completion import CompletionRequest, CompletionResponse, Thought, ToolCall, Usage
 from app.models.config import ModelConfig
-from app.models.contract import Budget, ContentPolicy, Provider, Record, Reservation, Signal
+from app.models.contract import Budget, ContentPolicy, Outside, Provider, Record, Reservation, Signal
 from app.models.deadline import Deadline, Ended
 from app.models.limits import Limiter, Slot
 from app.models.prepare import Prepared, priced
@@ -50,6 +51,7 @@ class Conversation:
     tenant: str
     adapter: str
     contents: ContentPolicy
+    outside: Outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class Attempt:
         self._config: ModelConfig = prepared.call.config
         publish_reasoning = talk.contents.reasoning == "full"
         self._got = Collector(talk.adapter, message_id, publish_reasoning=publish_reasoning)
+        self._admission: Admission | None = None
         self._slot: Slot | None = None
         self._reservation: Reservation | None = None
         self._requested = self._published = False
@@ -91,7 +94,8 @@ class Attempt:
         if self._talk.cancelled is not None and self._talk.cancelled.is_set():
             return Broken(Failure("MODEL_CANCELLED", "the run was cancelled"))
         breaker, policy = self._services.health.breaker(self._config), self._config.breaker
-        if not breaker.allow(policy):
+        admission = self._admission = breaker.admit(policy)
+        if admission is None:
             message = f"model {self._config.name!r} failed too often and is left alone for a while"
             return Broken(Failure("PROVIDER_CIRCUIT_OPEN", message, True))
         failure: Failure | None = Failure("MODEL_CANCELLED", "the call was given up")
@@ -99,7 +103,7 @@ class Attempt:
             failure = await self._within_deadline()
         finally:
             # First of all, without awaiting: others wait for the slot, and a probe must not stay out.
-            breaker.settle(failure, policy)
+            breaker.settle(admission, failure, policy)
             usage = self._usage()
             if self._slot is not None:
                 self._slot.release(usage.input_tokens + usage.output_tokens)
@@ -121,6 +125,10 @@ class Attempt:
                 with step(self._message_id):
                     await self._stream(deadline)
         except Ended as ended:
+            if self._slot is None and ended.failure.code == "PROVIDER_TIMEOUT":
+                # Nobody was asked yet, so this is no fault of the provider.
+                message = f"no place among the model calls was free for {timeouts.total_seconds:g} s"
+                return Failure("MODEL_QUEUE_FULL", message, True)
             return ended.failure
         if self._got.error is not None:
             return self._got.error.failure
@@ -152,6 +160,8 @@ class Attempt:
                 if got.seen != seen:
                     if seen == 0:
                         self._first_token_ms = self._duration_ms()
+                        if self._admission == "probe":
+                            self._services.health.breaker(self._config).answered(self._admission)
                         deadline.expect("idle", self._config.timeouts.idle_seconds)
                     seen = got.seen
                     deadline.hold()  # our own log being slow is not the provider being idle
@@ -217,7 +227,7 @@ class Attempt:
             model=config.name,
             message_id=self._message_id,
             parts=got.completed.parts,
-            thoughts=got.completed.thoughts,
+            thoughts=got.thoughts,
             reasoning=got.reasoning,
         )
         told = present({
@@ -253,13 +263,15 @@ class Attempt:
 
 
 def _as_stored(response: CompletionResponse, stored: ModelCompleted) -> CompletionResponse:
-    calls = tuple(ToolCall(c.id, c.name, c.args, c.raw_args) for c in stored.tool_calls)
+    calls = tuple(ToolCall(c.id, c.name, c.args, c.raw_args, c.upstream_id) for c in stored.tool_calls)
     reasoning = response.reasoning if stored.reasoning is None else stored.reasoning
     return replace(response, text=stored.text, tool_calls=calls, reasoning=reasoning)
 
 
 def _call_json(call: ToolCall) -> JsonObject:
-    return present({"id": call.id, "name": call.name, "args": call.args, "rawArgs": call.raw_args})
+    return present({
+        "id": call.id, "name": call.name, "args": call.args, "rawArgs": call.raw_args, "upstreamId": call.upstream_id,
+    })  # fmt: skip
 
 
 def _usage_json(usage: Usage) -> JsonObject:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.events.catalog.adapter import OUTPUT_DELTA, REASONING_DELTA, TOOL_DELTA, AdapterEvent
-from app.models.completion import ToolCall, Usage
+from app.models.completion import Thought, ToolCall, Usage
 from app.models.contract import (
     Batch,
     Completed,
@@ -14,6 +14,7 @@ from app.models.contract import (
     ToolCallDelta,
     UsageReport,
 )
+from app.models.toolcalls import UpstreamIds
 
 # Deltas stay in their row of the log, never a blob, so a burst is published in pieces.
 _MAX_DELTA = 8_192
@@ -32,6 +33,8 @@ class Collector:
         self.seen = 0
         """How many deltas came, published or not."""
         self.calls: list[ToolCall] = []
+        """With ids of ours."""
+        self._ids = UpstreamIds()
         self.usage: UsageReport | None = None
         self.completed: Completed | None = None
         self.error: StreamError | None = None
@@ -40,6 +43,10 @@ class Collector:
     @property
     def text(self) -> str:
         return "".join(self._text)
+
+    @property
+    def thoughts(self) -> tuple[Thought, ...]:
+        return () if self.completed is None else self._ids.of_thoughts(self.completed.thoughts)
 
     @property
     def reasoning(self) -> str:
@@ -90,7 +97,7 @@ class Collector:
         elif isinstance(event, UsageReport):
             self.usage = event
         elif isinstance(event, ToolCall):
-            self.calls.append(event)
+            self.calls.append(self._ids.of_call(event))
         elif isinstance(event, StreamError):
             self.error = event
 
@@ -113,6 +120,6 @@ class Collector:
         signal = self._common | {"phase": self._phase, "text": text}
         call = self._call
         if call is not None:
-            signal |= {"part": call.part, "toolId": call.name, "callId": call.id}
+            signal |= {"part": call.part, "toolId": call.name, "callId": self._ids.of_delta(call)}
         # Names of ours and a text: the decoders let nothing else through.
         return AdapterEvent.written({"event": signal}, sure=True)

@@ -94,10 +94,16 @@ class ToolCall(NamedTuple):
     name: str
     args: json.JsonObject
     raw_args: str | None = None
+    upstream_id: str | None = None
+    """The provider's own id, for that provider only; `id` is ours once the call has left the models package."""
 
     def to_json(self) -> json.JsonObject:
         made: json.JsonObject = {"id": self.id, "name": self.name, "args": self.args}
-        return made if self.raw_args is None else made | {"raw_args": self.raw_args}
+        if self.raw_args is not None:
+            made["raw_args"] = self.raw_args
+        if self.upstream_id is not None:
+            made["upstream_id"] = self.upstream_id
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +278,7 @@ def message_from_json(document: Mapping[str, Any], load: LoadBlob) -> Message:
         content=document["content"],
         parts=tuple(_part_from_json(part, load) for part in document.get("parts", ())),
         tool_calls=tuple(
-            ToolCall(call["id"], call["name"], call["args"], call.get("raw_args"))
+            ToolCall(call["id"], call["name"], call["args"], call.get("raw_args"), call.get("upstream_id"))
             for call in document.get("tool_calls", ())
         ),
         tool_call_id=document.get("tool_call_id"),

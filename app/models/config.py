@@ -30,19 +30,26 @@ class Timeouts:
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     attempts: int = 3
-    """Including the first one."""
+    """Including the first one; made in any case."""
+    total_seconds: float = 120.0
+    """How long a call that has no other model to ask goes on beyond its attempts, and waits for the breaker; 0 for
+    the attempts alone."""
     initial_delay_seconds: float = 0.5
     max_delay_seconds: float = 20.0
-    """A provider that asks for a longer wait is given up in favour of the next model."""
+    """A provider that asks for a longer wait is given up in favour of the next model, if there is one."""
     budget_per_minute: int = 60
-    """Retries of this model in any minute, over all runs: a storm ends here."""
+    """Retries of this model in any minute, over all runs: those above it wait for their turn, or go to a fallback."""
     mid_stream: Literal["fail", "restart"] = "fail"
     """What to do when a stream breaks after its first delta was published."""
 
 
 @dataclass(frozen=True, slots=True)
 class BreakerPolicy:
-    failures: int = 5
+    """Opens when both are reached among the last calls of the window: four times `failures` of them at most."""
+
+    failures: int = 10
+    failure_rate: float = 0.8
+    """Share of those calls."""
     window_seconds: float = 60.0
     open_seconds: float = 30.0
 

@@ -7,6 +7,7 @@ shapes asked and answered.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -34,6 +35,7 @@ __all__ = [
     "CompletionResponse",
     "ContentPolicy",
     "Estimate",
+    "Outside",
     "Provider",
     "ProviderCall",
     "ProviderDeps",
@@ -129,6 +131,9 @@ class Provider(Protocol):
 
 SecretResolver = Callable[[str], str | None]
 """A text with its `${env:NAME}` references replaced, at the moment of the call; None when one is not set."""
+
+Outside = Callable[[], AbstractContextManager[None]]
+"""A scope in which a call waits for long: whoever made the call may use its place for something else meanwhile."""
 
 Sleep = Callable[[float], Awaitable[None]]
 

@@ -2,8 +2,8 @@
 
 One queue of waiting calls, bounded. Whenever a slot or a minute's allowance frees up, tenants take turns,
 whatever the number of calls each of them waits with. Rates hold for any 60 seconds and for this process; a
-provider's own limit across replicas shows as 429 and is handled by retry. Our own and not aiolimiter, which
-knows no tenants and no clock.
+provider's own limit across replicas shows as 429 and is handled by retry. Ours, because the
+limiters of libraries know no tenants and no clock.
 """
 
 import asyncio
@@ -100,6 +100,11 @@ class Limiter:
         self._models: dict[str, _Model] = {}
         self._queues: OrderedDict[str, OrderedDict[str, deque[_Waiter]]] = OrderedDict()
         self._timer: Timer | None = None
+
+    @property
+    def concurrency(self) -> int:
+        """Calls at once, of all models together (`HOLDFAST_MAX_MODEL_CALLS`)."""
+        return self._concurrency
 
     @property
     def running(self) -> int:

@@ -1,4 +1,4 @@
-"""When to try again and when to stop trying: back-off with jitter, retry budget, circuit breaker.
+"""When to try again: back-off with jitter, the retries of a minute, and the breakers of all models.
 
 Values and counters on an injected clock and random source; nothing here sleeps or calls. Our own and not a
 library, because a retry here must stop at the first published delta, name itself in the log, and end at a
@@ -7,33 +7,24 @@ budget.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Final
 
 from app.core.clock import Clock
-from app.core.errors import Failure
+from app.models.breaker import Breaker
 from app.models.config import BreakerPolicy, ModelConfig, RetryPolicy
 
 Random = Callable[[], float]
 """A number from 0 up to, not including, 1."""
 
-# Faults that say something about the provider's health; a refused request or a limit does not.
-_UNHEALTHY: Final = frozenset(
-    {
-        "PROVIDER_UNREACHABLE",
-        "PROVIDER_TIMEOUT",
-        "PROVIDER_CUT_OFF",
-        "PROVIDER_UNAVAILABLE",
-        "PROVIDER_MALFORMED",
-    }
-)
-
-
+# An outage may last for thousands of attempts; the delay has reached its maximum long before this.
+_MAX_DOUBLINGS: Final = 40
 _STATES: Final = {"closed": 0.0, "half-open": 1.0, "open": 2.0}
 
 
 def backoff(policy: RetryPolicy, attempt: int, retry_after: float | None, random: Random) -> float | None:
     """Seconds to wait after the given attempt; None when the provider asks for longer than we wait."""
-    ceiling: float = min(policy.max_delay_seconds, policy.initial_delay_seconds * 2.0 ** (attempt - 1))
+    doublings = min(attempt - 1, _MAX_DOUBLINGS)
+    ceiling: float = min(policy.max_delay_seconds, policy.initial_delay_seconds * 2.0**doublings)
     if retry_after is None:
         return ceiling * random()  # full jitter: callers that failed together do not return together
     if retry_after > policy.max_delay_seconds:
@@ -42,58 +33,30 @@ def backoff(policy: RetryPolicy, attempt: int, retry_after: float | None, random
 
 
 class RetryBudget:
-    """At most so many retries in any 60 seconds."""
+    """At most so many retries in any 60 seconds; whoever comes later may take the next turn that is free."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._taken: deque[float] = deque()
+        self._turns: deque[float] = deque()
+        """When retries were or will be made, oldest first."""
 
-    def take(self, per_minute: int) -> bool:
+    def turn(self, per_minute: int, within: float) -> float | None:
+        """When the caller may retry, a turn that it has taken with this; None when none is free within the seconds."""
         now = self._clock.monotonic()
-        while self._taken and self._taken[0] <= now - 60:
-            self._taken.popleft()
-        if len(self._taken) >= per_minute:
-            return False
-        self._taken.append(now)
-        return True
+        while self._turns and self._turns[0] <= now - 60:
+            self._turns.popleft()
+        if per_minute <= 0:
+            return None
+        at = now if len(self._turns) < per_minute else max(now, self._turns[-per_minute] + 60)
+        if at - now > within:
+            return None
+        self._turns.append(at)
+        return at
 
-
-class Breaker:
-    """Closed: calls pass. Open: none pass. Half open: one probe at a time, which closes or opens it again."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._failed: deque[float] = deque()
-        self._opened_at: float | None = None
-        self._probing = False
-
-    def state(self, policy: BreakerPolicy) -> Literal["closed", "open", "half-open"]:
-        if self._opened_at is None:
-            return "closed"
-        waited = self._clock.monotonic() - self._opened_at
-        return "half-open" if waited >= policy.open_seconds else "open"
-
-    def allow(self, policy: BreakerPolicy) -> bool:
-        state = self.state(policy)
-        if state == "half-open" and not self._probing:
-            self._probing = True
-            return True
-        return state == "closed"
-
-    def settle(self, failure: Failure | None, policy: BreakerPolicy) -> None:
-        """Report how an allowed call ended; None is success."""
-        probing, self._probing = self._probing, False
-        if failure is None:
-            self._failed.clear()
-            self._opened_at = None
-        elif failure.code in _UNHEALTHY:
-            now = self._clock.monotonic()
-            self._failed.append(now)
-            while self._failed[0] <= now - policy.window_seconds:
-                self._failed.popleft()
-            if probing or len(self._failed) >= policy.failures:
-                self._opened_at = now
-                self._failed.clear()
+    def give_back(self, at: float) -> None:
+        """A turn that will not be used, such as that of a cancelled call."""
+        if at in self._turns:
+            self._turns.remove(at)
 
 
 class Health:
@@ -120,8 +83,8 @@ class Health:
             for (provider, model), breaker in self._breakers.items()
         }
 
-    def may_retry(self, config: ModelConfig) -> bool:
+    def retries(self, config: ModelConfig) -> RetryBudget:
         budget = self._budgets.get(config.name)
         if budget is None:
             budget = self._budgets[config.name] = RetryBudget(self._clock)
-        return budget.take(config.retry.budget_per_minute)
+        return budget

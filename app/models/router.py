@@ -7,6 +7,7 @@ catch anything.
 """
 
 from collections import OrderedDict
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,25 +16,30 @@ from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.principal import DEFAULT_TENANT
-from app.core.schemas import SchemaRegistry, Validator
+from app.core.schemas import SchemaInvalid, SchemaRegistry, Validator
 from app.events.catalog.model import ModelRetryScheduled
 from app.events.catalog.values import ErrorValue
 from app.models.attempt import Attempt, Broken, Conversation, Services
 from app.models.completion import CompletionRequest, CompletionResponse, request_hash
 from app.models.config import ModelConfig
-from app.models.contract import Budget, ContentPolicy, Record, Signal, Sleep
+from app.models.contract import Budget, ContentPolicy, Outside, Record, Signal, Sleep
 from app.models.deadline import Deadline, Ended
 from app.models.limits import Limiter
 from app.models.negotiate import ModelPlan, Negotiation, negotiate
+from app.models.patience import Patience, Wait
 from app.models.prepare import prepare
 from app.models.registry import Providers
-from app.models.reliability import Health, Random, backoff
+from app.models.reliability import Health, Random
 
 _REQUEST_SCHEMA: Final = "completion_request_v1"
 _RESPONSE_SCHEMA: Final = "completion_response_v1"
 # Failures that no other model can mend: they end the call as they are.
 _FINAL: Final = frozenset({"MODEL_CANCELLED", "BUDGET_EXCEEDED"})
 _MAX_VALIDATORS: Final = 256
+# Never look again sooner: what is left of a wait may be too little to move a clock.
+_SHORT_SECONDS: Final = 0.01
+# A shorter wait is over before another run could make use of the place.
+_LONG_SECONDS: Final = 1.0
 
 
 class ModelRouter:
@@ -58,6 +64,10 @@ class ModelRouter:
     def health(self) -> Health:
         return self._services.health
 
+    @property
+    def limiter(self) -> Limiter:
+        return self._services.limiter
+
     def negotiate(self, plan: ModelPlan, request: CompletionRequest) -> Negotiation:
         known = self._providers.capabilities if request.tool_choice is None else self._providers.all_capabilities
         return negotiate(plan, request, known)
@@ -77,10 +87,12 @@ class ModelRouter:
         negotiated: Negotiation | None = None,
         negotiation: Negotiation | None = None,
         stream: bool = True,
+        outside: Outside = nullcontext,
     ) -> CompletionResponse | Failure:
         """The answer, or why there is none. `negotiated` is the last outcome: only a new one is recorded.
 
-        `negotiation` is the one of this plan and request, for a caller that has it already.
+        `negotiation` is the one of this plan and request, for a caller that has it already. Longer waits between
+        attempts happen inside of `outside()`.
         """
         document = request.to_json(plan.primary.name)
         if issues := self._schemas.validate(_REQUEST_SCHEMA, document):
@@ -92,7 +104,7 @@ class ModelRouter:
         if not negotiation.qualified:
             return negotiation.failure()
         talk = Conversation(
-            request, document, request_hash(document), record, budget, cancelled, tenant, adapter, contents
+            request, document, request_hash(document), record, budget, cancelled, tenant, adapter, contents, outside
         )
         outcome = await self._through(negotiation.qualified, talk, message_id, stream)
         return outcome if isinstance(outcome, Failure) else self._checked(outcome, request)
@@ -102,7 +114,8 @@ class ModelRouter:
     ) -> CompletionResponse | Failure:
         causes: list[tuple[str, Failure]] = []
         for position, config in enumerate(models, 1):
-            outcome = await self._with_retries(config, talk, message_id, stream, causes)
+            last = position == len(models)
+            outcome = await self._with_retries(config, talk, message_id, stream, causes, last=last)
             if isinstance(outcome, CompletionResponse):
                 return outcome
             if outcome.failure.code in _FINAL:
@@ -113,7 +126,7 @@ class ModelRouter:
                 message_id = new_id("message")
             if position < len(models):
                 fallback = models[position].name
-                await talk.record(_scheduled(message_id, config, 0, 0.0, outcome.failure, fallback))
+                await talk.record(_scheduled(message_id, config, 1, None, outcome.failure, fallback))
         return _provider_error(causes)
 
     async def _with_retries(
@@ -123,6 +136,8 @@ class ModelRouter:
         message_id: str,
         stream: bool,
         causes: list[tuple[str, Failure]],
+        *,
+        last: bool,
     ) -> CompletionResponse | Broken:
         provider = self._providers.get(config.provider)
         capabilities = self._providers.capabilities(config)
@@ -131,38 +146,41 @@ class ModelRouter:
         if isinstance(prepared, Failure):
             causes.append((config.name, prepared))
             return Broken(prepared)
-        attempt = 1
+        services, own = self._services, list[Failure]()
+        patience = Patience(config, services.health, services.clock, self._random, last=last)
         while True:
-            outcome = await Attempt(self._services, talk, prepared, provider, message_id, attempt).run()
+            attempt = Attempt(services, talk, prepared, provider, message_id, patience.made + 1)
+            outcome = await attempt.run()
             if isinstance(outcome, CompletionResponse):
                 return outcome
-            causes.append((config.name, outcome.failure))
-            delay = self._delay(config, attempt, outcome)
-            if delay is None:
+            # An outage may take hundreds of attempts: the first ones and the last one tell what happened.
+            own[config.retry.attempts - 1 :] = [outcome.failure]
+            wait = None
+            if not outcome.published or config.retry.mid_stream == "restart":
+                wait = patience.after(outcome.failure, outcome.retry_after)
+            if wait is None:
+                causes += [(config.name, failure) for failure in own]
                 return outcome
             if outcome.published:
                 message_id = new_id("message")
-            attempt += 1
-            await talk.record(_scheduled(message_id, config, attempt, delay, outcome.failure))
-            if (ended := await self._pause(delay, talk.cancelled)) is not None:
+            await talk.record(_scheduled(message_id, config, patience.made + 1, wait, outcome.failure))
+            if (ended := await self._wait(wait, patience, talk)) is not None:
                 return Broken(ended)
 
-    def _delay(self, config: ModelConfig, attempt: int, outcome: Broken) -> float | None:
-        """Seconds until the same model is tried again, None when it is not."""
-        failure, policy = outcome.failure, config.retry
-        if not failure.retryable or failure.code in ("PROVIDER_CIRCUIT_OPEN", "MODEL_QUEUE_FULL"):
-            return None
-        if attempt >= policy.attempts or (outcome.published and policy.mid_stream != "restart"):
-            return None
-        delay = backoff(policy, attempt, outcome.retry_after, self._random)
-        return delay if delay is not None and self._services.health.may_retry(config) else None
-
-    async def _pause(self, delay: float, cancelled: Signal | None) -> Failure | None:
+    async def _wait(self, wait: Wait, patience: Patience, talk: Conversation) -> Failure | None:
+        """Waits outside of the run's place where that takes a while; answers why the call ends instead."""
+        outside = talk.outside if wait.seconds >= _LONG_SECONDS else nullcontext
         try:
-            with Deadline(cancelled):
-                await self._sleep(delay)
+            with outside(), Deadline(talk.cancelled):
+                await self._sleep(wait.seconds)
+                while wait.waits_for == "breaker" and (seconds := patience.breaker_seconds()):
+                    await self._sleep(max(seconds, _SHORT_SECONDS))
         except Ended as ended:
+            patience.give_up()
             return ended.failure
+        except BaseException:
+            patience.give_up()
+            raise
         return None
 
     def _checked(self, response: CompletionResponse, request: CompletionRequest) -> CompletionResponse | Failure:
@@ -176,7 +194,11 @@ class ModelRouter:
         except json.JsonError:
             detail["issues"] = [{"path": "", "message": "the answer is not JSON"}]
             return Failure("MODEL_OUTPUT_INVALID", "the answer is not JSON", detail=detail)
-        if issues := self._validator(request.response_schema).issues(value):
+        try:
+            validator = self._validator(request.response_schema)
+        except SchemaInvalid as error:  # of a run that was accepted before schemas were bounded
+            return error.failure
+        if issues := validator.issues(value):
             detail["issues"] = [{"path": issue.path, "message": issue.message} for issue in issues]
             return Failure("MODEL_OUTPUT_INVALID", "the answer breaks the requested schema", detail=detail)
         return replace(response, value=value)
@@ -203,7 +225,7 @@ def _scheduled(
     message_id: str,
     config: ModelConfig,
     attempt: int,
-    delay: float,
+    wait: Wait | None,
     failure: Failure,
     fallback: str | None = None,
 ) -> ModelRetryScheduled:
@@ -211,9 +233,10 @@ def _scheduled(
         message_id=message_id,
         model=config.name,
         provider=config.provider,
-        attempt=attempt or 1,
-        delay_ms=round(delay * 1000),
+        attempt=attempt,
+        delay_ms=0 if wait is None else round(wait.seconds * 1000),
         reason=failure.code,
+        waits_for=None if wait is None else wait.waits_for,
         next_model=fallback,
     )
 

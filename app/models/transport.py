@@ -186,7 +186,7 @@ def _connecting(seconds: float) -> Deadlines:
 def _only(base: str) -> AddressPolicy:
     """The workspace wrote this address, so its host is allowed by name, and no other one is."""
     place = normal_host(urlsplit(base).hostname or "")
-    return AddressPolicy(private=frozenset({place}), only=frozenset({place}))
+    return AddressPolicy(private=frozenset({place}), only=frozenset({place}), proxied=True)
 
 
 async def _last(reply: Reply) -> bytes:

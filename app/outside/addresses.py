@@ -7,6 +7,46 @@ import ipaddress
 from dataclasses import dataclass, field
 from typing import Final
 
+# Everything in the IANA registries of special-purpose addresses that is not "globally reachable", and what they
+# list as globally reachable but no server lives there (anycast relays, AS112 sinks, documentation). Python's own
+# `is_global` knows a part of it, a different part in each version.
+_SPECIAL_V4: Final = tuple(ipaddress.IPv4Network(block) for block in (
+    "0.0.0.0/8",           # this network
+    "10.0.0.0/8",          # private use
+    "100.64.0.0/10",       # shared, behind carriers' NAT
+    "127.0.0.0/8",         # loopback
+    "169.254.0.0/16",      # link-local, and the metadata services of clouds
+    "172.16.0.0/12",       # private use
+    "192.0.0.0/24",        # IETF protocol assignments, with 192.0.0.0/29 (DS-Lite) and the anycast addresses in it
+    "192.0.2.0/24",        # documentation
+    "192.31.196.0/24",     # AS112 sink
+    "192.52.193.0/24",     # AMT relays
+    "192.88.99.0/24",      # 6to4 relays, deprecated
+    "192.168.0.0/16",      # private use
+    "192.175.48.0/24",     # AS112 sink
+    "198.18.0.0/15",       # benchmarks
+    "198.51.100.0/24",     # documentation
+    "203.0.113.0/24",      # documentation
+    "224.0.0.0/4",         # multicast
+    "240.0.0.0/4",         # reserved, and broadcast
+))  # fmt: skip
+_SPECIAL_V6: Final = tuple(ipaddress.IPv6Network(block) for block in (
+    "::/96",               # unspecified, loopback and the deprecated IPv4-compatible addresses
+    "::ffff:0:0:0/96",     # IPv4-translated (SIIT)
+    "64:ff9b:1::/48",      # NAT64 of a local network: what it embeds is local by definition
+    "100::/64",            # discard
+    "100:0:0:1::/64",      # dummy prefix
+    "2001::/23",           # IETF protocol assignments: benchmarks, ORCHID, AMT, AS112, drones (Teredo is unwrapped)
+    "2001:db8::/32",       # documentation
+    "2620:4f:8000::/48",   # AS112 sink
+    "3fff::/20",           # documentation
+    "5f00::/16",           # segment routing identifiers
+    "fc00::/7",            # unique local
+    "fe80::/10",           # link-local
+    "fec0::/10",           # site-local, deprecated
+    "ff00::/8",            # multicast
+))  # fmt: skip
+_GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")  # all that IANA has given out so far
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
@@ -18,6 +58,8 @@ class AddressPolicy:
     """Hosts that may resolve to private, loopback or link-local addresses."""
     only: frozenset[str] | None = None
     """When set, no other host is reached, also not by a redirect."""
+    proxied: bool = False
+    """Whether the operator's proxy may look these hosts up and connect to them. Only for hosts that are listed."""
 
     def permits(self, host: str, port: int) -> bool:
         return self.only is None or _listed(self.only, host, port)
@@ -40,13 +82,14 @@ def is_public(address: str) -> bool:
         ip = ipaddress.ip_address(address)
     except ValueError:
         return False
-    if isinstance(ip, ipaddress.IPv6Address):
-        if ip.scope_id is not None or ip.is_site_local:
-            return False
-        embedded = _embedded(ip)
-        if embedded is not None:
-            return is_public(str(embedded))
-    return ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_unspecified)
+    if isinstance(ip, ipaddress.IPv4Address):
+        return not any(ip in block for block in _SPECIAL_V4)
+    if ip.scope_id is not None:
+        return False
+    embedded = _embedded(ip)
+    if embedded:
+        return all(is_public(str(address)) for address in embedded)
+    return ip in _GLOBAL_UNICAST and not any(ip in block for block in _SPECIAL_V6)
 
 
 def is_literal(host: str) -> bool:
@@ -57,16 +100,17 @@ def is_literal(host: str) -> bool:
     return True
 
 
-def _embedded(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+def _embedded(ip: ipaddress.IPv6Address) -> tuple[ipaddress.IPv4Address, ...]:
+    """The IPv4 addresses that a packet to this one ends up at, or passes; none in an ordinary address."""
     if ip.ipv4_mapped is not None:
-        return ip.ipv4_mapped
+        return (ip.ipv4_mapped,)
     if ip.sixtofour is not None:
-        return ip.sixtofour
+        return (ip.sixtofour,)
     if ip.teredo is not None:
-        return ip.teredo[1]
+        return ip.teredo  # its server and its client
     if ip in _NAT64:
-        return ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
-    return None
+        return (ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF),)
+    return ()
 
 
 def _listed(entries: frozenset[str], host: str, port: int) -> bool:

@@ -11,3 +11,9 @@ class OutsideError(HoldfastError):
 
 def place_of(url: URL) -> str:
     return f"{url.host}:{url.port}"
+
+
+def not_public(place: str) -> OutsideError:
+    """A private, loopback or link-local address that nobody allowed."""
+    message = f"{place} is not a public address; an internal host must be listed in `outgoing.private` of the Runtime"
+    return OutsideError("ADDRESS_REFUSED", message)

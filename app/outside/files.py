@@ -24,6 +24,8 @@ DEFAULT_MAX_BYTES: Final = 8 * 1024 * 1024
 _SYS_OPENAT2: Final = 437  # the same number on every Linux architecture
 _RESOLVE_NO_MAGICLINKS: Final = 0x02
 _RESOLVE_BENEATH: Final = 0x08
+# A pipe that nobody writes to must not hold the reader up, nor a terminal become the server's.
+_READ_ANY: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _LOST_RACE: Final = 8  # the kernel asks to try again when a folder is renamed under the walk
 
 
@@ -51,24 +53,22 @@ class Rooted:
     def read(self, path: str, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes | Failure:
         with self._folder() as root:
             try:
-                file = _open_beneath(root, path, os.O_RDONLY | os.O_NONBLOCK)
+                with _closing(_open_beneath(root, path, _READ_ANY)) as file:
+                    return _content(file, max_bytes)
             except OSError as error:
                 return _failure(error)
-            with os.fdopen(file, "rb") as stream:
-                return _content(stream.fileno(), max_bytes)
 
     def names(self, path: str = ".", limit: int = 1_000) -> list[str] | Failure:
         """The entries of a folder, folders with a trailing slash, sorted."""
         with self._folder() as root:
             try:
-                folder = _open_beneath(root, path, os.O_RDONLY | os.O_DIRECTORY)
+                with (
+                    _closing(_open_beneath(root, path, os.O_RDONLY | os.O_DIRECTORY)) as folder,
+                    os.scandir(folder) as entries,
+                ):
+                    found = [e.name + ("/" if e.is_dir(follow_symlinks=False) else "") for e in entries]
             except OSError as error:
                 return _failure(error)
-            try:
-                with os.scandir(folder) as entries:
-                    found = [e.name + ("/" if e.is_dir(follow_symlinks=False) else "") for e in entries]
-            finally:
-                os.close(folder)
             return sorted(found)[:limit]
 
     def replace(self, path: str, content: bytes, expected_hash: str) -> Written | Failure:
@@ -88,11 +88,17 @@ class Rooted:
 
     @contextmanager
     def _folder(self) -> Iterator[int]:
-        root = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with _closing(os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
             yield root
-        finally:
-            os.close(root)
+
+
+@contextmanager
+def _closing(file: int) -> Iterator[int]:
+    """`os.fdopen` does not close what it refuses (a folder), so descriptors are used bare and closed here."""
+    try:
+        yield file
+    finally:
+        os.close(file)
 
 
 def _swap(folder: int, name: str, path: str, content: bytes, expected_hash: str) -> Written | Failure:
@@ -112,6 +118,7 @@ def _swap(folder: int, name: str, path: str, content: bytes, expected_hash: str)
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=folder)
     try:
         with os.fdopen(file, "wb") as stream:
+            _same_owner(folder, stream.fileno())
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
@@ -123,14 +130,21 @@ def _swap(folder: int, name: str, path: str, content: bytes, expected_hash: str)
     return Written(path, hash_of(content), len(content))
 
 
+def _same_owner(folder: int, made: int) -> None:
+    """A server that is root gives folders to the user of sandboxed programs; what it adds to them is theirs too."""
+    if os.geteuid() == 0:
+        owner = os.fstat(folder)
+        os.fchown(made, owner.st_uid, owner.st_gid)
+
+
 def _current(folder: int, name: str) -> bytes | Failure | None:
     """What a write would replace. A link is refused: replacing it is not what the writer meant."""
     try:
-        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        opened = os.open(name, _READ_ANY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
         return None
-    with os.fdopen(file, "rb") as stream:
-        return _content(stream.fileno(), DEFAULT_MAX_BYTES)
+    with _closing(opened) as file:
+        return _content(file, DEFAULT_MAX_BYTES)
 
 
 def _content(file: int, max_bytes: int) -> bytes | Failure:
@@ -158,6 +172,7 @@ def _parent(root: int, parent: str) -> Iterator[int]:
             except FileNotFoundError:
                 os.mkdir(step, 0o755, dir_fd=folder)
                 below = _open_beneath(folder, step, os.O_RDONLY | os.O_DIRECTORY)
+                _same_owner(folder, below)
             os.close(folder)
             folder = below
         yield folder
@@ -168,12 +183,9 @@ def _parent(root: int, parent: str) -> Iterator[int]:
 @contextmanager
 def _locked(folder: int) -> Iterator[None]:
     """Between compare and swap no other writer of ours, in this process or another, may come in."""
-    own = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
-    try:
+    with _closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)) as own:
         fcntl.flock(own, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(own)
 
 
 def _open_beneath(root: int, path: str, flags: int) -> int:
@@ -219,6 +231,9 @@ def _failure(error: OSError) -> Failure:
         errno.EISDIR,
         errno.ENAMETOOLONG,
         errno.EACCES,
+        errno.EPERM,
+        errno.ENXIO,  # a socket, or a device without a driver
+        errno.ENODEV,
     ):
         return Failure("PATH_REFUSED", "the path leaves its folder or is not a plain file in it")
     raise error

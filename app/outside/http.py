@@ -8,30 +8,34 @@ Leaves to others: retries, meaning of a status, which hosts a workspace allows (
     async with await client.send(Outgoing("GET", "https://example.org/")) as reply:
         body = await reply.read()
 
-The client is ours because every token of every agent passes it: on the transports of the loop and the parser that
-the server uses anyway, an exchange costs a fraction of the calls of a general client, and there is nothing to
-switch off (proxies, cookies, redirects, protocols) before it is safe. It speaks HTTP/1.1 only.
+The protocol is aiohttp's, which only `sessions` and this module know. Hosts that the operator listed may be reached
+through the operator's proxy (`proxies`), which then looks them up.
 
 Failures are `OutsideError`s with a stable code; no message repeats a path, a query, a header or a body.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from multidict import CIMultiDict
+from yarl import URL
 
 from app.core import tracing
 from app.outside.addresses import PUBLIC_ONLY, AddressPolicy
 from app.outside.failures import OutsideError as OutsideError
-from app.outside.heads import Route, lines, opening, parsed, route
 from app.outside.inflate import BrokenBody, Inflater, inflater
-from app.outside.names import Lookup
-from app.outside.pool import Pool
-from app.outside.wire import Connection
-from app.outside.wire import Segments as Segments
+from app.outside.proxies import Proxies
+from app.outside.routes import Route, checked_headers, parsed, route
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from app.outside.sessions import Lookup, Upload
 
 DEFAULT_MAX_BYTES: Final = 16 * 1024 * 1024
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -40,8 +44,12 @@ _SAFE_HEADERS: Final = frozenset({"accept", "accept-language", "content-type", "
 _BODY_HEADERS: Final = frozenset({"content-type", "content-length", "content-encoding"})
 # Whose requests say nothing about a body when they have none; the others say that it is empty.
 _WITHOUT_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-# What may be sent a second time when the connection it went to turned out to be dead.
-_IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+# Kept connections that are tried, and dropped because they hold an answer that nobody asked for.
+_MAX_UNASKED: Final = 100
+
+PoolName = Literal["public", "private", "proxied"]
+"""Whose connections may serve each other: one to a private address that a request was allowed by name never serves a
+request that was not, and neither does one to a proxy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,14 @@ class Deadlines:
     connect: float | None = 10.0
     idle: float | None = 60.0
     total: float | None = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """A body sent piece by piece, so that a large attachment is never joined into one buffer."""
+
+    length: int
+    pieces: Callable[[], Iterator[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +85,16 @@ class Outgoing:
 class Reply:
     """An answer whose body may still be on its way. Closing it before the end closes the connection."""
 
-    __slots__ = (
-        "_connection", "_ended", "_idle", "_inflater", "_left", "_packed_left", "_pool", "_route", "headers", "status",
-    )  # fmt: skip
+    __slots__ = ("_content", "_inflater", "_left", "_packed_left", "_ready", "_response", "_route", "headers", "status")
 
-    def __init__(self, connection: Connection, pool: Pool, request: Outgoing) -> None:
-        self._connection: Connection | None = connection
-        self._pool = pool
-        self._route = connection.route
-        self._idle = request.deadlines.idle
-        self._left = self._packed_left = request.max_bytes
-        self._ended = False
-        self.status: Final = connection.status
-        self.headers: Final[Mapping[str, str]] = connection.headers
-        self._inflater = self._unpacking(connection.headers) if "Content-Encoding" in connection.headers else None
+    def __init__(self, response: "aiohttp.ClientResponse", to: Route, max_bytes: int) -> None:
+        self._response, self._content, self._route = response, response.content, to
+        self._left = self._packed_left = max_bytes
+        self._ready = b""
+        """What was seen to have arrived, and not taken yet."""
+        self.status: Final = response.status
+        self.headers: Final[Mapping[str, str]] = response.headers
+        self._inflater = self._unpacking() if "Content-Encoding" in response.headers else None
 
     @property
     def content_type(self) -> str:
@@ -95,40 +107,35 @@ class Reply:
     @property
     def ended(self) -> bool:
         """Whether all of the body was read, as far as is known without waiting."""
-        connection = self._connection
-        return self._ended if connection is None else connection.complete and not connection.pieces
+        return not self._ready and self._content.exception() is None and self._content.at_eof()
 
     @property
     def arrived(self) -> bool:
         """Whether something of the body can be read without waiting."""
-        connection = self._connection
-        return connection is not None and bool(connection.pieces)
+        if not self._ready and self._content.exception() is None:
+            self._ready = self._content.read_nowait()
+        return bool(self._ready)
 
     async def some(self) -> bytes:
-        """Whatever has arrived, at least one byte; empty at the end of the body."""
-        connection = self._connection
-        if connection is None:
-            if self._ended:
-                return b""
-            raise self._cut_off("was closed before its end")
-        while not connection.complete or connection.pieces:
-            if connection.pieces:
-                data = connection.take()
-                if self._inflater is not None:
-                    data = self._unpacked(self._inflater, data)
-                self._left -= len(data)
-                if self._left < 0:
-                    raise self._too_large()
-                if connection.complete:
-                    self._end()
-                if data or self._ended:
-                    return data
-            elif connection.fault is not None:
-                raise connection.error()
+        """Whatever has arrived, at least one byte; empty at the end of the body. Who is cancelled here hangs up."""
+        while True:
+            if self._ready:
+                data, self._ready = self._ready, b""
             else:
-                await connection.news(self._idle)
-        self._end()
-        return b""
+                try:
+                    data = await self._content.readany()
+                except BaseException as error:
+                    self.close()
+                    raise _known(error, self._route.place) or error from None
+            if self._inflater is not None:
+                packed, data = data, self._unpacked(self._inflater, data)
+            else:
+                packed = data
+            self._left -= len(data)
+            if self._left < 0:
+                raise self._too_large()
+            if data or not packed:
+                return data
 
     async def chunks(self) -> AsyncIterator[bytes]:
         while data := await self.some():
@@ -142,28 +149,23 @@ class Reply:
 
     def close(self) -> None:
         """Drop the connection at once unless all of the body has arrived; then it is kept for reuse."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._ended = connection.complete and not connection.pieces
-            self._pool.give(connection)
+        self._response.close()
 
-    def _end(self) -> None:
-        """Of the body: the connection may serve the next request before this answer is closed."""
-        if self._inflater is not None and not self._inflater.ended:
-            self.close()
-            raise self._cut_off("ends in the middle of its compressed body")
-        self.close()
-
-    def _unpacking(self, headers: CIMultiDict[str]) -> Inflater | None:
+    def _unpacking(self) -> Inflater | None:
         try:
-            return inflater(",".join(headers.getall("Content-Encoding")))
+            return inflater(",".join(self._response.headers.getall("Content-Encoding")))
         except BrokenBody:
-            if self.ended:  # there is nothing to unpack
+            if self._content.at_eof():  # there is nothing to unpack
                 return None
             self.close()
             raise self._cut_off("has an encoding that was not asked for") from None
 
     def _unpacked(self, inflater: Inflater, data: bytes) -> bytes:
+        if not data:
+            if not inflater.ended:
+                self.close()
+                raise self._cut_off("ends in the middle of its compressed body")
+            return data
         self._packed_left -= len(data)  # what unpacks to nothing is bounded as well
         if self._packed_left < 0:
             raise self._too_large()
@@ -190,11 +192,19 @@ class Reply:
 
 
 class HttpClient:
-    """Requests from one process, over connections that are kept (`Pool`). To be used on one event loop."""
+    """Requests from one process, over connections that are kept. To be used on one event loop."""
 
-    def __init__(self, *, user_agent: str = "holdfast", lookup: Lookup | None = None) -> None:
-        self._user_agent = user_agent
-        self._pool = Pool(lookup)
+    def __init__(
+        self,
+        *,
+        user_agent: str = "holdfast",
+        lookup: "Lookup | None" = None,
+        proxies: Proxies = Proxies(),
+        ca_file: Path | None = None,
+    ) -> None:
+        self._user_agent, self._lookup, self._proxies, self._ca_file = user_agent, lookup, proxies, ca_file
+        self._sessions: dict[PoolName, aiohttp.ClientSession] = {}
+        self._tls: ssl.SSLContext | None = None
 
     async def send(self, request: Outgoing) -> Reply:
         place = ""
@@ -211,45 +221,75 @@ class HttpClient:
         raise OutsideError("REDIRECT_REFUSED", f"{place} redirects too often")
 
     async def close(self) -> None:
-        await self._pool.close()
+        """Also what is in use."""
+        sessions, self._sessions = list(self._sessions.values()), {}
+        for session in sessions:
+            await session.close()
 
     async def _exchange(self, request: Outgoing, to: Route) -> Reply:
-        head = self._head(request, to)
-        deadlines, bodiless = request.deadlines, request.method == "HEAD"
-        ends = None if deadlines.total is None else asyncio.get_running_loop().time() + deadlines.total
-        kept = self._pool.take(to.key)
-        if kept is not None:
-            try:
-                await kept.ask(head, request.body, bodiless=bodiless, idle=deadlines.idle, ends=ends)
-                return Reply(kept, self._pool, request)
-            except OutsideError as error:
-                # It was closed while the request was on its way. Whoever may do a thing twice gets a second try; for
-                # the others nobody knows whether the request was acted upon.
-                if not kept.unanswered or error.code != "OUTSIDE_CUT_OFF" or request.method not in _IDEMPOTENT:
-                    raise
-        try:
-            async with asyncio.timeout_at(ends):
-                made = await self._pool.connect(to, deadlines.connect)
-        except TimeoutError as error:
-            raise OutsideError("OUTSIDE_TIMEOUT", f"{to.place} did not answer in time", retryable=True) from error
-        await made.ask(head, request.body, bodiless=bodiless, idle=deadlines.idle, ends=ends)
-        return Reply(made, self._pool, request)
+        headers = self._headers(request)
+        proxy = self._proxies.of(to.url) if to.proxied else None
+        session = self._session("proxied" if proxy is not None else "private" if to.private else "public")
+        for _ in range(_MAX_UNASKED):
+            response = await _request(session, request, to, headers, proxy)
+            if response is not None:
+                return Reply(response, to, request.max_bytes)
+        raise OutsideError("OUTSIDE_CUT_OFF", f"{to.place} answers what nobody asked", retryable=True)
 
-    def _head(self, request: Outgoing, to: Route) -> bytes:
-        head = opening(request.method, to, self._user_agent, tuple(request.headers.items()))
+    def _headers(self, request: Outgoing) -> dict[str, str]:
+        headers = checked_headers(request.method, request.headers, self._user_agent)
         # The trace of whoever works here, unless the request brings its own.
         if trace := tracing.outgoing():
-            own = {name.lower() for name in request.headers}
-            head += lines(tuple((name, value) for name, value in trace.items() if name not in own))
+            own = {name.lower() for name in headers}
+            headers |= {name: value for name, value in trace.items() if name not in own}
         body = request.body
-        if body is None:
-            return head + (b"\r\n" if request.method in _WITHOUT_BODY else b"Content-Length: 0\r\n\r\n")
-        return b"%bContent-Length: %d\r\n\r\n" % (head, body.length if isinstance(body, Segments) else len(body))
+        if body is not None:
+            headers["Content-Length"] = str(body.length if isinstance(body, Segments) else len(body))
+        elif request.method not in _WITHOUT_BODY:
+            headers["Content-Length"] = "0"
+        return headers
+
+    def _session(self, pool: PoolName) -> "aiohttp.ClientSession":
+        session = self._sessions.get(pool)
+        if session is None:
+            from app.outside.sessions import open_session
+
+            tls = self._tls = self._tls or _tls_context(self._ca_file)
+            session = self._sessions[pool] = open_session(self._lookup, tls, private=pool != "public")
+        return session
+
+
+async def _request(
+    session: "aiohttp.ClientSession", request: Outgoing, to: Route, headers: Mapping[str, str], proxy: URL | None
+) -> "aiohttp.ClientResponse | None":
+    """None when nothing was sent, because a kept connection cannot be used."""
+    from app.outside.sessions import UnaskedAnswer
+
+    data, upload = _data(request.body)
+    try:
+        return await session.request(
+            request.method, to.url, data=data, allow_redirects=False, timeout=_timeout(request.deadlines),
+            **_through(proxy, to, headers),
+        )  # fmt: skip
+    except UnaskedAnswer:
+        return None
+    except BaseException as error:
+        if upload is not None and upload.failure is not None:
+            raise upload.failure from None
+        raise _known(error, to.place) or error from None
+
+
+def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
+    """Trusts what the system trusts, and the authorities of the operator's file besides."""
+    context = ssl.create_default_context()
+    if ca_file is not None:
+        context.load_verify_locations(ca_file)
+    return context
 
 
 def _redirected(request: Outgoing, at: Route, reply: Reply) -> Outgoing:
     target = parsed(reply.headers["Location"], at.url)
-    if at.tls and target.scheme == "http":
+    if at.url.scheme == "https" and target.scheme == "http":
         raise OutsideError("REDIRECT_REFUSED", f"{at.place} redirects to an unencrypted address")
     headers = dict(request.headers)
     if target.origin() != at.url.origin():
@@ -259,3 +299,44 @@ def _redirected(request: Outgoing, at: Route, reply: Reply) -> Outgoing:
         headers = {name: value for name, value in headers.items() if name.lower() not in _BODY_HEADERS}
         return replace(request, url=str(target), method="GET", headers=headers, body=None)
     return replace(request, url=str(target), headers=headers)
+
+
+def _data(body: bytes | Segments | None) -> "tuple[bytes | Upload | None, Upload | None]":
+    """What aiohttp sends, and the upload to ask for its own failure."""
+    from app.outside.sessions import MAX_AT_ONCE, Upload, in_parts
+
+    if isinstance(body, Segments):
+        upload = Upload(body.pieces(), body.length)
+    elif body is not None and len(body) > MAX_AT_ONCE:
+        upload = Upload(in_parts(body), len(body))
+    else:
+        return body, None
+    return upload, upload
+
+
+def _through(proxy: URL | None, to: Route, headers: Mapping[str, str]) -> dict[str, Any]:
+    """The proxy's own password goes to the proxy alone: with a plain request, or with the order to make a tunnel."""
+    if proxy is None:
+        return {"headers": headers}
+    if proxy.user is None:
+        return {"headers": headers, "proxy": proxy}
+    from aiohttp import encode_basic_auth
+
+    signed = {"Proxy-Authorization": encode_basic_auth(proxy.user, proxy.password or "")}
+    proxy = proxy.with_user(None)
+    if to.url.scheme == "https":
+        return {"headers": headers, "proxy": proxy, "proxy_headers": signed}
+    return {"headers": {**headers, **signed}, "proxy": proxy}
+
+
+@lru_cache(maxsize=64)
+def _timeout(deadlines: Deadlines) -> "aiohttp.ClientTimeout":
+    from aiohttp import ClientTimeout
+
+    return ClientTimeout(total=deadlines.total, connect=deadlines.connect, sock_read=deadlines.idle)
+
+
+def _known(error: BaseException, place: str) -> OutsideError | None:
+    from app.outside.sessions import translated
+
+    return None if isinstance(error, asyncio.CancelledError) else translated(error, place)

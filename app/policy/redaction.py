@@ -5,7 +5,7 @@ walked string by string, where checksums drop false alarms. Leaves to others: wh
 where the values of known secrets come from.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 import ahocorasick_rs
@@ -49,6 +49,18 @@ PERSONAL: Final[dict[str, str]] = {
 _LEAD: Final = r"(\b|\\[bfnrt]|\\u[0-9a-fA-F]{4})"
 """Before a secret: a word boundary, or an escape that ends in a letter, as in text that quotes JSON or a repr."""
 _CHECKSUMS: Final[dict[str, Callable[[str], bool]]] = {"card": _luhn, "iban": _iban}
+
+
+_SECRET_NAME: Final = re2.compile(r"(?i)(?:^|_)(?:key|token|secret|passwd|password|credentials?|dsn)(?:_|$)")
+_URL_PASSWORD: Final = re2.compile(r"://[^/\s:@]*:([^@/\s]+)@")
+
+
+def secret_values(environ: Mapping[str, str], listed: Iterable[str]) -> list[str]:
+    """The values of the environment that must appear nowhere: of the variables that a workspace may use, and of those
+    whose names say that they hold a secret. A Python tool can read, and raise, any of them."""
+    names = {*listed, *(name for name in environ if _SECRET_NAME.search(name))}
+    in_urls = [found[1] for value in environ.values() for found in [_URL_PASSWORD.search(value)] if found]
+    return [*(environ[name] for name in sorted(names) if name in environ), *in_urls]
 
 
 class Redaction:

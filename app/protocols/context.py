@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.core.clock import Clock
+from app.core.json import JsonObject
 from app.core.metrics import Metrics
 from app.core.settings import Settings
 from app.events.hub import Hub
@@ -45,5 +46,7 @@ class Server:
     clock: Clock
     ping: Callable[[], Awaitable[None]]
     draining: Callable[[], bool]
+    sandbox: Callable[[], JsonObject | None]
+    """How complete the sandbox of programs is; None while that is being looked up."""
     on_disconnect: Literal["detach", "cancel"] = "detach"
     """What becomes of a run whose OpenAI client goes away, unless the request says it."""

@@ -10,9 +10,11 @@ from starlette.types import ASGIApp
 from app import __version__
 from app.protocols.auth.permissions import guard
 from app.protocols.context import Server
+from app.protocols.edge.cancels import cancels_of
 from app.protocols.edge.gate import Gate
 from app.protocols.edge.limits import InFlight, Rates
 from app.protocols.edge.origins import Origins
+from app.protocols.edge.request_meter import RequestMeter
 from app.protocols.edge.shortcut import Shortcut
 from app.protocols.http import (
     artifacts,
@@ -31,6 +33,7 @@ from app.protocols.http import (
     sessions_controls,
     sessions_requests,
     sessions_turns,
+    strictness,
     thread_views,
     threads,
     tools,
@@ -57,19 +60,24 @@ def create_app(server: Server) -> FastAPI:
         _add(app, module.routes(server).routes)
     _add(app, docs.routes(lambda: documents.document(app)).routes)
     guard(app.routes, authorise)
+    strictness.mark(app.routes)
     return app
 
 
 def create_edge(server: Server) -> ASGIApp:
     """The application behind its gate: what the web server serves."""
     settings, watch = server.settings, server.metrics.watch
+    server.interrupts.denied = server.access.denials.count
     rates = Rates(settings.rate_per_key, server.clock)
     in_flight = InFlight(settings.max_requests, settings.max_requests_per_tenant)
     origins = Origins(settings.hosts, settings.origins)
     app = create_app(server)
     straight = [route for route in app.routes if isinstance(route, OpenAiRoute) and route.is_straight]
+    cancels = cancels_of(app.routes, settings.rate_per_key, settings.max_requests, settings.max_requests_per_tenant,
+                         server.clock)  # fmt: skip
+    meter = RequestMeter(server.metrics, access_log=settings.access_log)
     gate = Gate(Shortcut(app, straight), server.access, origins, rates, in_flight, settings.max_sockets,
-                settings.max_upload_bytes)  # fmt: skip
+                settings.max_upload_bytes, cancels, meter)  # fmt: skip
     watch("requests_in_flight", "Requests being served.", lambda: in_flight.total)
     watch("callers_metered", "Callers whose rate is remembered.", lambda: len(rates))
     watch("sockets", "Open websockets.", lambda: gate.sockets)

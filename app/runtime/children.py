@@ -45,6 +45,20 @@ async def ask_agent(conduct: ConductChild, parent: Passage, name: str, given: An
     return _answer(child)
 
 
+def ceiling_of(parent: Passage, name: str) -> frozenset[str]:
+    """What a subagent may use of the workspace's tools: what its parent may use now, and what is expressly passed on.
+
+    A parent that is a subagent itself passes on only what it was let use, and a skill holds for all that is done for
+    it: so whatever is down the line only narrows.
+    """
+    passed = parent.agent.spec.passed_on(name)
+    if parent.ceiling is not None:
+        passed &= parent.ceiling
+    if parent.skill is not None:
+        passed &= frozenset(parent.skill.allowed_tools)
+    return parent.own_tools | passed
+
+
 async def _begin(parent: Passage, scope: Scope, known: Run | None, name: str, given: Any, call_id: str) -> Run:
     assert scope.fence is not None and scope.run_id is not None
     executor, epoch = f"run:{parent.run.id}", scope.fence.epoch

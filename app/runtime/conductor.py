@@ -19,8 +19,9 @@ from app.events.ports import StoreError
 from app.events.recorder import Scope
 from app.models.router import error_value
 from app.policy.contract import About
+from app.runtime.approvals import Approvals, session_grants
 from app.runtime.budgets import RunBudget, Used
-from app.runtime.children import ask_agent
+from app.runtime.children import ask_agent, ceiling_of
 from app.runtime.control import Control
 from app.runtime.expected import Expected
 from app.runtime.histories import Histories
@@ -71,13 +72,17 @@ class Conductor:
         # Whose thread is known without reading it has just been accepted, and nothing was done for it yet.
         new = events is not None
         family = _family(run, events) if events else await self._read_family(scope, run)
+        if not new:
+            control.note_stored(run.id, family)
         if run.tool is not None:
+            control.replays = True
             return await self._ended(self._call_tool(run, scope, control, kit, family), run)
         before = await self._histories.before(run, scope.tenant, family, events)
         passage = await self._passage(run, scope, control, kit, family, before.messages, new=new)
         if isinstance(passage, Failure):
             return [_failed(passage)]
         passage.brought = before.brought
+        control.replays = passage.backend.resume == "replay"
         return await self._walk(passage)
 
     async def _run_child(self, run: Run, scope: Scope, parent: Passage) -> list[Payload]:
@@ -85,6 +90,7 @@ class Conductor:
         passage = await self._passage(run, scope, control, kit, parent.family, (), parent)
         if isinstance(passage, Failure):
             return [_failed(passage)]
+        passage.ceiling = ceiling_of(parent, run.agent or "")
         return await self._walk(passage)
 
     # -- bringing together ---------------------------------------------------------------------------
@@ -210,12 +216,15 @@ class Conductor:
 
         hooks, allowed = self._hooks(run_log, kit, None, family), frozenset({name})
         lent = ToolPorts(put, self._blobs(scope), hook=hooks.of_a_call if hooks.concern_tools else None)
-        calls = ToolCalls(run_log, kit.gateway, ToolScope(run.id, allowed, scope.tenant, direct=True), lent)
+        grants = session_grants(services.reader, scope.tenant, scope.thread_id)
+        approvals = Approvals(run_log, grants, who="the caller", submitted_by=family[0].actor)
+        calls = ToolCalls(run_log, kit.gateway, ToolScope(run.id, allowed, scope.tenant, direct=True), lent, approvals)
         arguments = family[0].payload.get("input")
         call = ToolCall(f"call_{run.id}", name, arguments if isinstance(arguments, dict) else None)
         outcome = (await calls.outcomes([call]))[0]
         if outcome.error is not None:
             return [_failed(outcome.error)]
+        await run_log.pause_if_asked()
         told = any(event.type == tool.ToolDirectCompleted.type for event in family)
         if call.id in memo.results and not told:
             await run_log.record(tool.ToolDirectCompleted(tool_id=name, output=outcome.output, call_id=call.id))

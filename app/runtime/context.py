@@ -158,6 +158,7 @@ class RunContext:
             if not fresh:
                 return
             await self._log.record(StepCompleted(step="commands", key=key, result=fresh))
+        self._log.control.taken |= {told["commandId"] for told in fresh}
         self._steered += steered(fresh)
         for told in fresh:
             self._obey(told["command"], told["arguments"])
@@ -178,8 +179,8 @@ class RunContext:
         memo = self._log.memo
         if not memo.commands and not self._log.control.commands:
             return []
-        seen = {told["commandId"] for step in memo.steps.values() if step["step"] == "commands"
-                for told in step["result"]}  # fmt: skip
+        steps = [step for step in memo.steps.values() if step["step"] == "commands"]
+        seen = self._log.control.taken.union(told["commandId"] for step in steps for told in step["result"])
         fresh: dict[str, Told] = {}
         # Commands are for the root run; those that came since it was entered are not a subagent's to take up.
         since = self._log.control.commands if self._log.is_root else []
@@ -239,7 +240,7 @@ class RunContext:
 
     async def call_agent(self, name: str, given: Any, call_id: str | None = None) -> AgentAnswer:
         number, self._agents = self._agents, self._agents + 1
-        return await self._ask_agent(name, given, call_id or f"agent-{number + 1}")
+        return await self._ask_agent(name, given, self._tools.ids.of(call_id or f"agent-{number + 1}", name, given))
 
     # -- people --------------------------------------------------------------------------------------
 

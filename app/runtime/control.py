@@ -4,11 +4,17 @@ The executor holds one per run and its steps look at it. Leaves to the log: maki
 """
 
 import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from app.core.signal import Signal
+from app.events.catalog.execution import CommandInjected, StepCompleted
+from app.events.catalog.interrupt import InterruptRaised
+from app.events.envelope import Event
 from app.events.ports import Draft
+from app.views.run import MUST_BE_SEEN
 
 
 class Cancellation(Signal):
@@ -24,12 +30,49 @@ class Control:
     cancelled: Cancellation = field(default_factory=Cancellation)
     commands: list[dict[str, Any]] = field(default_factory=list)
     """Committed commands since the run was entered, oldest first."""
+    known: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By id: the commands that the run must have seen before it may complete."""
+    taken: set[str] = field(default_factory=set)
+    """Ids of commands that were followed, refused by a hook, or made void by a later one."""
+    replays: bool = False
+    """Whether the run can be entered again to follow what came late."""
     held: list[Draft] = field(default_factory=list)
     """Events that are ready and go with whatever the run records next: see `RunLog.hold`."""
     flushing: "asyncio.Task[None] | None" = None
     """Records what was held, because the run did not get to record anything else at once."""
+    draining: bool = False
+    """The server stops: no tool begins any more whose repetition could do harm."""
     children: set[str] = field(default_factory=set)
     """Runs of subagents that have begun and not ended; they end with their parent."""
+
+    on_step: Callable[[], None] | None = None
+    """Called once when a step was completed; only of a run that is suspected of killing the server."""
+    outside: Callable[[], AbstractContextManager[None]] = nullcontext
+    """A scope in which the run only waits, for example for a provider that is down: others may use its place."""
+
+    def note(self, command: Mapping[str, Any]) -> None:
+        if command["command"] in MUST_BE_SEEN:
+            self.known.setdefault(command["commandId"], dict(command))
+        elif command["command"] == "resume":
+            self.settle_pauses()
+
+    def settle_pauses(self) -> None:
+        """Nothing is left to do about the pauses that are known."""
+        self.taken |= {name for name, command in self.known.items() if command["command"] == "pause"}
+
+    def note_stored(self, run_id: str, events: Iterable[Event]) -> None:
+        """What the log says about commands and what became of them."""
+        for event in events:
+            told = event.payload
+            if event.type == CommandInjected.type and event.run_id == run_id:
+                self.note(told)
+            elif event.type == StepCompleted.type and told["step"] == "commands" and event.run_id == run_id:
+                self.taken |= {command["commandId"] for command in told["result"]}
+            elif event.type == InterruptRaised.type and told["kind"] == "paused":
+                self.taken.add(told["arguments"]["commandId"])
+
+    def unanswered(self) -> list[dict[str, Any]]:
+        return [command for name, command in self.known.items() if name not in self.taken]
 
     async def take_held(self) -> list[Draft]:
         """For whoever records next. What went ahead is stored by then, or its failure is raised."""
@@ -38,3 +81,12 @@ class Control:
             await flushing
         held, self.held = self.held, []
         return held
+
+
+def too_late(commands: Sequence[Mapping[str, Any]]) -> list[StepCompleted]:
+    """What is recorded of commands that the run was sent and could not follow any more."""
+    if not commands:
+        return []
+    reason = "too late: the run had its answer and no turn left"
+    result = [dict(command) | {"arguments": {"denied": reason}} for command in commands]
+    return [StepCompleted(step="commands", key="commands:late", result=result)]

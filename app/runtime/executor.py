@@ -7,8 +7,9 @@ turn it is (the queue), what an agent does (its backend) and what a client sees 
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -18,16 +19,18 @@ from app.core.ids import new_id
 from app.core.suspend import Suspended
 from app.events import ports
 from app.events.catalog import Payload, request
+from app.events.catalog.execution import CommandInjected
 from app.events.catalog.interrupt import InterruptExpired
 from app.events.envelope import Event
-from app.events.ports import Appended, Fence, Refused, StoreError
+from app.events.ports import Appended, Draft, Fence, Refused, StoreError
 from app.events.recorder import UNSTORABLE, Entry, Recorder, Scope
 from app.models.router import error_value
-from app.runtime.control import Control
+from app.runtime.control import Control, too_late
 from app.runtime.places import Place
 from app.runtime.ports import Backlog, Fresh, Leases
 from app.runtime.queue import FairQueue, Wanted
 from app.runtime.run_log import Superseded, expect
+from app.runtime.suspects import NONE, Suspects, Suspicion
 from app.views.ports import Reader
 from app.views.run import Run
 
@@ -48,6 +51,9 @@ SWEEP_LIMIT: Final = 1000
 MAX_THREADS_BEHIND: Final = 10_000
 KEPT_RUNS: Final = 100
 """How many waiting runs are kept whole; the others are read when their turn comes."""
+COMMANDS_LIMIT: Final = 10_000
+"""Commands of one run that are looked at when it ends."""
+EVER: Final = 2**62
 CANCEL_GRACE_SECONDS: Final = 10.0
 """What a tool that acts has to come to an end after a cancel."""
 
@@ -91,6 +97,7 @@ class Executor:
         """Runs that the store cut off, with the epoch of a lease that may still be ours."""
         self._behind: OrderedDict[tuple[str, str], dict[Wanted, None]] = OrderedDict()
         """By thread: runs that may find another one of their thread before them, in their order."""
+        self._suspects = Suspects(leases, reader)
         self._sweep_now = asyncio.Event()
         self._more_in_store = False
         """The last sweep found more than it takes at once."""
@@ -151,23 +158,29 @@ class Executor:
         held = self._held.get((tenant, run_id))
         if held is not None:
             held.control.commands.append(told)
+            held.control.note(told)
 
-    async def drain(self, seconds: float) -> None:
-        """No new claims; running runs finish, or are given back for another executor."""
+    async def drain(self, seconds: float, hurry: asyncio.Event | None = None) -> None:
+        """No new claims; running runs finish, or are given back for another executor.
+
+        They have `seconds` for it, and no more time once `hurry` is set.
+        """
         self.draining = True
         for task in self._tasks:
             task.cancel()
-        running = [held.task for held in self._held.values()]
-        if running:
-            await asyncio.wait(running, timeout=seconds)
-        for held in list(self._held.values()):
-            held.task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await held.task
+        held = list(self._held.values())
+        for each in held:
+            each.control.draining = True
+        await _all_done([each.task for each in held], seconds, hurry)
+        for each in held:
+            each.task.cancel()
+        await asyncio.gather(*(each.task for each in held), *self._tasks, return_exceptions=True)
+        left = [(each.wanted.tenant, each.wanted.run_id, each.epoch or each.asked) for each in held]
+        left += [(tenant, run_id, epoch) for (tenant, run_id), epoch in self._cut_off.items()]
+        if left:
             with contextlib.suppress(StoreError):
-                epoch = held.epoch or held.asked
-                await self._leases.release(held.wanted.tenant, held.wanted.run_id, self._owner, epoch)
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+                # Also of those that have ended: theirs is given back already, and asking would cost more.
+                await self._leases.release(self._owner, left)
 
     @property
     def running(self) -> int:
@@ -198,6 +211,7 @@ class Executor:
         wanted = held.wanted
         del self._held[wanted.tenant, wanted.run_id]
         self._queue.leave(wanted)
+        self._no_longer_suspect(wanted)
         if held.epoch or held.over:
             self._call_next(wanted.tenant, wanted.thread_id)
         if held.woken:
@@ -231,8 +245,9 @@ class Executor:
                 continue
             self._more_in_store = len(found) == SWEEP_LIMIT
             for tenant, run_id, thread_id, _ in found:
-                if (tenant, run_id) not in self._held:
-                    self._queue.offer(Wanted(tenant, thread_id, run_id))
+                wanted = Wanted(tenant, thread_id, run_id)
+                if (tenant, run_id) not in self._held and not self._suspects.waits(wanted):
+                    self._queue.offer(wanted)
             self._begin()
 
     async def _expire_interrupts(self) -> None:
@@ -246,10 +261,11 @@ class Executor:
 
     async def _give_back(self) -> None:
         """Leases of runs that the store cut off: nobody works on those, so nobody should wait for the leases to end."""
-        while self._cut_off:
-            (tenant, run_id), epoch = next(iter(self._cut_off.items()))
-            await self._leases.release(tenant, run_id, self._owner, epoch)
-            self._cut_off.pop((tenant, run_id), None)
+        if self._cut_off:
+            given = dict(self._cut_off)
+            await self._leases.release(self._owner, [(*run, epoch) for run, epoch in given.items()])
+            for run in given:
+                self._cut_off.pop(run, None)
 
     async def _renew_forever(self) -> None:
         while not self.draining:
@@ -282,6 +298,16 @@ class Executor:
         finally:
             self._let_go(held)
 
+    def _came_further(self, wanted: Wanted) -> None:
+        """A suspect completed a step: the next one need not wait for its end."""
+        self._no_longer_suspect(wanted)
+        self._begin()
+
+    def _no_longer_suspect(self, wanted: Wanted) -> None:
+        following = self._suspects.leave(wanted)
+        if following is not None:
+            self._queue.offer(following)
+
     def _no_longer_behind(self, wanted: Wanted) -> None:
         thread = wanted.tenant, wanted.thread_id
         behind = self._behind.get(thread)
@@ -301,30 +327,88 @@ class Executor:
         held.over = run is None or run.terminal
         if run is None or run.terminal or run.status == "waiting":
             return
+        suspicion = await self._suspects.judge(tenant, run) if run.status == "running" else NONE
+        if suspicion.alone and not self._suspects.enter(held.wanted):
+            return
         if not self._queue.enter(held.wanted, run.agent or ""):
             return
         held.asked = run.epoch + 1
-        claimed = await self._claim(tenant, run)
-        if claimed is not None:
+        claimed = await self._claim(tenant, run, suspicion)
+        if claimed is None:
+            return
+        if (failure := suspicion.failure) is not None and run.cancel_requested_at is None:
+            log.error("run.killed_server", run=run.id, thread=run.thread_id, deaths=suspicion.deaths)
+            await self._end(held, run, [request.RequestFailed(error=error_value(failure))], set())
+        else:
+            if suspicion.alone:
+                held.control.on_step = partial(self._came_further, held.wanted)
             await self._run(held, run, fresh.and_then(claimed.events) if fresh is not None else None)
 
     async def _run(self, held: _Held, run: Run, thread: list[Event] | None) -> None:
         """`run` as it was before its claim; `thread` where its events are known without reading them."""
-        tenant = held.wanted.tenant
         held.epoch = run.epoch + 1
-        scope = Scope(tenant, run.thread_id, run.id, "system", Fence(run.id, held.epoch))
-        try:
-            ending = await self._conduct_run(run, scope, held.control, thread)
-        except asyncio.CancelledError:
-            if not held.control.cancelled.is_set():
-                raise
-            ending = [request.RequestCancelled(by=scope.actor)]
-        children, last = await self._end_children(run, held), await held.control.take_held()
-        answer = await self._recorder.record(scope, *last, *children, *ending)
+        held.control.outside = partial(self._outside, held)
+        scope, tried = self._scope(held, run), set[str]()
+        while True:
+            try:
+                ending = await self._conduct_run(run, scope, held.control, thread)
+            except asyncio.CancelledError:
+                if not held.control.cancelled.is_set():
+                    raise
+                ending = [request.RequestCancelled(by=scope.actor)]
+            if await self._end(held, run, ending, tried):
+                return
+            # Entered again: what it has done comes back from the log, and the commands with it.
+            run, thread = replace(run, started_at=run.started_at or run.created_at), None
+
+    def _scope(self, held: _Held, run: Run) -> Scope:
+        return Scope(held.wanted.tenant, run.thread_id, run.id, "system", Fence(run.id, run.epoch + 1))
+
+    async def _end(self, held: _Held, run: Run, ending: Sequence[Payload], tried: set[str]) -> bool:
+        """False if the run is to be entered once more, because a command came that it has not followed.
+
+        A run completes only if it has seen all that was accepted before: a condition of the append. What it was
+        entered again for and still did not follow is answered as too late, in the same commit.
+        """
+        held.epoch, scope, control = run.epoch + 1, self._scope(held, run), held.control
+        completes = ending[-1].type == request.RequestCompleted.type
+        late = control.unanswered() if completes else []
+        if control.replays and any(command["commandId"] not in tried for command in late):
+            tried |= {command["commandId"] for command in late}
+            await self._record_held(scope, await control.take_held())
+            return False
+        children, last = await self._end_children(run, held), await control.take_held()
+        seen = [ports.CommandsSeen(run.id, len(control.known))] if completes else []
+        answer = await self._recorder.record(scope, *last, *children, *too_late(late), *ending, conditions=seen)
+        if isinstance(answer, Refused) and answer.failure.code == "COMMAND_UNSEEN":
+            await self._record_held(scope, last)
+            control.note_stored(run.id, await self._commands_of(scope, run))
+            return await self._end(held, run, ending, tried)
         if isinstance(answer, Refused) and answer.failure.code in UNSTORABLE:
             failed = request.RequestFailed(error=error_value(answer.failure))
             answer = await self._recorder.record(scope, *last, *children, failed)
         expect(answer)
+        return True
+
+    async def _record_held(self, scope: Scope, held: Sequence[Draft]) -> None:
+        if held:
+            expect(await self._recorder.record(scope, *held))
+
+    async def _commands_of(self, scope: Scope, run: Run) -> list[Event]:
+        types, after = [CommandInjected.type], run.first_seq - 1
+        return await self._reader.events_of(scope.tenant, scope.thread_id, types, after, EVER, COMMANDS_LIMIT)
+
+    @contextlib.contextmanager
+    def _outside(self, held: _Held) -> Iterator[None]:
+        """While a run only waits, such as for a provider that is down, its place is lent to the next one."""
+        if not self._queue.step_out(held.wanted):
+            yield  # it waits in its place, also when a subagent of the run waits outside already
+            return
+        try:
+            self._begin()
+            yield
+        finally:
+            self._queue.step_in(held.wanted)
 
     async def _end_children(self, run: Run, held: _Held) -> list[Entry]:
         """A parent's subagents end with it, in the same commit. Only a run that was entered before can have others
@@ -341,10 +425,13 @@ class Executor:
         queued = await self._reader.run_events(tenant, run.id, run.first_seq - 1, 1)
         return await self._code_changed(run.workspace_digest, queued[0].payload.get("code") if queued else None)
 
-    async def _claim(self, tenant: str, run: Run) -> Appended | None:
+    async def _claim(self, tenant: str, run: Run, suspicion: Suspicion) -> Appended | None:
         """The lease, its epoch and the event that tells of it are one commit."""
         epoch = run.epoch + 1
-        lease = ports.ClaimRun(run.id, self._owner, epoch, LEASE_SECONDS)
+        lease = ports.ClaimRun(
+            run.id, self._owner, epoch, LEASE_SECONDS, suspect=suspicion.suspect, deaths=suspicion.deaths,
+            previous=suspicion.previous,
+        )  # fmt: skip
         claimed: Payload = (
             request.RequestStarted(executor=self._owner, epoch=epoch)
             if run.started_at is None
@@ -369,3 +456,15 @@ class Executor:
             # Called before its turn: whoever is first may not have been called at all.
             self._queue.offer(Wanted(tenant, run.thread_id, answer.winner))
         return None
+
+
+async def _all_done(tasks: "list[asyncio.Task[None]]", seconds: float, hurry: asyncio.Event | None) -> None:
+    """Returns when every task has ended, the time is over or somebody asked to hurry."""
+    if not tasks:
+        return
+    done = asyncio.ensure_future(asyncio.wait(tasks, timeout=seconds))
+    hurried = asyncio.ensure_future((hurry or asyncio.Event()).wait())
+    await asyncio.wait([done, hurried], return_when=asyncio.FIRST_COMPLETED)
+    for waiting in (done, hurried):
+        waiting.cancel()
+    await asyncio.gather(done, hurried, return_exceptions=True)

@@ -23,7 +23,15 @@ def _decision(*words: str, **more: Any) -> Validator:
 
 
 _SHAPES: Final = {
-    "approval": _decision("approve", "deny", reason={"type": "string"}),
+    "approval": Validator(
+        {"type": "object", "additionalProperties": False,
+         "oneOf": [
+             {"required": ["decision"],
+              "properties": {"decision": {"const": "approve"}, "reason": {}, "scope": {"enum": ["session"]}}},
+             {"required": ["decision"], "properties": {"decision": {"const": "deny"}, "scope": False}},
+         ],
+         "properties": {"decision": {"enum": ["approve", "deny"]}, "reason": {"type": "string"}, "scope": {}}}
+    ),
     "question": Validator(
         {"type": "object", "required": ["answers"], "properties": {"answers": {"type": "object"}},
          "additionalProperties": False}
@@ -47,6 +55,8 @@ class NotAnswered:
 class Interrupts:
     def __init__(self, recorder: Recorder, reader: Reader, wake: Callable[[str, str, str], None]) -> None:
         self._recorder, self._reader, self._wake = recorder, reader, wake
+        self.denied: Callable[[str, str, str], None] = lambda _tenant, _principal, _reason: None
+        """Told of each answer by somebody who may not give it, for the audit: tenant, principal, reason."""
 
     async def answer(
         self,
@@ -66,6 +76,9 @@ class Interrupts:
             return NotAnswered(Failure("INTERRUPT_NOT_FOUND", "there is no such interrupt"))
         if asked.kind == "recovery" and not who.may("interrupts:recover"):
             return NotAnswered(Failure("FORBIDDEN", "only operators decide what becomes of an unknown outcome"))
+        if (why := not_the_approver(who, asked)) is not None:
+            self.denied(who.tenant, who.id, f"approver {asked.approver}")
+            return NotAnswered(Failure("APPROVER_NOT_ALLOWED", why))
         if issues := _SHAPES[asked.kind].issues(answer):
             return NotAnswered(Failure("ANSWER_INVALID", f"this is no answer to a {asked.kind}"), issues)
         scope = Scope(who.tenant, asked.thread_id, asked.run_id, actor=who.actor)
@@ -80,3 +93,17 @@ class Interrupts:
         answered = await self._reader.interrupt(who.tenant, interrupt_id)
         assert answered is not None
         return answered
+
+
+def not_the_approver(who: Principal, asked: Interrupt) -> str | None:
+    """Why this principal may not answer an approval, by the rule that was stored with the question."""
+    rule = asked.approver or "anyone"
+    if rule == "anyone":
+        return None
+    if rule == "other":
+        # Whose submission is not known could be anybody's: then nobody is surely another.
+        if asked.submitted_by is not None and asked.submitted_by != who.actor:
+            return None
+        return "this call must be approved by somebody else than who submitted the run"
+    role = rule.removeprefix("role:")
+    return None if rule.startswith("role:") and role in who.roles else f"this call must be approved by the role {role}"

@@ -1,5 +1,7 @@
 """What a compiled workspace needs at run time: its models as plans, its tools behind one gateway, its hooks."""
 
+import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +21,9 @@ BuildTools = Callable[[CompiledWorkspace], Awaitable[Registry | list[Failure]]]
 BuildHooks = Callable[[CompiledWorkspace], HookRunner | list[Failure]]
 
 MAX_KITS: Final = 8
+RETRY_SECONDS: Final = 2.0
+LONGEST_RETRY_SECONDS: Final = 60.0
+"""Between two tries to get the tools of a server that could not be reached."""
 _RECORDING: Final = 30.0  # seconds for the events of a firing to be stored, beyond what its hooks may take
 
 
@@ -53,26 +58,64 @@ class Kits:
     def __init__(self, build_tools: BuildTools, build_hooks: BuildHooks = _no_hooks) -> None:
         self._build_tools, self._build_hooks = build_tools, build_hooks
         self._built: OrderedDict[str, Kit] = OrderedDict()
+        self._retries: dict[str, tuple[float, float]] = {}
+        """Of those that lack tools: the pause before the next try, and when it is due."""
+        self._retrying: asyncio.Task[None] | None = None
 
     def at_hand(self, workspace: CompiledWorkspace) -> Kit | None:
-        """If it was built before."""
-        return self._built.get(workspace.digest)
+        """If it was built before. One that lacks tools is built again by and by, while runs go on with what it has."""
+        kit = self._built.get(workspace.digest)
+        if kit is not None and kit.gateway.registry.unavailable:
+            self._retry(workspace)
+        return kit
+
+    def _retry(self, workspace: CompiledWorkspace) -> None:
+        digest, now = workspace.digest, time.monotonic()
+        pause, due = self._retries.get(digest, (RETRY_SECONDS, now + RETRY_SECONDS))
+        if digest not in self._retries:
+            self._retries[digest] = (pause, due)
+        elif now >= due and self._retrying is None:
+            longer = min(LONGEST_RETRY_SECONDS, pause * 2)
+            self._retries[digest] = (longer, now + longer)
+            self._retrying = asyncio.create_task(self._build_again(workspace), name="holdfast-tools-again")
+
+    async def close(self) -> None:
+        if self._retrying is not None:
+            self._retrying.cancel()
+            await asyncio.wait({self._retrying})
+
+    async def _build_again(self, workspace: CompiledWorkspace) -> None:
+        try:
+            before = self._built.get(workspace.digest)
+            kit = await self._build(workspace)
+            if before is not None and isinstance(kit, Kit) and workspace.digest in self._built:
+                self._built[workspace.digest] = kit
+                if not kit.gateway.registry.unavailable:
+                    self._retries.pop(workspace.digest, None)
+        finally:
+            self._retrying = None
 
     async def of(self, workspace: CompiledWorkspace) -> Kit | Failure:
         """A tool or hook that cannot be made is the failure of every run that uses its workspace (fail closed)."""
-        kit = self._built.get(workspace.digest)
-        if kit is None:
-            registry = await self._build_tools(workspace)
-            if not isinstance(registry, Registry):
-                return registry[0]
-            hooks = self._build_hooks(workspace)
-            if not isinstance(hooks, HookRunner):
-                return hooks[0]
-            kit = Kit(workspace, ModelPlans(workspace.models), _gate(registry, hooks), hooks)
-            self._built[workspace.digest] = kit
+        kit = self.at_hand(workspace)
+        if kit is not None:
+            return kit
+        made = await self._build(workspace)
+        if isinstance(made, Kit):
+            self._built[workspace.digest] = made
             while len(self._built) > MAX_KITS:
-                self._built.popitem(last=False)
-        return kit
+                gone, _ = self._built.popitem(last=False)
+                self._retries.pop(gone, None)
+        return made
+
+    async def _build(self, workspace: CompiledWorkspace) -> Kit | Failure:
+        registry = await self._build_tools(workspace)
+        if not isinstance(registry, Registry):
+            return registry[0]
+        hooks = self._build_hooks(workspace)
+        if not isinstance(hooks, HookRunner):
+            return hooks[0]
+        return Kit(workspace, ModelPlans(workspace.models), _gate(registry, hooks), hooks)
 
 
 def _gate(registry: Registry, hooks: HookRunner) -> Gateway:

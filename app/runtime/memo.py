@@ -35,6 +35,8 @@ class Memo:
     intents: dict[str, Told] = field(default_factory=dict)
     """Tool calls that were begun, by call id; the newest attempt."""
     results: dict[str, Told] = field(default_factory=dict)
+    asked_since_intent: dict[str, str] = field(default_factory=dict)
+    """By call id: the recovery that was raised after the newest attempt. An answer to an older one is used up."""
     interrupts: list[Told] = field(default_factory=list)
     """Raised, in order, each with `answer` or `expired` once it has one."""
     commands: list[Told] = field(default_factory=list)
@@ -75,10 +77,13 @@ class Memo:
                 self.answers.append(told)
             case tool.ToolInvoked.type:
                 self.intents[told["callId"]] = told
+                self.asked_since_intent.pop(told["callId"], None)
             case tool.ToolResulted.type:
                 self.results[told["callId"]] = told
             case interrupt.InterruptRaised.type if of_child or not told.get("forRunId"):
                 self.interrupts.append(dict(told))
+                if told["kind"] == "recovery":
+                    self.asked_since_intent[told["callId"]] = told["interruptId"]
             case interrupt.InterruptResolved.type:
                 self._settle(told["interruptId"], {"answer": told["answer"], "answeredBy": told["answeredBy"]})
             case interrupt.InterruptExpired.type:
@@ -103,6 +108,11 @@ class Memo:
         """The newest interrupt of that kind for a tool call."""
         found = (it for it in reversed(self.interrupts) if it["kind"] == kind and it.get("callId") == call_id)
         return next(found, None)
+
+    def recovery(self, call_id: str) -> Told | None:
+        """The question whether a call that was cut off may be repeated, if it was raised after the newest attempt."""
+        asked = self.of_call("recovery", call_id)
+        return asked if asked is not None and self.asked_since_intent.get(call_id) == asked["interruptId"] else None
 
     def question(self, number: int) -> Told | None:
         asked = [it for it in self.interrupts if it["kind"] == "question"]

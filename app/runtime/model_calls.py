@@ -3,6 +3,7 @@
 Leaves to others: providers, retries, fallbacks (the models room), what a backend does with an answer.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -33,7 +34,8 @@ from app.runtime.media import Media
 from app.runtime.memo import Told
 from app.runtime.parameters import Wanted, wanted_of
 from app.runtime.run_log import RunLog
-from app.tools.contract import ToolDefinition
+from app.tools.contract import ToolDefinition, definition_hash
+from app.views.history import recorded_call
 from app.workspace.compiled import CompiledAgent
 from app.workspace.specs.agent import ModelPlan
 
@@ -75,14 +77,17 @@ class ModelCalls:
     ) -> ModelAnswer:
         number, self.number = self.number, self.number + 1
         plan, request = self._plan(options.model), await self._request(messages, tools, options, options.role is None)
-        answers = self._log.memo.answers
+        answers, foreign = self._log.memo.answers, foreign_tools(tools)
         if number < len(answers):
-            if answers[number].get("requestHash") != request_hash(request.to_json(plan.primary.name)):
+            same = answers[number].get("requestHash") == request_hash(request.to_json(plan.primary.name))
+            # What an MCP server offers may have changed since: that is the server's doing, and not the backend's.
+            if not same and answers[number].get("toolsHash") == foreign:
                 message = f"model call {number + 1} is not the recorded one"
                 raise StepFailed(Failure("BACKEND_NOT_DETERMINISTIC", message))
             return _recorded_answer(answers[number])
         await self._log.begin_step()
-        return _answer(await self._complete(plan, request, {"role": options.role} if options.role else {}))
+        marks = {"role": options.role} if options.role else {}
+        return _answer(await self._complete(plan, request, marks, foreign))
 
     def room(self, tools: Sequence[ToolDefinition]) -> int | None:
         """What messages may come to, by the smallest model that might be asked; None when none of them says."""
@@ -118,7 +123,9 @@ class ModelCalls:
             raise StepFailed(Failure("MODEL_NOT_FOUND", "the workspace has no such model"))
         return self._kit.plans.plan(chosen)
 
-    async def _complete(self, plan: Plan, request: CompletionRequest, marks: dict[str, str]) -> CompletionResponse:
+    async def _complete(
+        self, plan: Plan, request: CompletionRequest, marks: dict[str, str], foreign: str | None = None
+    ) -> CompletionResponse:
         scope, held = self._log.scope, list[Payload]()
 
         async def record(payload: Payload) -> Payload | None:
@@ -127,6 +134,8 @@ class ModelCalls:
                 if marked is None:
                     return None
                 payload = marked
+            if foreign is not None and isinstance(payload, ModelCompleted):
+                payload = ModelCompleted.written(payload.to_json() | {"toolsHash": foreign})
             if isinstance(payload, ModelNegotiated) and "model" in payload.to_json():
                 held.append(payload)  # goes with the request that follows: one commit less before the first token
                 return None
@@ -144,6 +153,7 @@ class ModelCalls:
             tenant=scope.tenant, adapter=scope.actor.removeprefix("backend:"),
             contents=ContentPolicy(reasoning=self._kit.workspace.runtime.redaction.reasoning),
             negotiated=self._negotiated, negotiation=negotiation, budget=self._budget,
+            outside=self._log.control.outside,
         )  # fmt: skip
         if held:
             await self._log.record(*held)
@@ -207,6 +217,12 @@ class ModelCalls:
         )  # fmt: skip
 
 
+def foreign_tools(tools: Sequence[ToolDefinition]) -> str | None:
+    """What MCP servers said of the tools that a model is offered; None when none of them is theirs."""
+    pinned = sorted(definition_hash(tool) for tool in tools if tool.pin is not None)
+    return hashlib.sha256("".join(pinned).encode()).hexdigest() if pinned else None
+
+
 def _marked(payload: Payload, marks: Mapping[str, str]) -> Payload | None:
     """The payload of a call that is not the run's own, with who it is for; None for what is not to be told."""
     if isinstance(payload, AdapterEvent) and "role" in marks:
@@ -228,10 +244,7 @@ def _recorded_answer(told: Told) -> ModelAnswer:
     calls = tuple(CallRequest(c["id"], c["name"], c["args"], c.get("rawArgs")) for c in told["toolCalls"])
     message: JsonObject = {"role": "assistant", "content": told["text"]}
     if calls:
-        message["tool_calls"] = [
-            {"id": c.id, "name": c.name, "args": c.args} | ({} if c.raw_args is None else {"raw_args": c.raw_args})
-            for c in calls
-        ]
+        message["tool_calls"] = [recorded_call(call) for call in told["toolCalls"]]
     if told.get("thoughts"):
         message["thoughts"] = told["thoughts"]
     return ModelAnswer(told["text"], calls, message, told["messageId"])

@@ -25,12 +25,32 @@ class Fresh:
         return [*self.thread, *events]
 
 
+@dataclass(frozen=True, slots=True)
+class LastLease:
+    """Who had a run last, and what became of that."""
+
+    owner: str
+    epoch: int
+    given_back: bool
+    """By a drain, or because the run ended or waits. Otherwise its owner died with it, or is alive."""
+    suspect: int = 0
+    deaths: int = 0
+
+
 class Leases(Protocol):
     async def renew(self, held: Sequence[tuple[str, str, int]], seconds: float) -> set[tuple[str, str]]:
         """(tenant, run, epoch) in; those still held out."""
         ...
 
-    async def release(self, tenant: str, run_id: str, owner: str, epoch: int) -> None: ...
+    async def release(self, owner: str, held: Sequence[tuple[str, str, int]]) -> None:
+        """Gives back (tenant, run, epoch) in as few commits as possible."""
+        ...
+
+    async def find(self, tenant: str, run_id: str) -> LastLease | None: ...
+
+    async def had_company(self, owner: str) -> bool:
+        """Whether an owner that died had more than one run at work then."""
+        ...
 
 
 class BlobStore(Protocol):

@@ -29,6 +29,8 @@ class QueueLimits:
     """Runs at work at once, of all tenants."""
     waiting: int = 10_000
     waiting_per_tenant: int = 1_000
+    running_per_tenant: int | None = None
+    """Runs of one tenant at work at once; None for as many as there are places."""
 
 
 def _unlimited(agent: str) -> int | None:
@@ -42,9 +44,15 @@ class FairQueue:
     (`enter`), and gives both back when it leaves (`leave`).
     """
 
-    def __init__(self, limits: QueueLimits, of_agent: Callable[[str], int | None] = _unlimited) -> None:
-        """`of_agent` answers how many runs of an agent may work at once; None for as many as there are places."""
-        self._limits, self._of_agent = limits, of_agent
+    def __init__(
+        self, limits: QueueLimits | Callable[[], QueueLimits], of_agent: Callable[[str], int | None] = _unlimited
+    ) -> None:
+        """`limits` may change, and are then asked for each time. `of_agent` answers how many runs of an agent may work
+        at once; None for as many as there are places."""
+        self._now = limits if callable(limits) else lambda: limits
+        self._of_agent = of_agent
+        self._seen: QueueLimits | None = None
+        """The limits that were last looked at: with others, agents may have more room as well."""
         self._lines: OrderedDict[str, deque[Wanted]] = OrderedDict()
         self._aside: dict[str, deque[Wanted]] = {}
         self._known: set[Wanted] = set()
@@ -53,6 +61,9 @@ class FairQueue:
         """Called back from aside because their agent has room again."""
         self._of_tenant: dict[str, int] = {}
         self._running: dict[Wanted, str | None] = {}
+        self._outside: set[Wanted] = set()
+        """Of those that run: who waits for something outside, such as a provider, and lends its place meanwhile."""
+        self._running_of: dict[str, int] = {}
         self._busy: dict[str, int] = {}
 
     @property
@@ -61,16 +72,17 @@ class FairQueue:
 
     @property
     def running(self) -> int:
-        return len(self._running)
+        return len(self._running) - len(self._outside)
 
     def waiting_of(self, tenant: str) -> int:
         return self._of_tenant.get(tenant, 0)
 
     def refusal(self, tenant: str) -> Failure | None:
         """Why a new run of the tenant should not be accepted now, if it should not (G14)."""
-        if self.waiting >= self._limits.waiting:
+        limits = self._now()
+        if self.waiting >= limits.waiting:
             return Failure("SERVER_BUSY", "too many runs wait for a worker", True)
-        if self.waiting_of(tenant) >= self._limits.waiting_per_tenant:
+        if self.waiting_of(tenant) >= limits.waiting_per_tenant:
             return Failure("TENANT_BUSY", "too many of your runs wait for a worker", True)
         return None
 
@@ -78,30 +90,40 @@ class FairQueue:
         """Stand in line, at the end; False if there is no room. Offering a run again changes nothing."""
         if wanted in self._known or wanted in self._running:
             return True
-        if self.waiting >= self._limits.waiting:
+        if self.waiting >= self._now().waiting:
             return False
         self._line_up(wanted)
         return True
 
     def take(self) -> Wanted | None:
         """The head of the line whose turn it is, if there is a place for it."""
-        if not self._lines or self.running >= self._limits.running:
+        limits = self._now()
+        if limits is not self._seen:
+            self._seen = limits
+            self._call_those_with_room()
+        if not self._lines or self.running >= limits.running:
             return None
-        tenant, line = self._lines.popitem(last=False)
+        # A tenant that has all it may have waits, and keeps its place before those who come later.
+        tenant = next((name for name in self._lines if self._may_run(name, limits)), None)
+        if tenant is None:
+            return None
+        line = self._lines.pop(tenant)
         wanted = line.popleft()
         if line:
             self._lines[tenant] = line  # after everybody else
         self._forget(wanted)
-        self._running[wanted] = None
+        self._begin(wanted, None)
         return wanted
 
     def at_once(self, wanted: Wanted, agent: str) -> bool:
         """A place and its agent in one, for a run that nobody has to wait behind; False if it has to line up."""
-        limit, busy = self._of_agent(agent), self._busy.get(agent, 0)
-        if self._lines or self.running >= self._limits.running or (limit is not None and busy >= limit):
+        limits, limit, busy = self._now(), self._of_agent(agent), self._busy.get(agent, 0)
+        if self._lines or self.running >= limits.running or (limit is not None and busy >= limit):
+            return False
+        if not self._may_run(wanted.tenant, limits):
             return False
         self._busy[agent] = busy + 1
-        self._running[wanted] = agent
+        self._begin(wanted, agent)
         return True
 
     def enter(self, wanted: Wanted, agent: str) -> bool:
@@ -112,7 +134,7 @@ class FairQueue:
         limit = self._of_agent(agent)
         busy = self._busy.get(agent, 0)
         if limit is not None and busy >= limit:
-            del self._running[wanted]
+            self._end(wanted)
             self._remember(wanted)
             self._aside.setdefault(agent, deque()).append(wanted)
             return False
@@ -122,7 +144,8 @@ class FairQueue:
 
     def leave(self, wanted: Wanted) -> None:
         """Give back what it has. The first that stepped aside for its agent is the next of its tenant's line."""
-        agent = self._running.pop(wanted, None)
+        agent = self._end(wanted)
+        self._outside.discard(wanted)
         called = self._called.pop(wanted, None)
         if agent is not None:
             self._busy[agent] -= 1
@@ -132,6 +155,43 @@ class FairQueue:
         elif called is not None:
             # It was called and did not come (somebody cancelled it), so its agent still has room for the next.
             self._call_next(called)
+
+    def _call_those_with_room(self) -> None:
+        for agent in list(self._aside):
+            limit, aside = self._of_agent(agent), len(self._aside[agent])
+            room = aside if limit is None else min(aside, limit - self._busy.get(agent, 0))
+            for _ in range(room):
+                self._call_next(agent)
+
+    def step_out(self, wanted: Wanted) -> bool:
+        """Lend the place to others for as long as the run only waits; its agent stays entered. Bounded: at most as many
+        as there are places, because all of them stay in memory and come back at once."""
+        if wanted not in self._running or wanted in self._outside or len(self._outside) >= self._now().running:
+            return False
+        self._outside.add(wanted)
+        return True
+
+    def step_in(self, wanted: Wanted) -> None:
+        """Come back, without waiting: nobody else begins until the number is within its limit again."""
+        self._outside.discard(wanted)
+
+    def _may_run(self, tenant: str, limits: QueueLimits) -> bool:
+        return limits.running_per_tenant is None or self._running_of.get(tenant, 0) < limits.running_per_tenant
+
+    def _begin(self, wanted: Wanted, agent: str | None) -> None:
+        self._running[wanted] = agent
+        self._running_of[wanted.tenant] = self._running_of.get(wanted.tenant, 0) + 1
+
+    def _end(self, wanted: Wanted) -> str | None:
+        """Its agent, if it had entered one."""
+        if wanted not in self._running:
+            return None
+        left = self._running_of[wanted.tenant] - 1
+        if left:
+            self._running_of[wanted.tenant] = left
+        else:
+            del self._running_of[wanted.tenant]
+        return self._running.pop(wanted)
 
     def _call_next(self, agent: str) -> None:
         aside = self._aside.get(agent)

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, Protocol
 from app import __version__
 from app.core.errors import Failure
 from app.core.principal import Principal
+from app.core.signing import Signer
 from app.events.envelope import Event
 from app.runtime.inlined import inline, stored_blobs
 from app.runtime.service import Rejected, Service, Submission
@@ -48,15 +49,21 @@ class Wanted:
 
 class Reruns:
     def __init__(
-        self, service: Service, threads: Forks, reader: Reader, workspaces: WorkspaceHistory,
-    ) -> None:  # fmt: skip
+        self, service: Service, threads: Forks, reader: Reader, workspaces: WorkspaceHistory, signer: Signer
+    ) -> None:
         self._service, self._threads, self._reader, self._workspaces = service, threads, reader, workspaces
+        self._signer = signer
 
     async def token(self, who: Principal, run_id: str) -> ReplayToken | Rejected:
         run = await self._reader.run(who.tenant, run_id)
         if run is None:
             return Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
         return tokens.replay_token(run_id, await self._events(who, run), __version__)
+
+    async def signed_token(self, who: Principal, run_id: str) -> str | Rejected:
+        """The token as a client gets it."""
+        token = await self.token(who, run_id)
+        return token if isinstance(token, Rejected) else token.encode(self._signer)
 
     async def rerun(self, who: Principal, run_id: str, wanted: Wanted) -> Run | Rejected:
         run = await self._reader.run(who.tenant, run_id)
@@ -70,7 +77,9 @@ class Reruns:
         events = await self._events(who, run)
         strict = wanted.token is not None and wanted.mode == "strict"
         if wanted.token is not None:
-            refused = _compare(wanted.token, tokens.replay_token(run_id, events, __version__), workspace, events)
+            recorded = tokens.replay_token(run_id, events, __version__)
+            given = tokens.decode(wanted.token, self._signer)
+            refused = given if isinstance(given, Failure) else _compare(given, recorded, workspace, events)
             if refused is not None and (strict or refused.code != "REPLAY_MISMATCH"):
                 return Rejected(refused)
         forked = await self._threads.fork(who, run.thread_id, run.first_seq - 1)
@@ -95,11 +104,10 @@ class Reruns:
 
 
 def _compare(
-    given: str, recorded: ReplayToken, workspace: CompiledWorkspace, events: Sequence[Event]
+    token: ReplayToken, recorded: ReplayToken, workspace: CompiledWorkspace, events: Sequence[Event]
 ) -> Failure | None:
     """The token against the log, then against what a rerun would meet now."""
-    token = tokens.decode(given)
-    if token is None or token.run_id != recorded.run_id:
+    if token.run_id != recorded.run_id:
         return Failure("REPLAY_TOKEN_INVALID", "the token is not one of this run")
     differs = [name for name in ("request", "prompt", "tools") if getattr(token, name) != getattr(recorded, name)]
     used = {(e.payload["model"], e.payload["provider"], e.payload["providerModel"])

@@ -20,6 +20,7 @@ from app.events.recorder import UNSTORABLE, Entry, Recorder, Scope
 from app.runtime.control import Control
 from app.runtime.expected import Expected
 from app.runtime.memo import Memo
+from app.runtime.suspects import STEPS
 
 PERSON_MS: Final = 24 * 3600 * 1000
 """How long a person has where the workspace does not say; then the answer is no."""
@@ -83,14 +84,22 @@ class RunLog:
         self._check(payloads)
         control = self.control
         if control.flushing is None and not control.held:
-            return expect(await self.recorder.record(self.scope, *payloads))
+            return self._noted(expect(await self.recorder.record(self.scope, *payloads)))
         held = await control.take_held()
         answer = await self.recorder.record(self.scope, *held, *payloads)
         if isinstance(answer, Refused) and answer.failure.code in UNSTORABLE:
             control.held[:0] = (
                 held  # what was ready is not lost with what cannot be stored: the run's end takes it along
             )
-        return Appended(expect(answer).events[len(held) :])
+        return Appended(self._noted(expect(answer)).events[len(held) :])
+
+    def _noted(self, appended: Appended) -> Appended:
+        """Of a run that is suspected of killing the server: whether it has come further."""
+        on_step = self.control.on_step
+        if on_step is not None and any(event.type in STEPS for event in appended.events):
+            self.control.on_step = None
+            on_step()
+        return appended
 
     def _check(self, payloads: Sequence[Payload | Entry]) -> None:
         if self._expected is not None:
@@ -126,7 +135,7 @@ class RunLog:
             await before
         held, self.control.held = self.control.held, []
         if held:
-            expect(await self.recorder.record(self.scope, *held))
+            self._noted(expect(await self.recorder.record(self.scope, *held)))
 
     async def settle(self) -> None:
         """Before a step, and before anything that is not recorded here: what is held comes first."""
@@ -138,8 +147,18 @@ class RunLog:
         """Before anything new: from the cancel on no step starts, and a paused run waits here."""
         await self.settle()
         self.stop_if_cancelled()
+        await self.pause_if_asked()
+        over = self._over_time()
+        if over is not None:
+            raise await self.exceeded(over)
+
+    async def pause_if_asked(self) -> None:
+        """Before a step, and once more before the run completes."""
         pause = self._open_pause()
-        if pause is not None:
+        if pause is None:
+            self.control.settle_pauses()
+        else:
+            await self.settle()
             title = "The run was paused"
             arguments = {"commandId": pause}
             raised = InterruptRaised(
@@ -149,9 +168,6 @@ class RunLog:
             # Of the root run, whoever of the family came to it first: the pause is for all of them.
             expect(await self.recorder.record(self.scope, Entry(raised, run_id=self._root)))
             raise Suspended(raised.interrupt_id)
-        over = self._over_time()
-        if over is not None:
-            raise await self.exceeded(over)
 
     def stop_if_cancelled(self) -> None:
         if self.control.cancelled.is_set():

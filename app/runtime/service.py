@@ -16,12 +16,12 @@ from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.json import present
 from app.core.principal import Principal
-from app.core.schemas import SchemaInvalid, Validator
 from app.events import ports
 from app.events.catalog import Payload, execution, request, thread
 from app.events.catalog.interrupt import InterruptExpired
 from app.events.ports import Condition, Refused
 from app.events.recorder import Entry, Recorder, Scope
+from app.runtime.foreign_schemas import check_schema
 from app.runtime.places import Place
 from app.runtime.ports import Fresh, OpenChildren
 from app.runtime.workspaces import WorkspaceHistory
@@ -34,7 +34,6 @@ from app.workspace.specs.base import Limits
 
 Busy = Literal["enqueue", "reject", "interrupt", "rollback"]
 
-MAX_QUEUED_PER_THREAD: Final = 100
 MAX_CLIENT_TOOLS: Final = 128
 SYSTEM_THREADS: Final = "sys_"
 """How the ids of the system's own threads begin; nobody else may use them."""
@@ -97,6 +96,23 @@ class Rejected:
     winner: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A run that was accepted, now or, if `replayed`, earlier under the same key."""
+
+    run: Run
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """What holds for new runs: how many one thread may have, and whether a tenant may start one now."""
+
+    per_thread: Callable[[], int] = lambda: 100
+    take: Callable[[str], Failure | None] = lambda tenant: None
+    give_back: Callable[[str], None] = lambda tenant: None
+
+
 class Service:
     def __init__(
         self,
@@ -111,20 +127,29 @@ class Service:
         overload: Callable[[str], Failure | None] = lambda tenant: None,
         admit: Callable[[str, str, str, str], Place | None] = lambda tenant, thread_id, run_id, agent: None,
         freed: Callable[[str, str], None] = lambda tenant, thread_id: None,
+        limits: RunLimits | None = None,
     ) -> None:
         """`overload` answers why a tenant's new runs cannot be taken now, if they cannot; `admit` gives a run that
-        need not wait its place at once; `freed` hears of a thread where a run ended that nobody worked on."""
+        need not wait its place at once; `freed` hears of a thread where a run ended that nobody worked on; `limits` are
+        those on new runs."""
         self._recorder, self._reader, self._children = recorder, reader, children
         self._clock, self._workspaces, self._backends = clock, workspaces, backends
         self._wake, self._stop, self._overload, self._admit, self._freed = wake, stop, overload, admit, freed
+        self._limits = limits or RunLimits()
 
     # -- submitting ----------------------------------------------------------------------------------
 
     async def submit(self, who: Principal, wanted: Submission) -> Run | Rejected:
         workspace = wanted.workspace or await self._workspaces.for_new_run()
-        refused = self._check(workspace, wanted) or self._overload(who.tenant)
+        refused = self._check(workspace, wanted) or self._overload(who.tenant) or self._limits.take(who.tenant)
         if refused is not None:
             return Rejected(refused)
+        answer = await self._submit(who, wanted, workspace)
+        if isinstance(answer, Rejected) or answer.replayed:
+            self._limits.give_back(who.tenant)
+        return answer if isinstance(answer, Rejected) else answer.run
+
+    async def _submit(self, who: Principal, wanted: Submission, workspace: CompiledWorkspace) -> "_Taken | Rejected":
         busy = wanted.busy or _policy(workspace, wanted.agent)
         thread_id, run_id = wanted.thread_id or new_id("thread"), new_id("run")
         scope = Scope(who.tenant, thread_id, run_id, actor=who.actor)
@@ -150,9 +175,10 @@ class Service:
                     place.accepted(fresh)
                 else:
                     self._wake(who.tenant, thread_id, run_id, fresh)
-                return run
+                return _Taken(run)
             if answer.failure.code == "IDEMPOTENCY_KEY_SEEN" and answer.winner is not None:
-                return await self._read_back(who.tenant, answer.winner)
+                known_run = await self._read_back(who.tenant, answer.winner)
+                return known_run if isinstance(known_run, Rejected) else _Taken(known_run, replayed=True)
             refusal = Rejected(answer.failure, answer.winner)
             if not (new and answer.failure.code == "THREAD_EXISTS"):
                 break
@@ -237,6 +263,8 @@ class Service:
             return Failure("AGENT_NOT_FOUND", "the workspace has no such agent")
         if agent.spec.backend not in self._backends:
             return Failure("BACKEND_NOT_AVAILABLE", f"there is no backend {agent.spec.backend!r} here")
+        if wanted.response_schema and (refused := check_schema(wanted.response_schema)) is not None:
+            return Failure(refused.code, f"the schema of the answer: {refused.message}")
         return _check_client_tools(workspace, agent, wanted.client_tools)
 
     def _conditions(self, wanted: Submission, busy: Busy, run_id: str, new: bool) -> list[Condition]:
@@ -247,7 +275,7 @@ class Service:
         if new:
             conditions.append(ports.ThreadIsNew())
         else:
-            limit = 1 if busy == "reject" else MAX_QUEUED_PER_THREAD
+            limit = 1 if busy == "reject" else self._limits.per_thread()
             conditions += [ports.ThreadAccepts(), ports.ThreadHasRoom(limit)]
         return conditions
 
@@ -322,20 +350,14 @@ def _check_client_tools(
         name = tool.get("name")
         if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name) or name in taken:
             return Failure("CLIENT_TOOLS_REFUSED", "a tool's name is malformed or taken")
-        if not _is_schema(tool.get("input")):
-            return Failure("CLIENT_TOOLS_REFUSED", "a tool's input schema is not valid")
+        schema: Any = tool.get("input")
+        refused = check_schema(schema)
+        if refused is not None and refused.code == "SCHEMA_TOO_COMPLEX":
+            return Failure(refused.code, f"the input schema of the tool {name!r}: {refused.message}")
+        if refused is not None or schema.get("type") != "object":
+            return Failure("CLIENT_TOOLS_REFUSED", f"the input schema of the tool {name!r} is not valid")
         taken.add(name)
     return None
-
-
-def _is_schema(document: Any) -> bool:
-    if not isinstance(document, Mapping) or document.get("type") != "object":
-        return False
-    try:
-        Validator(document)
-    except SchemaInvalid:
-        return False
-    return True
 
 
 def _births(wanted: Submission, known: Thread | Tombstone | None) -> tuple[bool, ...]:

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from app.backends.contract import CallRequest, CallResult, StepFailed
 from app.core import json
-from app.core.decisions import Approval, Approved
-from app.core.decisions import Refused as NotApproved
 from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.json import JsonObject
@@ -21,6 +19,8 @@ from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.catalog.tool import ToolResulted
 from app.events.catalog.values import Effect
+from app.runtime.approvals import Approvals
+from app.runtime.call_ids import RunCallIds
 from app.runtime.memo import Told
 from app.runtime.run_log import RunLog
 from app.tools.contract import (
@@ -57,11 +57,12 @@ class ToolPorts:
 
 class ToolCalls:
     def __init__(
-        self, log: RunLog, gateway: Gateway, scope: Scope, ports: ToolPorts, *, parallel: bool = True,
-        who: str = "the caller", limit: int | None = None,
+        self, log: RunLog, gateway: Gateway, scope: Scope, ports: ToolPorts, approvals: Approvals, *,
+        parallel: bool = True, limit: int | None = None,
     ) -> None:  # fmt: skip
         self._log, self._gateway, self._scope = log, gateway, scope
-        self._ports, self.parallel, self._who = ports, parallel, who
+        self._ports, self._approvals, self.parallel = ports, approvals, parallel
+        self.ids = RunCallIds(log.run_id)
         self.limit = limit
         """How many calls may be begun; None for any number."""
         self._begun = set(log.memo.intents)
@@ -77,8 +78,14 @@ class ToolCalls:
         return [registered.definition for registered in found if registered is not None]
 
     async def call(self, calls: Sequence[CallRequest], only: frozenset[str] | None = None) -> list[CallResult]:
-        outcomes = await self.outcomes([_tool_call(call) for call in calls], only)
-        return [_result(outcome) for outcome in outcomes]
+        """Results are in the order of the calls and carry the ids that the backend knows them by."""
+        outcomes = await self.outcomes([self._tool_call(call) for call in calls], only)
+        return [_result(call, outcome) for call, outcome in zip(calls, outcomes, strict=True)]
+
+    def _tool_call(self, call: CallRequest) -> ToolCall:
+        arguments = None if call.raw_args is not None else call.args
+        call_id = self.ids.of(call.id, call.name, call.args if call.raw_args is None else call.raw_args)
+        return ToolCall(call_id, call.name, arguments, raw=call.raw_args, complete=True)
 
     async def outcomes(self, calls: Sequence[ToolCall], only: frozenset[str] | None = None) -> list[ToolOutcome]:
         scope = self._scope if only is None else replace(self._scope, allowed=self._scope.allowed & only)
@@ -111,7 +118,7 @@ class ToolCalls:
 
         return Ports(
             record=self._record, put_blob=lent.put_blob, load_blob=lent.load_blob, hook=lent.hook,
-            approve=self._approve, ask_model=ask_model, cancelled=self._log.control.cancelled,
+            approve=self._approvals.approve, ask_model=ask_model, cancelled=self._log.control.cancelled,
         )  # fmt: skip
 
     async def _record(self, payload: Payload) -> JsonObject | None:
@@ -121,6 +128,10 @@ class ToolCalls:
         return event.payload if bounded or b'"$blob"' not in event.payload_bytes else None
 
     async def _act(self, calls: list[ToolCall], scope: Scope, ports: Ports) -> list[ToolOutcome]:
+        effects = self._gateway.registry.effects
+        if self._log.control.draining and any(effects.get(call.name) == "unsafe" for call in calls):
+            # It might be cut off half-way, and then a person would have to decide. The next server begins it.
+            raise Suspended("the server stops")
         await self._log.begin_step()
         await self._count(calls)
         cancelled = self._log.control.cancelled
@@ -147,7 +158,7 @@ class ToolCalls:
         again = replace(call, attempt=intent.get("attempt", 1) + 1)
         if intent["effect"] != "unsafe":
             return again
-        asked = self._log.memo.of_call("recovery", call.id)
+        asked = self._log.memo.recovery(call.id)
         if asked is None:
             raise await self._log.raise_interrupt(
                 InterruptRaised(
@@ -167,29 +178,6 @@ class ToolCalls:
             await self._record(ToolResulted(call_id=call.id, tool=call.name, ok=True, output=output))
             return ToolOutcome(call.id, call.name, output=output, executed=True)
         raise StepFailed(Failure("TOOL_OUTCOME_UNKNOWN", f"{call.name} was cut off and is not repeated"))
-
-    # -- people --------------------------------------------------------------------------------------
-
-    async def _approve(self, call: ToolCall, definition: ToolDefinition, digest: str) -> Approval:
-        asked = self._log.memo.of_call("approval", call.id)
-        if asked is None:
-            raise await self._log.raise_interrupt(
-                InterruptRaised(
-                    interrupt_id=new_id("interrupt"), kind="approval", expires_at=self._log.expiry(),
-                    tool=definition.name, title=f"May {self._who} use {definition.name}?", call_id=call.id,
-                    arguments=call.arguments, argument_hash=digest,
-                )
-            )  # fmt: skip
-        if asked.get("expired"):
-            return NotApproved("nobody answered in time")
-        answer = asked.get("answer")
-        if answer is None:
-            raise Suspended(asked["interruptId"])
-        if asked.get("argumentHash") != digest:
-            return NotApproved("the approval was for other arguments")
-        if answer["decision"] == "approve":
-            return Approved(asked.get("answeredBy"))
-        return NotApproved(answer.get("reason"), asked.get("answeredBy"))
 
 
 class ClientTool:
@@ -250,17 +238,12 @@ def client_tools(log: RunLog, wanted: Iterable[JsonObject]) -> list[Tool]:
     ]
 
 
-def _tool_call(call: CallRequest) -> ToolCall:
-    arguments = None if call.raw_args is not None else call.args
-    return ToolCall(call.id, call.name, arguments, raw=call.raw_args, complete=True)
-
-
-def _result(outcome: ToolOutcome) -> CallResult:
+def _result(call: CallRequest, outcome: ToolOutcome) -> CallResult:
     if outcome.error is not None:
-        return CallResult(outcome.call_id, outcome.tool, False, f"{outcome.error.code}: {outcome.error.message}")
+        return CallResult(call.id, outcome.tool, False, f"{outcome.error.code}: {outcome.error.message}")
     # Canonical, as the log keeps it: a result that is told again must be the same text.
     content = outcome.output if isinstance(outcome.output, str) else json.canonical(outcome.output).decode()
-    return CallResult(outcome.call_id, outcome.tool, True, content)
+    return CallResult(call.id, outcome.tool, True, content)
 
 
 def _recorded_outcome(told: Told, intent: Told | None) -> ToolOutcome:

@@ -211,7 +211,7 @@ class WorkspaceHistory:
             if contents is None:
                 return None
             files = WorkspaceFiles.from_contents(contents)
-            result = await asyncio.to_thread(compile, files, self._catalog, profile=current.profile)
+            result = await asyncio.to_thread(compile, files, self._catalog, profile=current.profile, stored=True)
             if not isinstance(result, Compiled):
                 return None
             self._known[key] = result.workspace

@@ -34,6 +34,7 @@ def _run(run: Run) -> dict[str, Any]:
         "metadata": run.metadata, "labels": run.labels, "usage": run.usage, "waiting_on": run.waiting_on,
         "cancel_requested_at": run.cancel_requested_at, "workspace_digest": run.workspace_digest,
         "created_at": run.created_at, "started_at": run.started_at, "finished_at": run.finished_at, "epoch": run.epoch,
+        "commanded": run.commanded,
     }  # fmt: skip
 
 

@@ -158,6 +158,12 @@ def _has_room(condition: ports.ThreadHasRoom, head: Head) -> Refused | None:
     return _no(code, f"the thread has {len(active)} active runs", next(iter(active)))
 
 
+def _idle_since(condition: ports.ThreadIdleSince, head: Head) -> Refused | None:
+    if head.records.thread.updated_at <= condition.at_ms:
+        return None
+    return _no("THREAD_BUSY", "the thread has had events since then", head.records.thread.id)
+
+
 def _not_terminal(condition: ports.RunNotTerminal | ports.RunUnclaimed, head: Head) -> Refused | None:
     run = head.records.runs.get(condition.run_id)
     if run is None:
@@ -172,6 +178,13 @@ def _unclaimed(condition: ports.RunUnclaimed, head: Head) -> Refused | None:
     if refused is None and head.records.runs[condition.run_id].status == "running":
         return _no("LEASE_HELD", "an executor works on the run", condition.run_id)
     return refused
+
+
+def _commands_seen(condition: ports.CommandsSeen, head: Head) -> Refused | None:
+    run = head.records.runs.get(condition.run_id)
+    if run is not None and run.commanded > condition.count:
+        return _no("COMMAND_UNSEEN", "a command was accepted that the run has not seen yet", run.id)
+    return None
 
 
 def _open(condition: ports.InterruptOpen, head: Head) -> Refused | None:
@@ -213,8 +226,10 @@ _TESTS: Final[dict[type, Callable[[Any, Head], Refused | None]]] = {
     ports.ThreadIsNew: _is_new,
     ports.ThreadAccepts: _accepts,
     ports.ThreadHasRoom: _has_room,
+    ports.ThreadIdleSince: _idle_since,
     ports.RunNotTerminal: _not_terminal,
     ports.RunUnclaimed: _unclaimed,
+    ports.CommandsSeen: _commands_seen,
     ports.InterruptOpen: _open,
     ports.ApiKeyRevoked: _revocable,
     ports.ClaimRun: _claimable,

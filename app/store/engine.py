@@ -93,6 +93,11 @@ class Tx(Protocol):
         ...
 
 
+ANSWER_SECONDS: Final = 1.5
+"""How long a read, or the statements or the commit of a write, may take before the database counts as down. With what
+else a request needs it is answered within two seconds (G17). Long work is done in portions that take less."""
+
+
 class Database(Protocol):
     """Errors come as the exceptions of `events.ports`; a commit of unknown outcome as `CommitUnknown`."""
 
@@ -108,7 +113,9 @@ class Database(Protocol):
         """As `read`, each statement for itself: cheaper where there is only one, or where they need not agree."""
         ...
 
-    async def ping(self) -> None: ...
+    async def ping(self) -> None:
+        """Returns if a write could begin now: the database answers and nobody else keeps it locked."""
+        ...
 
     def load(self) -> dict[str, float]:
         """How busy it is, for metrics: a few names of its own choice, with numbers."""

@@ -4,6 +4,7 @@ Content is stored in chunks as it arrives: a chunk is one short transaction, so 
 memory nor keeps the log from writing. A file is seen only once its last chunk is stored.
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from hashlib import sha256
@@ -37,7 +38,12 @@ _DUE: Final = Sql(
     "SELECT tenant, id FROM files WHERE (stored_at IS NULL AND created_at <= $1) "
     "OR (deleted_at IS NOT NULL AND deleted_at <= $2) LIMIT 100"
 )
-_PURGE_CHUNKS: Final = Sql("DELETE FROM file_chunks WHERE tenant = $1 AND file_id = $2")
+_CHUNKS_AT_ONCE: Final = 8
+"""Of a mebibyte each: removing them keeps the only writer for some milliseconds."""
+_PURGE_CHUNKS: Final = Sql(
+    "DELETE FROM file_chunks WHERE tenant = $1 AND file_id = $2 AND number IN (SELECT c.number FROM file_chunks c "
+    "WHERE c.tenant = $1 AND c.file_id = $2 ORDER BY c.number DESC LIMIT $3) RETURNING 1"
+)
 _PURGE: Final = Sql("DELETE FROM files WHERE tenant = $1 AND id = $2")
 
 
@@ -84,6 +90,20 @@ class FileStore:
             yield bytes(rows[0][0])
             number += 1
 
+    async def read_range(self, tenant: str, file_id: str, start: int, end: int) -> AsyncIterator[bytes]:
+        """Every chunk but the last has the same size, so that only those of the range are read."""
+        at = start
+        while at < end:
+            rows = await self._read_chunk(tenant, file_id, at // CHUNK_BYTES)
+            if not rows:
+                return
+            offset = at % CHUNK_BYTES
+            piece = bytes(rows[0][0])[offset : offset + end - at]
+            if not piece:
+                return
+            yield piece
+            at += len(piece)
+
     async def _read_chunk(self, tenant: str, file_id: str, number: int) -> list[Row]:
         return await self._database.read(lambda tx: tx.rows(_READ, tenant, file_id, number))
 
@@ -95,21 +115,25 @@ class FileStore:
         """Out of sight at once; the content goes with the next purge after its retention."""
         await self._write(_DELETE, (tenant, file_id, self._clock.now_ms()))
 
-    async def purge(self, keep_ms: int) -> int:
-        """Remove what was deleted longer ago than that, and uploads that were broken off; returns how many."""
+    async def purge(self, keep_ms: int, stop: asyncio.Event) -> int:
+        """Remove what was deleted longer ago than that, and uploads that were broken off; returns how many.
+
+        Ends early when `stop` is set; what is left is found again.
+        """
         now, purged = self._clock.now_ms(), 0
         while due := await self._database.read(lambda tx: tx.rows(_DUE, now - UPLOAD_MS, now - keep_ms)):
             for tenant, file_id in due:
+                if stop.is_set():
+                    return purged
                 await self._purge(tenant, file_id)
                 purged += 1
         return purged
 
     async def _purge(self, tenant: str, file_id: str) -> None:
-        async def work(tx: Tx) -> None:
-            await tx.rows(_PURGE_CHUNKS, tenant, file_id)
-            await tx.rows(_PURGE, tenant, file_id)
-
-        await self._database.write(work)
+        """The end first: a file whose removal was broken off is found again by its row."""
+        while await self._database.write(lambda tx: tx.rows(_PURGE_CHUNKS, tenant, file_id, _CHUNKS_AT_ONCE)):
+            pass
+        await self._write(_PURGE, (tenant, file_id))
 
     async def _write(self, sql: Sql, row: Row) -> None:
         async def work(tx: Tx) -> None:

@@ -1,19 +1,32 @@
 """Who runs a run: an owner and an epoch, alive until a moment on the database's clock.
 
 A lease is taken and given back by the log, in the transaction of the event that says so; here it is only kept alive.
+One that was given back has `until = 0`. Anything else that is not alive belonged to an owner that died with it.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
+from app.runtime.ports import LastLease
 from app.store.engine import Database, Sql, Tx
 
 _RENEW: Final = Sql(
     "UPDATE leases SET until = {now} + $4 WHERE tenant = $1 AND run_id = $2 AND epoch = $3 AND until > 0 "
     "RETURNING run_id"
 )
-_EXPIRE_ALL: Final = Sql("UPDATE leases SET until = 0 WHERE until <> 0")
-_RELEASE: Final = Sql("UPDATE leases SET until = 0 WHERE tenant = $1 AND run_id = $2 AND owner = $3 AND epoch = $4")
+_EXPIRE_ALL: Final = Sql("UPDATE leases SET until = -1 WHERE until > 0")
+_FIND: Final = Sql("SELECT owner, epoch, until, suspect, deaths FROM leases WHERE tenant = $1 AND run_id = $2")
+_OF_OWNER: Final = Sql("SELECT run_id FROM leases WHERE (owner = $1 AND until <> 0) OR previous = $1 LIMIT 2")
+_RELEASE: Final = Sql(
+    "UPDATE leases SET until = 0 WHERE tenant = $1 AND run_id = $2 AND owner = $3 AND epoch = $4",
+    bulk="UPDATE leases l SET until = 0 FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) "
+    "AS v(tenant, run_id, owner, epoch) WHERE l.tenant = v.tenant AND l.run_id = v.run_id AND l.owner = v.owner "
+    "AND l.epoch = v.epoch",
+    sqlite_bulk="UPDATE OR FAIL leases SET until = 0 FROM (VALUES {rows}) AS v WHERE tenant = v.column1 "
+    "AND run_id = v.column2 AND owner = v.column3 AND epoch = v.column4",
+)
+RELEASED_AT_ONCE: Final = 5000
+"""Leases given back in one transaction: enough for any real server, and it still ends within a write's time limit."""
 
 
 class Leases:
@@ -32,13 +45,24 @@ class Leases:
 
         return await self._database.write(work) if held else set()
 
-    async def release(self, tenant: str, run_id: str, owner: str, epoch: int) -> None:
-        """Give a run back unfinished: another executor takes it at once. Somebody else's lease is left alone."""
+    async def release(self, owner: str, held: Sequence[tuple[str, str, int]]) -> None:
+        """Give runs back unfinished: another executor takes them at once. Somebody else's leases are left alone."""
+        rows = [(tenant, run_id, owner, epoch) for tenant, run_id, epoch in held]
+        for start in range(0, len(rows), RELEASED_AT_ONCE):
+            portion = rows[start : start + RELEASED_AT_ONCE]
+            await self._database.write(lambda tx, portion=portion: tx.many(_RELEASE, portion))  # type: ignore[misc]
 
-        async def work(tx: Tx) -> None:
-            await tx.many(_RELEASE, [(tenant, run_id, owner, epoch)])
+    async def find(self, tenant: str, run_id: str) -> LastLease | None:
+        """The newest lease of a run, alive or not."""
+        rows = await self._database.look(lambda tx: tx.rows(_FIND, tenant, run_id))
+        if not rows:
+            return None
+        owner, epoch, until, suspect, deaths = rows[0]
+        return LastLease(owner, epoch, given_back=until == 0, suspect=suspect, deaths=deaths)
 
-        await self._database.write(work)
+    async def had_company(self, owner: str) -> bool:
+        """Whether an owner that died had more than one run at work then. Those taken over meanwhile count as well."""
+        return len(await self._database.look(lambda tx: tx.rows(_OF_OWNER, owner))) > 1
 
     async def expire_all(self) -> None:
         """Embedded start-up: holding the folder's lock proves that every former owner is dead."""

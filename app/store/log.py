@@ -64,11 +64,14 @@ class Log:
         clock: Clock,
         publish: Callable[[Sequence[Event]], None],
         max_pending: int = 20_000,
+        patience: float = 10.0,
     ) -> None:
+        """`patience` is how long a caller waits for its commit, in seconds."""
         self._database = database
         self._clock = clock
         self._publish = publish
         self._max_pending = max_pending
+        self._patience = patience
         self._waiting: deque[_Waiting] = deque()
         self._last_of_thread: dict[tuple[str, str], _Waiting] = {}
         self._something = asyncio.Event()
@@ -180,17 +183,22 @@ class Log:
     async def _write_batch(self, batch: list[_Waiting]) -> None:
         started = self._clock.monotonic()
         commands = [waiting.command for waiting in batch]
+        giving_up = asyncio.get_running_loop().call_later(self._patience, self._give_up, batch)
         try:
             answers, heads = await self._commit(commands, batch)
         except StoreError as error:
             self._fail(batch, error)
             if isinstance(error, StorageDown):
                 await self._wait_for_the_database(error)
+            self._down = None
             return
         except Exception as error:
             self._forget(commands)
             self._fail(batch, error)
             return
+        finally:
+            giving_up.cancel()
+        self._down = None
         events = [event for answer in answers if isinstance(answer, Appended) for event in answer.events]
         self._keep(heads)
         self._publish(events)
@@ -294,6 +302,12 @@ class Log:
             else:
                 break
         self._down = None
+
+    def _give_up(self, batch: Sequence[_Waiting]) -> None:
+        """Nobody waits longer for this commit; if it is made after all, its events are published as ever."""
+        slow = StorageDown(f"the database has not answered for {self._patience:g} seconds")
+        self._refuse_all(slow)
+        self._fail(batch, slow)
 
     def _refuse_all(self, error: StoreError) -> None:
         self._down = error

@@ -15,6 +15,7 @@ from app.store.codec import decode, encode
 from app.store.decide import Head, Key
 from app.store.engine import Row, Sql, Tx
 from app.store.keys import LIVING_KEYS, PUT_KEY, REVOKE_KEY, key_row
+from app.store.run_lists import label_rows
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
 from app.views.records import Kind, Records, touched
@@ -71,6 +72,10 @@ _CHANGE_RUN: Final = Sql(
     "$5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bytea[]) "
     f"{_RUN_CHANGE}",
 )
+_PUT_LABEL: Final = Sql(
+    "INSERT INTO run_labels (tenant, name, value, created_at, run_id, thread_key) VALUES ($1, $2, $3, $4, $5, $6) "
+    "ON CONFLICT (tenant, name, value, created_at, run_id) DO NOTHING"
+)
 _PUT_INTERRUPT: Final = Sql(
     "INSERT INTO interrupts (tenant, id, thread_key, run_id, status, expires_at, state, call_id) "
     "VALUES ($1, $2, $3, $4, $5, $6, $7, $8) "
@@ -99,8 +104,10 @@ _PUT_BLOB_REF: Final = Sql(
     "ON CONFLICT (tenant, sha256, thread_key) DO NOTHING"
 )
 _CLAIM: Final = Sql(
-    "INSERT INTO leases (tenant, run_id, owner, epoch, until) VALUES ($1, $2, $3, $4, {now} + $5) "
-    "ON CONFLICT (tenant, run_id) DO UPDATE SET owner = excluded.owner, epoch = excluded.epoch, until = excluded.until"
+    "INSERT INTO leases (tenant, run_id, owner, epoch, until, suspect, deaths, previous) "
+    "VALUES ($1, $2, $3, $4, {now} + $5, $6, $7, $8) ON CONFLICT (tenant, run_id) DO UPDATE SET "
+    "owner = excluded.owner, epoch = excluded.epoch, until = excluded.until, suspect = excluded.suspect, "
+    "deaths = excluded.deaths, previous = excluded.previous"
 )
 _RELEASE: Final = Sql(
     "UPDATE leases SET until = 0 WHERE tenant = $1 AND run_id = $2",
@@ -108,7 +115,7 @@ _RELEASE: Final = Sql(
     "WHERE tenant = v.column1 AND run_id = v.column2",
 )
 
-_OF_A_RUN: Final = (ports.RunNotTerminal, ports.RunUnclaimed, ports.ClaimRun)
+_OF_A_RUN: Final = (ports.RunNotTerminal, ports.RunUnclaimed, ports.CommandsSeen, ports.ClaimRun)
 fromhex: Final = bytes.fromhex
 
 
@@ -316,16 +323,20 @@ async def _write_runs(tx: Tx, runs: Iterable[tuple[Head, Run]]) -> None:
     changed: list[Row] = []
     claims: list[Row] = []
     released: list[Row] = []
+    labels: list[Row] = []
     for head, run in runs:
+        if run.labels:
+            labels += label_rows(head.tenant, head.key, run)
         changed.append((head.tenant, run.id, head.key, run.thread_id, run.agent, run.status, run.parent_run_id,
                         run.created_at, run.first_seq, run.last_seq, run.run_seq, encode(run)))  # fmt: skip
         claim = head.claims.get(run.id)
         if claim is not None and run.status == "running":
-            claims.append((head.tenant, run.id, claim.owner, claim.epoch, round(claim.seconds * 1000)))
+            claims.append((head.tenant, run.id, claim.owner, claim.epoch, round(claim.seconds * 1000),
+                           claim.suspect, claim.deaths, claim.previous))  # fmt: skip
         elif run.epoch and run.status != "running":
             # A run that ended or waits holds no worker: its lease goes with the event that says so.
             released.append((head.tenant, run.id))
-    for sql, rows in ((_CHANGE_RUN, changed), (_CLAIM, claims), (_RELEASE, released)):
+    for sql, rows in ((_CHANGE_RUN, changed), (_CLAIM, claims), (_RELEASE, released), (_PUT_LABEL, labels)):
         if rows:
             await tx.many(sql, rows)
 

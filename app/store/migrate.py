@@ -10,10 +10,11 @@ from typing import Any, Final
 from app.core.errors import HoldfastError
 from app.core.resources import shipped
 from app.core.settings import Settings
-from app.events.ports import StorageDown
+from app.events.ports import StorageDown, StorageFull
 from app.store.engine import Sql
+from app.store.sqlite_errors import translated
 
-NEWEST: Final = "0004"
+NEWEST: Final = "0006"
 _ADVISORY_LOCK: Final = 0x486F6C64
 """Replicas that start together migrate one after the other."""
 _CONNECT_SECONDS: Final = 5.0
@@ -29,7 +30,7 @@ async def migrate(settings: Settings) -> None:
         assert settings.database_url is not None
         await _migrate_postgres(settings.database_url)
     else:
-        await asyncio.to_thread(_migrate_sqlite, settings.sqlite_path)
+        await asyncio.to_thread(_migrate_sqlite, settings.sqlite_path, settings.sqlite_vacuum == "incremental")
 
 
 def known_revisions() -> set[str]:
@@ -54,13 +55,14 @@ def _upgrade(connection: Any) -> None:
     command.upgrade(config, "head")
 
 
-def _migrate_sqlite(path: Path) -> None:
+def _migrate_sqlite(path: Path, can_shrink: bool) -> None:
     import sqlite3
 
-    with sqlite3.connect(path) as probe:
-        if not _needs_upgrade(_sqlite_revision(probe)):
+    try:
+        if not _needs_upgrade(_probed_revision(path)):
             return
-    probe.close()
+    except sqlite3.Error as error:
+        raise translated(error, path.parent) from error
     import sqlalchemy as sa
 
     engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.NullPool)
@@ -69,14 +71,40 @@ def _migrate_sqlite(path: Path) -> None:
     @sa.event.listens_for(engine, "connect")
     def _no_driver_transactions(connection: Any, _record: Any) -> None:
         connection.isolation_level = None
+        if can_shrink:
+            # Counts before the first table is made; afterwards it does nothing.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: Any) -> None:
         connection.exec_driver_sql("BEGIN EXCLUSIVE")
 
-    with engine.begin() as connection:
-        _upgrade(connection)
+    try:
+        with engine.begin() as connection:
+            _upgrade(connection)
+    except sa.exc.DBAPIError as error:
+        if isinstance(error.orig, sqlite3.Error) and hasattr(error.orig, "sqlite_errorcode"):
+            raise translated(error.orig, path.parent) from error
+        raise
     engine.dispose()
+
+
+def _probed_revision(path: Path) -> str | None:
+    """On a disk without room only a connection that has the database for itself can read it."""
+    import sqlite3
+
+    for exclusive in (False, True):
+        probe = sqlite3.connect(path, timeout=_CONNECT_SECONDS)
+        try:
+            if exclusive:
+                probe.execute("PRAGMA locking_mode = EXCLUSIVE")
+            return _sqlite_revision(probe)
+        except sqlite3.Error as error:
+            if exclusive or not isinstance(translated(error, path.parent), StorageFull):
+                raise
+        finally:
+            probe.close()
+    raise AssertionError("the second attempt returns or raises")
 
 
 def _sqlite_revision(connection: Any) -> str | None:
@@ -84,7 +112,9 @@ def _sqlite_revision(connection: Any) -> str | None:
 
     try:
         row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    except sqlite3.OperationalError:
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_ERROR:  # which stands for "no such table"
+            raise
         return None
     return row[0] if row else None
 
@@ -115,9 +145,11 @@ async def _migrate_postgres(url: str) -> None:
 
 
 async def _postgres_revision(connection: Any) -> str | None:
-    if await connection.fetchval("SELECT to_regclass('alembic_version')") is None:
+    if await connection.fetchval("SELECT to_regclass('alembic_version')", timeout=_CONNECT_SECONDS) is None:
         return None
-    revision: str | None = await connection.fetchval("SELECT version_num FROM alembic_version")
+    revision: str | None = await connection.fetchval(
+        "SELECT version_num FROM alembic_version", timeout=_CONNECT_SECONDS
+    )
     return revision
 
 

@@ -4,20 +4,38 @@ Leaves to others: what is written (the log) and the schema (migrate).
 """
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import asyncpg
 
-from app.events.ports import StorageBroken, StorageDown, StorageFull, StoreError
-from app.store.engine import EVENT_COLUMNS, MOVED_RUN, MOVED_THREAD, CommitUnknown, Conflict, Row, Sql, Tx
+from app.events.ports import StorageBroken, StorageCorrupt, StorageDown, StorageFailed, StorageFull, StoreError
+from app.store.engine import (
+    ANSWER_SECONDS,
+    EVENT_COLUMNS,
+    MOVED_RUN,
+    MOVED_THREAD,
+    CommitUnknown,
+    Conflict,
+    Row,
+    Sql,
+    Tx,
+)
 
 T = TypeVar("T")
 
 READERS: Final = 8
-ANSWER_SECONDS: Final = 2.0
-"""How long a statement or a commit may take before the database counts as down (G17)."""
+_SESSION: Final = (
+    # The server's own limit, a little under ours: ours does not reach a statement that waits for a lock there.
+    f"SET synchronous_commit = on; SET statement_timeout = {round(ANSWER_SECONDS * 900)}; "
+    f"SET idle_in_transaction_session_timeout = {round(ANSWER_SECONDS * 10_000)}"
+)
+_PING: Final = (
+    # What an append locks, for nothing: fails on a table that somebody else holds and on a server that only reads.
+    "BEGIN; SET LOCAL lock_timeout = 700; "
+    "LOCK TABLE threads, events, runs, leases, interrupts, transcript_entries, artifacts, idempotency_keys "
+    "IN ROW EXCLUSIVE MODE; ROLLBACK"
+)
 
 _TYPES: Final = {
     "thread_key": "bigint", "seq": "bigint", "run_seq": "bigint", "at": "bigint", "payload": "bytea",
@@ -65,6 +83,10 @@ def _translated(error: BaseException) -> StoreError:
         return StorageFull()
     if isinstance(error, asyncpg.PostgresError) and "could not fsync" in str(error):
         return StorageBroken()
+    if isinstance(error, (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError)):
+        return StorageCorrupt(f"the database answered {type(error).__name__}")
+    if isinstance(error, asyncpg.PostgresIOError):
+        return StorageFailed(f"the database answered {type(error).__name__}")
     return StorageDown(f"the database answered {type(error).__name__}")
 
 
@@ -103,6 +125,10 @@ class _PostgresTx:
         await self._connection.execute(_APPEND, *_columns(events), *moved_threads, *moved_runs)
 
 
+async def _prepare(connection: Any) -> None:
+    await connection.execute(_SESSION)
+
+
 async def _as_it_is(_connection: Any) -> None:
     """Readers leave nothing behind in their session, so nothing is reset: that would be a round trip for each read."""
 
@@ -117,7 +143,6 @@ class PostgresDatabase:
         self._writer: asyncpg.Connection[Any] | None = None
         self._pool: asyncpg.Pool[Any] | None = None
         self._one_write = asyncio.Lock()
-        self._opening = asyncio.Lock()
 
     async def write(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         async with self._one_write:
@@ -135,7 +160,7 @@ class PostgresDatabase:
                 await transaction.start()
                 result = await work(_PostgresTx(connection))
         except _RACED as error:
-            await transaction.rollback()
+            await self._roll_back(transaction)
             raise Conflict from error
         except _LOST as error:
             await self._drop_writer()
@@ -165,44 +190,54 @@ class PostgresDatabase:
             await self._drop_writer()
 
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        try:
-            async with (
-                self._reading() as connection,
-                connection.transaction(isolation="repeatable_read", readonly=True),
-            ):
-                return await work(_PostgresTx(connection))
-        except (asyncpg.PostgresError, *_LOST) as error:
-            raise _translated(error) from error
+        async def in_snapshot(connection: Any) -> T:
+            transaction = connection.transaction(isolation="repeatable_read", readonly=True)
+            await transaction.start()
+            result = await work(_PostgresTx(connection))
+            await transaction.commit()
+            return result
+
+        return await self._reading(in_snapshot)
 
     async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         """One round trip a statement instead of three."""
-        try:
-            async with self._reading() as connection:
-                return await work(_PostgresTx(connection))
-        except (asyncpg.PostgresError, *_LOST) as error:
-            raise _translated(error) from error
-
-    @contextlib.asynccontextmanager
-    async def _reading(self) -> "AsyncIterator[Any]":
-        async with self._opening:
-            if self._pool is None:
-                self._pool = await asyncpg.create_pool(
-                    self._url,
-                    min_size=1,
-                    max_size=READERS,
-                    timeout=ANSWER_SECONDS,
-                    command_timeout=30,
-                    reset=_as_it_is,
-                )
-        async with self._pool.acquire(timeout=ANSWER_SECONDS) as connection:
-            yield connection
+        return await self._reading(lambda connection: work(_PostgresTx(connection)))
 
     async def ping(self) -> None:
+        async def ask(connection: Any) -> None:
+            await connection.execute(_PING)
+
+        await self._reading(ask)
+
+    async def _reading(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """One limit for all of it: a place in the pool, perhaps a connection, and the answers.
+
+        A connection whose work failed is dropped: a server that does not answer would not answer a rollback either.
+        """
         try:
-            async with asyncio.timeout(ANSWER_SECONDS), self._reading() as connection:
-                await connection.fetchval("SELECT 1")
+            async with asyncio.timeout(ANSWER_SECONDS):
+                pool = await self._readers()
+                connection = await pool.acquire()
+                try:
+                    result = await work(connection)
+                except BaseException:
+                    connection.terminate()
+                    raise
+                finally:
+                    await pool.release(connection)
+                return result
         except (asyncpg.PostgresError, *_LOST) as error:
             raise _translated(error) from error
+
+    async def _readers(self) -> "asyncpg.Pool[Any]":
+        if self._pool is None:
+            # Opens no connection by itself, so that nobody waits here for one that another asked for.
+            self._pool = asyncpg.create_pool(
+                self._url, min_size=0, max_size=READERS, timeout=ANSWER_SECONDS, command_timeout=ANSWER_SECONDS,
+                reset=_as_it_is, init=_prepare,
+            )  # fmt: skip
+        await self._pool
+        return self._pool
 
     def load(self) -> dict[str, float]:
         size, idle = (0, 0) if self._pool is None else (self._pool.get_size(), self._pool.get_idle_size())
@@ -230,8 +265,9 @@ class PostgresDatabase:
     async def _writing(self) -> "asyncpg.Connection[Any]":
         if self._writer is None or self._writer.is_closed():
             try:
-                self._writer = await asyncpg.connect(self._url, timeout=ANSWER_SECONDS)
-                await self._writer.execute("SET synchronous_commit = on")
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    self._writer = await asyncpg.connect(self._url, timeout=ANSWER_SECONDS)
+                    await self._writer.execute(_SESSION)
             except (asyncpg.PostgresError, *_LOST) as error:
                 raise _translated(error) from error
         return self._writer

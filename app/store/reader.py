@@ -1,11 +1,14 @@
 """Reads the log and the tables for the views. Every query carries the tenant; payloads are not parsed here."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
 from app.events.envelope import Event
+from app.store import run_lists
 from app.store.codec import decode
 from app.store.engine import Database, Row, Sql, Tx
+from app.store.run_lists import RUN_COLUMNS, run_of
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
 from app.views.ports import RunFilter, RunPlace, Tombstone
@@ -25,25 +28,10 @@ _RUN_EVENTS: Final = Sql(
     f"SELECT {_EVENT} FROM events e WHERE e.thread_key = $1 AND e.seq > $2 AND e.seq <= $3 AND e.run_id = $4 "
     "ORDER BY e.seq LIMIT $5"
 )
-_RUN: Final = "r.id, r.thread_id, r.first_seq, r.last_seq, r.run_seq, r.state"
 _ONE_RUN: Final = Sql(
-    f"SELECT {_RUN}, t.deleted_at FROM runs r JOIN threads t ON t.key = r.thread_key WHERE r.tenant = $1 AND r.id = $2"
+    f"SELECT {RUN_COLUMNS}, t.deleted_at FROM runs r JOIN threads t ON t.key = r.thread_key "
+    "WHERE r.tenant = $1 AND r.id = $2"
 )
-_RUNS: Final = Sql(
-    f"SELECT {_RUN} FROM runs r WHERE r.tenant = $1 AND (CAST($2 AS TEXT) IS NULL OR r.thread_id = $2) "
-    "AND (CAST($3 AS TEXT) IS NULL OR r.status = $3) "
-    "AND (CAST($4 AS TEXT) IS NULL OR (r.created_at, r.id) < "
-    "(SELECT b.created_at, b.id FROM runs b WHERE b.tenant = $1 AND b.id = $4)) "
-    "ORDER BY r.created_at DESC, r.id DESC LIMIT $5"
-)
-_RUN_LIST: Final = Sql(
-    f"SELECT {_RUN} FROM runs r JOIN threads t ON t.key = r.thread_key WHERE r.tenant = $1 AND t.deleted_at IS NULL "
-    "AND (CAST($2 AS TEXT) IS NULL OR r.thread_id = $2) AND (CAST($3 AS TEXT) IS NULL OR r.status = $3) "
-    "AND (CAST($4 AS TEXT) IS NULL OR r.agent = $4) AND r.created_at >= $5 AND r.created_at < $6 "
-    "AND (r.created_at, r.id) < ($7, $8) ORDER BY r.created_at DESC, r.id DESC LIMIT $9"
-)
-_MAX_SCANNED: Final = 5000
-"""Runs that one page looks at: labels stand in no column, and a list must not read the whole table for one page."""
 _ACTIVE: Final = Sql(
     "SELECT r.tenant, r.id, r.thread_id, r.status FROM runs r LEFT JOIN leases l "
     "ON l.tenant = r.tenant AND l.run_id = r.id JOIN threads t ON t.key = r.thread_key AND t.deleted_at IS NULL "
@@ -62,7 +50,10 @@ _OPEN_CHILDREN: Final = Sql(
 _THREAD: Final = Sql("SELECT last_seq, head_hash, updated_at, state FROM threads WHERE tenant = $1 AND id = $2")
 _TOMBSTONE: Final = Sql("SELECT last_seq, head_hash FROM tombstones WHERE tenant = $1 AND thread_id = $2")
 _THREADS: Final = Sql(
-    "SELECT tenant, id, last_seq FROM threads WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3"
+    "SELECT t.tenant, t.id, t.last_seq FROM threads t WHERE (t.tenant, t.id) > ($1, $2) "
+    # A deleted thread with a tombstone is being purged: part of its log may be gone by now.
+    "AND (t.deleted_at IS NULL OR NOT EXISTS (SELECT 1 FROM tombstones s WHERE s.tenant = t.tenant "
+    "AND s.thread_id = t.id)) ORDER BY t.tenant, t.id LIMIT $3"
 )
 _THREADS_OF: Final = Sql(
     "SELECT id, last_seq, head_hash, updated_at, state FROM threads "
@@ -85,7 +76,20 @@ _OVERDUE: Final = Sql(
     "JOIN runs r ON r.tenant = i.tenant AND r.id = i.run_id "
     "WHERE i.status = 'open' AND r.status = 'waiting' AND i.expires_at <= $1 ORDER BY i.expires_at LIMIT $2"
 )
+_OPEN_INTERRUPTS: Final = Sql(
+    "SELECT i.state FROM interrupts i JOIN threads t ON t.key = i.thread_key "
+    "JOIN runs r ON r.tenant = i.tenant AND r.id = i.run_id "
+    "WHERE i.status = 'open' AND r.status = 'waiting' AND t.deleted_at IS NULL LIMIT $1"
+)
 _ENTRIES: Final = Sql("SELECT state FROM transcript_entries WHERE thread_key = $1 ORDER BY position, message_id")
+_ENTRY_PAGE: Final = Sql(
+    "SELECT state FROM transcript_entries WHERE thread_key = $1 AND position > $2 "
+    "ORDER BY position, message_id LIMIT $3"
+)
+_ROOTS: Final = Sql(
+    "SELECT r.first_seq, r.last_seq FROM runs r WHERE r.thread_key = $1 AND r.first_seq < $2 "
+    "AND r.parent_run_id IS NULL ORDER BY r.first_seq DESC LIMIT $3"
+)
 _ENTRY: Final = Sql("SELECT state FROM transcript_entries WHERE thread_key = $1 AND message_id = $2")
 _ARTIFACTS: Final = Sql("SELECT state FROM artifacts WHERE thread_key = $1 ORDER BY seq")
 _ARTIFACT: Final = Sql(
@@ -94,6 +98,14 @@ _ARTIFACT: Final = Sql(
 )
 _BLOB: Final = Sql(
     "SELECT b.mime, b.data FROM blobs b JOIN blob_refs f ON f.tenant = b.tenant AND f.sha256 = b.sha256 "
+    "JOIN threads t ON t.key = f.thread_key WHERE b.tenant = $1 AND t.id = $2 AND b.sha256 = $3"
+)
+_BLOB_SIZE: Final = Sql(
+    "SELECT b.mime, b.size FROM blobs b JOIN blob_refs f ON f.tenant = b.tenant AND f.sha256 = b.sha256 "
+    "JOIN threads t ON t.key = f.thread_key WHERE b.tenant = $1 AND t.id = $2 AND b.sha256 = $3"
+)
+_BLOB_PART: Final = Sql(
+    "SELECT substr(b.data, $4, $5) FROM blobs b JOIN blob_refs f ON f.tenant = b.tenant AND f.sha256 = b.sha256 "
     "JOIN threads t ON t.key = f.thread_key WHERE b.tenant = $1 AND t.id = $2 AND b.sha256 = $3"
 )
 
@@ -135,7 +147,7 @@ class StoreReader:
 
     async def run(self, tenant: str, run_id: str) -> Run | None:
         rows = await self._database.look(lambda tx: tx.rows(_ONE_RUN, tenant, run_id))
-        return _run(rows[0]) if rows and rows[0][6] is None else None
+        return run_of(rows[0]) if rows and rows[0][6] is None else None
 
     async def spent_since(self, tenant: str, since: int) -> tuple[int, float]:
         """The tokens and the cost of the tenant's runs that were created since then."""
@@ -157,8 +169,8 @@ class StoreReader:
         self, tenant: str, *, thread_id: str | None = None, status: str | None = None, before: str | None = None,
         limit: int = 100,
     ) -> list[Run]:  # fmt: skip
-        rows = await self._database.look(lambda tx: tx.rows(_RUNS, tenant, thread_id, status, before, limit))
-        return [_run(row) for row in rows]
+        wanted = RunFilter(thread_id=thread_id, status=status)
+        return await run_lists.runs_before(self._database, tenant, wanted, before, limit)
 
     async def open_children(self, tenant: str, thread_id: str) -> list[str]:
         """Runs of subagents on the thread that have not ended."""
@@ -168,24 +180,7 @@ class StoreReader:
     async def list_runs(
         self, tenant: str, wanted: RunFilter, after: RunPlace | None, limit: int
     ) -> tuple[list[Run], RunPlace | None]:
-        found: list[Run] = []
-        place = after or RunPlace(2**62, "")
-        for _ in range(max(1, _MAX_SCANNED // limit)):
-            rows = await self._database.read(
-                lambda tx, place=place: tx.rows(  # type: ignore[misc]  # mypy wants the default typed, a lambda cannot
-                    _RUN_LIST, tenant, wanted.thread_id, wanted.status, wanted.agent, wanted.created_from,
-                    wanted.created_until, place.created_at, place.id, limit,
-                )
-            )  # fmt: skip
-            for run in map(_run, rows):
-                place = RunPlace(run.created_at, run.id)
-                if wanted.labels.items() <= run.labels.items():
-                    found.append(run)
-                    if len(found) == limit:
-                        return found, place
-            if len(rows) < limit:
-                return found, None
-        return found, place
+        return await run_lists.list_runs(self._database, tenant, wanted, after, limit)
 
     async def runs_without_an_owner(self, limit: int) -> list[tuple[str, str, str, str]]:
         """(tenant, run, thread, status) of runs that should be worked on and that nobody holds."""
@@ -240,9 +235,28 @@ class StoreReader:
         rows = await self._database.look(lambda tx: tx.rows(_OVERDUE, now, limit))
         return [(row[0], row[1], row[2], row[3]) for row in rows]
 
+    async def open_interrupts(self, limit: int) -> dict[str, int]:
+        """How many of each kind wait for an answer, of all tenants, as far as the limit reaches."""
+        rows = await self._database.look(lambda tx: tx.rows(_OPEN_INTERRUPTS, limit))
+        return dict(Counter(decode(Interrupt, row[0]).kind for row in rows))
+
     async def transcript(self, tenant: str, thread_id: str) -> list[Entry]:
         rows = await self._database.read(lambda tx: self._of_thread(tx, _ENTRIES, tenant, thread_id))
         return [decode(Entry, row[0]) for row in rows]
+
+    async def transcript_page(self, tenant: str, thread_id: str, after: int, limit: int) -> list[Entry]:
+        async def work(tx: Tx) -> Sequence[Row]:
+            key = await self._key(tx, tenant, thread_id)
+            return [] if key is None else await tx.rows(_ENTRY_PAGE, key, after, limit)
+
+        return [decode(Entry, row[0]) for row in await self._database.look(work)]
+
+    async def root_runs(self, tenant: str, thread_id: str, before: int, limit: int) -> list[tuple[int, int]]:
+        async def work(tx: Tx) -> Sequence[Row]:
+            key = await self._key(tx, tenant, thread_id)
+            return [] if key is None else await tx.rows(_ROOTS, key, before, limit)
+
+        return [(row[0], row[1]) for row in await self._database.look(work)]
 
     async def entry(self, tenant: str, thread_id: str, message_id: str) -> Entry | None:
         async def work(tx: Tx) -> Sequence[Row]:
@@ -265,6 +279,17 @@ class StoreReader:
         rows = await self._database.look(lambda tx: tx.rows(_BLOB, tenant, thread_id, sha256))
         return (rows[0][0], bytes(rows[0][1])) if rows else None
 
+    async def blob_size(self, tenant: str, thread_id: str, sha256: str) -> tuple[str, int] | None:
+        """(mime, size) if one of the thread's events refers to it."""
+        rows = await self._database.look(lambda tx: tx.rows(_BLOB_SIZE, tenant, thread_id, sha256))
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    async def blob_part(self, tenant: str, thread_id: str, sha256: str, start: int, end: int) -> bytes:
+        """From a position until before another; the rest does not leave the database."""
+        part = (start + 1, end - start)  # the database counts from one
+        rows = await self._database.look(lambda tx: tx.rows(_BLOB_PART, tenant, thread_id, sha256, *part))
+        return bytes(rows[0][0]) if rows else b""
+
     async def _of_thread(self, tx: Tx, sql: Sql, tenant: str, thread_id: str) -> Sequence[Row]:
         key = await self._key(tx, tenant, thread_id)
         return [] if key is None else await tx.rows(sql, key)
@@ -286,11 +311,6 @@ def _event(tenant: str, thread_id: str, row: Any) -> Event:
         payload = str(payload).encode()
     return Event(id, tenant, thread_id, run_id, seq, run_seq, type, actor, at, payload, parent_id,
                  prev_hash.hex(), hash.hex())  # fmt: skip
-
-
-def _run(row: Row) -> Run:
-    id, thread_id, first_seq, last_seq, run_seq, state = row[:6]
-    return decode(Run, state, id=id, thread_id=thread_id, first_seq=first_seq, last_seq=last_seq, run_seq=run_seq)
 
 
 def _thread(id: str, last_seq: int, head_hash: bytes, updated_at: int, state: bytes) -> Thread:

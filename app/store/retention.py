@@ -2,15 +2,22 @@
 
 Of a thread a tombstone keeps id, tenant, last `seq` and head hash.
 
-Deleting is an event (`runtime.thread.deleted`); this is what happens later. Purges run beside the log in
-transactions of one thread each, so that writing never waits long.
+Deleting is an event (`runtime.thread.deleted`); this is what happens later. A purge runs in transactions of a bounded
+size between those of the log, so that writing never waits long, and it stops between two of them when it is asked to:
+a thread that is purged in part has its tombstone already, and the next purge goes on with it.
 """
 
+import asyncio
 from typing import Final
 
 from app.core.clock import Clock
-from app.store.engine import Database, Row, Sql, Tx
+from app.store.engine import Database, Sql, Tx
 from app.store.files import FileStore
+
+ROWS_AT_ONCE: Final = 1000
+"""Rows of a table that one transaction removes: a few milliseconds of the only writer."""
+BLOBS_AT_ONCE: Final = 20
+"""Each may be megabytes."""
 
 _DUE: Final = Sql("SELECT key FROM threads WHERE deleted_at IS NOT NULL AND deleted_at <= $1 ORDER BY key LIMIT 100")
 _TOMBSTONE: Final = Sql(
@@ -18,20 +25,54 @@ _TOMBSTONE: Final = Sql(
     "SELECT tenant, id, last_seq, head_hash, $2 FROM threads WHERE key = $1 ON CONFLICT DO NOTHING"
 )
 _ORPHANS: Final = Sql(
-    "DELETE FROM blobs WHERE EXISTS (SELECT 1 FROM blob_refs r WHERE r.tenant = blobs.tenant AND r.sha256 = "
-    "blobs.sha256 AND r.thread_key = $1) AND NOT EXISTS (SELECT 1 FROM blob_refs r WHERE r.tenant = blobs.tenant "
-    "AND r.sha256 = blobs.sha256 AND r.thread_key <> $1)"
+    "DELETE FROM blobs WHERE (tenant, sha256) IN (SELECT r.tenant, r.sha256 FROM blob_refs r WHERE r.thread_key = $1 "
+    "AND NOT EXISTS (SELECT 1 FROM blob_refs o WHERE o.tenant = r.tenant AND o.sha256 = r.sha256 "
+    "AND o.thread_key <> $1) AND EXISTS (SELECT 1 FROM blobs b WHERE b.tenant = r.tenant AND b.sha256 = r.sha256) "
+    "LIMIT $2) RETURNING 1"
+)
+_BLOB_REFS: Final = Sql(
+    "DELETE FROM blob_refs WHERE thread_key = $1 AND sha256 IN "
+    "(SELECT r.sha256 FROM blob_refs r WHERE r.thread_key = $1 ORDER BY r.sha256 LIMIT $2) RETURNING 1"
+)
+_EVENTS: Final = Sql(
+    # From the end: what is left is the beginning of a chain, and can still be verified as that.
+    "DELETE FROM events WHERE thread_key = $1 AND seq > (SELECT COALESCE(MAX(e.seq), 0) FROM events e "
+    "WHERE e.thread_key = $1) - $2 RETURNING 1"
 )
 _LEASES: Final = Sql(
-    "DELETE FROM leases WHERE EXISTS (SELECT 1 FROM runs r WHERE r.tenant = leases.tenant AND r.id = leases.run_id "
-    "AND r.thread_key = $1)"
+    "DELETE FROM leases WHERE (tenant, run_id) IN "
+    "(SELECT r.tenant, r.id FROM runs r WHERE r.thread_key = $1 ORDER BY r.first_seq LIMIT $2)"
+)
+_LABELS: Final = Sql(
+    "DELETE FROM run_labels WHERE thread_key = $1 AND run_id IN "
+    "(SELECT l.run_id FROM run_labels l WHERE l.thread_key = $1 LIMIT $2) RETURNING 1"
+)
+_RUNS: Final = Sql(
+    "DELETE FROM runs WHERE (tenant, id) IN "
+    "(SELECT r.tenant, r.id FROM runs r WHERE r.thread_key = $1 ORDER BY r.first_seq LIMIT $2) RETURNING 1"
 )
 _PARTS: Final = tuple(
-    Sql(f"DELETE FROM {table} WHERE thread_key = $1")
-    for table in ("blob_refs", "artifacts", "transcript_entries", "interrupts", "runs", "events")
+    Sql(
+        f"DELETE FROM {table} WHERE thread_key = $1 AND {key} IN "
+        f"(SELECT p.{key} FROM {table} p WHERE p.thread_key = $1 LIMIT $2) RETURNING 1"
+    )
+    for table, key in (("artifacts", "id"), ("transcript_entries", "message_id"), ("interrupts", "id"))
 )
+_STEPS: Final = (
+    (_EVENTS, ROWS_AT_ONCE),
+    *((sql, ROWS_AT_ONCE) for sql in _PARTS),
+    (_ORPHANS, BLOBS_AT_ONCE),  # before the references that say which they are
+    (_BLOB_REFS, ROWS_AT_ONCE),
+    (_LABELS, ROWS_AT_ONCE),
+    (_LEASES, ROWS_AT_ONCE),  # before the runs that say which they are
+    (_RUNS, ROWS_AT_ONCE),
+)
+"""What a thread consists of, in the order in which it goes, and how much of it one transaction removes."""
 _THREAD: Final = Sql("DELETE FROM threads WHERE key = $1")
-_OLD_KEYS: Final = Sql("DELETE FROM idempotency_keys WHERE expires_at <= $1")
+_OLD_KEYS: Final = Sql(
+    "DELETE FROM idempotency_keys WHERE (tenant, route, key) IN (SELECT k.tenant, k.route, k.key "
+    "FROM idempotency_keys k WHERE k.expires_at <= $1 ORDER BY k.expires_at LIMIT $2) RETURNING 1"
+)
 
 
 class Retention:
@@ -41,25 +82,38 @@ class Retention:
         self._keep_ms = deleted_days * 86_400_000
         self._files = FileStore(database, clock)
 
-    async def purge(self) -> int:
-        """Purge every thread whose time has come; returns how many."""
+    async def purge(self, stopping: asyncio.Event | None = None, deleted_days: int | None = None) -> int:
+        """Purge every thread whose time has come; returns how many. Ends early when `stopping` is set. `deleted_days`
+        counts instead of the setting."""
+        keep_ms = self._keep_ms if deleted_days is None else deleted_days * 86_400_000
+        stop = stopping or asyncio.Event()
         now = self._clock.now_ms()
-        await self._database.write(lambda tx: tx.rows(_OLD_KEYS, now))
-        await self._files.purge(self._keep_ms)
+        await self._purge_keys(now, stop)
+        await self._files.purge(keep_ms, stop)
         purged = 0
-        while due := await self._database.read(lambda tx: tx.rows(_DUE, now - self._keep_ms)):
+        while not stop.is_set() and (due := await self._database.read(lambda tx: tx.rows(_DUE, now - keep_ms))):
             for (key,) in due:
-                await self._purge_thread(key, now)
-                purged += 1
+                purged += await self._purge_thread(key, now, stop)
         return purged
 
-    async def _purge_thread(self, key: int, now: int) -> None:
-        async def work(tx: Tx) -> list[Row]:
-            await tx.rows(_TOMBSTONE, key, now)
-            await tx.rows(_ORPHANS, key)
-            await tx.rows(_LEASES, key)
-            for sql in _PARTS:
-                await tx.rows(sql, key)
-            return await tx.rows(_THREAD, key)
+    async def _purge_thread(self, key: int, now: int, stop: asyncio.Event) -> bool:
+        """Whether it is gone. Most threads go in one transaction, a long one in as many as it needs."""
 
-        await self._database.write(work)
+        async def work(tx: Tx) -> bool:
+            await tx.rows(_TOMBSTONE, key, now)
+            for sql, most in _STEPS:
+                if len(await tx.rows(sql, key, most)) >= most:
+                    return False
+            await tx.rows(_THREAD, key)
+            return True
+
+        while not stop.is_set():
+            if await self._database.write(work):
+                return True
+        return False
+
+    async def _purge_keys(self, now: int, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            removed = await self._database.write(lambda tx: tx.rows(_OLD_KEYS, now, ROWS_AT_ONCE))
+            if len(removed) < ROWS_AT_ONCE:
+                return

@@ -15,9 +15,13 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar, cast
 
+import structlog
+
 from app.core import json
-from app.events.ports import StorageBroken, StorageDown, StorageFull, StoreError
-from app.store.engine import EVENT_COLUMNS, Row, Sql, Tx
+from app.events.ports import StorageBroken, StorageDown
+from app.store.engine import ANSWER_SECONDS, EVENT_COLUMNS, Row, Sql, Tx
+from app.store.sqlite_errors import translated
+from app.store.sqlite_lone import LoneReader
 
 T = TypeVar("T")
 
@@ -25,12 +29,10 @@ READERS: Final = 3
 WAL_BYTES: Final = 4 * 1024 * 1024
 """The size over which what was written ahead is moved into the main file; SQLite's own choice."""
 
-_SYNC_FAILED: Final = frozenset({sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC})
-# Besides "full" itself: what the other files of a WAL database answer when the disk has no room to grow them.
-_NO_SPACE: Final = frozenset(
-    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMOPEN,
-     sqlite3.SQLITE_IOERR_TRUNCATE}
-)  # fmt: skip
+WAL_WARNING_BYTES: Final = 64 * 1024 * 1024
+"""The size over which it is said that it does not go back: something keeps it from being moved."""
+
+log = structlog.get_logger("holdfast.storage")
 
 SIZES: Final = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 """How many rows one statement takes: sizes that stay prepared, and any number of rows is the sum of a few."""
@@ -73,15 +75,6 @@ def _pieces(sql: Sql, rows: Sequence[Row]) -> list[tuple[str, Sequence[Any]]]:
             done += size
             left -= size
     return pieces
-
-
-def translated(error: sqlite3.Error) -> StoreError:
-    code = getattr(error, "sqlite_errorcode", None)
-    if code in _SYNC_FAILED:
-        return StorageBroken()
-    if code in _NO_SPACE:
-        return StorageFull()
-    return StorageDown(f"the database answered {getattr(error, 'sqlite_errorname', type(error).__name__)}")
 
 
 class _SqliteTx:
@@ -134,29 +127,34 @@ def _run_to_end(work: Awaitable[T]) -> T:
 class _Worker(threading.Thread):
     """Runs jobs of a shared queue on a connection of its own and answers on the event loop."""
 
-    def __init__(self, name: str, connect: Callable[[], sqlite3.Connection], jobs: "SimpleQueue[Any]",
-                 run: Callable[[sqlite3.Connection, Any], Any]) -> None:  # fmt: skip
+    def __init__(self, name: str, folder: Path, connect: Callable[[], sqlite3.Connection], jobs: "SimpleQueue[Any]",
+                 run: "Callable[[Callable[[], sqlite3.Connection], Any], Any]") -> None:  # fmt: skip
         super().__init__(name=name, daemon=True)
-        self._connect, self._jobs, self._run_job = connect, jobs, run
+        self._folder, self._connect, self._jobs, self._run_job = folder, connect, jobs, run
+        self._connection: sqlite3.Connection | None = None
 
     def run(self) -> None:
-        connection: sqlite3.Connection | None = None
         while (job := self._jobs.get()) is not None:
             work, future, loop = job
+            if future.done():
+                continue  # whoever asked has gone
             result: Any = None
             failure: BaseException | None = None
             try:
-                if connection is None:
-                    connection = self._connect()
-                result = self._run_job(connection, work)
+                result = self._run_job(self._connected, work)
             except sqlite3.Error as error:
-                failure = translated(error)
+                failure = translated(error, self._folder)
                 failure.__cause__ = error
             except BaseException as error:  # handed to whoever waits
                 failure = error
             loop.call_soon_threadsafe(_settle, future, result, failure)
-        if connection is not None:
-            connection.close()
+        if self._connection is not None:
+            self._connection.close()
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = self._connect()
+        return self._connection
 
 
 def _settle(future: "asyncio.Future[Any]", result: Any, failure: BaseException | None) -> None:
@@ -173,11 +171,15 @@ class SqliteDatabase:
         self._path = path
         self._wal = f"{path}-wal"
         self._turn = 0
+        self._warn_over = WAL_WARNING_BYTES
         self._writes: SimpleQueue[Any] = SimpleQueue()
         self._reads: SimpleQueue[Any] = SimpleQueue()
-        self._workers = [_Worker("holdfast-writer", self._connect_writer, self._writes, self._write)]
+        self._lone = LoneReader(path)
+        folder = path.parent
+        self._workers = [_Worker("holdfast-writer", folder, self._open_writer, self._writes, self._write)]
         self._workers += [
-            _Worker(f"holdfast-reader-{n}", self._connect_reader, self._reads, _read) for n in range(READERS)
+            _Worker(f"holdfast-reader-{n}", folder, self._connect_reader, self._reads, self._read)
+            for n in range(READERS)
         ]
         for worker in self._workers:
             worker.start()
@@ -186,13 +188,17 @@ class SqliteDatabase:
         return await self._submit(self._writes, work)
 
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        return await self._submit(self._reads, work)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await self._submit(self._reads, work)
+        except TimeoutError:
+            raise StorageDown("the database is busy, or another process has locked it") from None
 
     async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        return await self._submit(self._reads, work)
+        return await self.read(work)
 
     async def ping(self) -> None:
-        await self.read(_one)
+        await self._submit(self._writes, _ping)
 
     def load(self) -> dict[str, float]:
         return {"writes_waiting": self._writes.qsize(), "reads_waiting": self._reads.qsize(), "readers": READERS}
@@ -203,6 +209,7 @@ class SqliteDatabase:
             self._reads.put(None)
         for worker in self._workers:
             await asyncio.to_thread(worker.join)
+        await asyncio.to_thread(self._lone.close)
 
     async def _submit(self, jobs: "SimpleQueue[Any]", work: Callable[[Tx], Awaitable[T]]) -> T:
         loop = asyncio.get_running_loop()
@@ -210,30 +217,67 @@ class SqliteDatabase:
         jobs.put((work, future, loop))
         return await future
 
+    def _open_writer(self) -> sqlite3.Connection:
+        return self._lone.open_writer(self._connect_writer)
+
     def _connect_writer(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path, isolation_level=None, cached_statements=256)
-        connection.execute("PRAGMA journal_mode = WAL")
-        # FULL syncs the log on every commit: an acknowledged event survives a power cut. Group commit pays for it.
-        connection.execute("PRAGMA synchronous = FULL")
-        # We checkpoint ourselves: SQLite would hide that a checkpoint's sync failed, and try again.
-        connection.execute("PRAGMA wal_autocheckpoint = 0")
-        connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
-        connection.execute("PRAGMA foreign_keys = OFF")
-        connection.execute("PRAGMA cache_size = -32768")
+        connection = sqlite3.connect(
+            self._path, isolation_level=None, cached_statements=256, timeout=ANSWER_SECONDS
+        )  # fmt: skip
+        try:
+            # Before anything else, because it creates the files that readers share with the writer, or fails.
+            connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+            connection.execute("PRAGMA journal_mode = WAL")
+            # FULL syncs the log on every commit: an acknowledged event survives a power cut. Group commit pays for it.
+            connection.execute("PRAGMA synchronous = FULL")
+            # We checkpoint ourselves: SQLite would hide that a checkpoint's sync failed, and try again.
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
+            connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
+            connection.execute("PRAGMA foreign_keys = OFF")
+            connection.execute("PRAGMA cache_size = -32768")
+        except sqlite3.Error:
+            connection.close()
+            raise
         return connection
 
-    def _write(self, connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]]) -> T:
+    def _write(self, connected: Callable[[], sqlite3.Connection], work: Callable[[Tx], Awaitable[T]]) -> T:
+        connection = connected()
+        if work is _ping:
+            # That it could begin is all there is to know.
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+            return cast(T, None)
         self._turn += 1
         result = _transact(connection, work, self._turn)
         # The file keeps the limit's size when it is used from its beginning again: over it means it has filled up.
-        if os.stat(self._wal).st_size > WAL_BYTES:
+        size = os.stat(self._wal).st_size
+        if size > WAL_BYTES:
             _checkpoint(connection)
+            self._warn_of(size)
         return result
+
+    def _warn_of(self, size: int) -> None:
+        """Once for each doubling: somebody reads for very long, and what he might still need cannot be moved."""
+        if size <= self._warn_over:
+            return
+        self._warn_over = 2 * size
+        log.warning(
+            "storage.wal_large",
+            bytes=size,
+            file=self._wal,
+            remedy="Another process keeps a read transaction open (a backup, sqlite3, a copy tool): find it with "
+            "`fuser` or `lsof` on this file and end it. See docs/operations.md.",
+        )
 
     def _connect_reader(self) -> sqlite3.Connection:
         connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
-        connection.execute("PRAGMA busy_timeout = 2000")
+        connection.execute(f"PRAGMA busy_timeout = {round(ANSWER_SECONDS * 1000)}")
         return connection
+
+    def _read(self, connected: Callable[[], sqlite3.Connection], work: Callable[[Tx], Awaitable[T]]) -> T:
+        if self._lone.active:
+            return self._lone.read(lambda connection: _read(connection, work))
+        return _read(connected(), work)
 
 
 def _transact(connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]], turn: int) -> T:
@@ -266,8 +310,5 @@ def _read(connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]]) ->
             connection.execute("ROLLBACK")
 
 
-async def _one(tx: Tx) -> None:
-    await tx.rows(_ONE)
-
-
-_ONE: Final = Sql("SELECT 1")
+async def _ping(tx: Tx) -> None:
+    """Stands for itself among the writer's jobs."""

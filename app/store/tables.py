@@ -1,8 +1,9 @@
 """The tables, once for both databases.
 
-`threads`, `runs`, `interrupts`, `transcript_entries` and `artifacts` are folded from `events` and can be rebuilt from
-it. Outside the fold, by name: `leases`, `idempotency_keys`, `api_keys`, `blobs`, `blob_refs`, `files`, `file_chunks`,
-`workspaces`, `tombstones`. A record's value is JSON in `state`; columns beside it exist only where a query needs them.
+`threads`, `runs`, `run_labels`, `interrupts`, `transcript_entries` and `artifacts` are folded from `events` and can
+be rebuilt from it. Outside the fold, by name: `leases`, `idempotency_keys`, `api_keys`, `blobs`, `blob_refs`, `files`,
+`file_chunks`, `workspaces`, `tombstones`. A record's value is JSON in `state`; columns beside it exist only where a
+query needs them.
 """
 
 from sqlalchemy import (
@@ -82,6 +83,26 @@ Index("runs_active", runs.c.status, runs.c.created_at,
       sqlite_where=runs.c.status.in_(("queued", "running", "waiting")),
       postgresql_where=runs.c.status.in_(("queued", "running", "waiting")))  # fmt: skip
 
+_rests = runs.c.status.in_(("waiting", "completed", "failed", "cancelled"))
+# Not those that are worked on: a run passes through these states once, and is entered here when it rests or has ended.
+Index("runs_by_status", runs.c.tenant, runs.c.status, runs.c.created_at, runs.c.id, sqlite_where=_rests,
+      postgresql_where=_rests)  # fmt: skip
+Index("runs_by_agent", runs.c.tenant, runs.c.agent, runs.c.created_at, runs.c.id)
+
+# Folded with its run; empty for runs without labels.
+run_labels = Table(
+    "run_labels",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("thread_key", _Key, ForeignKey("threads.key"), nullable=False),
+    PrimaryKeyConstraint("tenant", "name", "value", "created_at", "run_id", name="run_labels_by_value"),
+)
+Index("run_labels_of_thread", run_labels.c.thread_key)
+
 interrupts = Table(
     "interrupts",
     metadata,
@@ -112,6 +133,8 @@ transcript_entries = Table(
     Column("state", LargeBinary, nullable=False),
     PrimaryKeyConstraint("thread_key", "message_id", name="transcript_by_message"),
 )
+Index("transcript_by_position", transcript_entries.c.thread_key, transcript_entries.c.position,
+      transcript_entries.c.message_id)  # fmt: skip
 
 artifacts = Table(
     "artifacts",
@@ -134,6 +157,10 @@ leases = Table(
     Column("owner", Text, nullable=False),
     Column("epoch", BigInteger, nullable=False),
     Column("until", BigInteger, nullable=False),
+    # Whether the run may be what kills its servers, how often it did alone, and who died with it before this owner.
+    Column("suspect", BigInteger, nullable=False, server_default="0"),
+    Column("deaths", BigInteger, nullable=False, server_default="0"),
+    Column("previous", Text),
     PrimaryKeyConstraint("tenant", "run_id", name="leases_by_run"),
 )
 

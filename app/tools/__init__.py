@@ -1,1 +1,5 @@
-"""The only way to touch the world."""
+"""The only way to touch the world. For authors of Python tools: `from app.tools import ToolError`."""
+
+from app.tools.contract import ToolContext, ToolError
+
+__all__ = ["ToolContext", "ToolError"]

@@ -58,6 +58,8 @@ class Attempt:
     ports: Ports
     turn: Turn
     tool: Registered | None = None
+    approval_id: str | None = None
+    """The question whose answer allows the call, where it needed one."""
     repairs: tuple[Repair, ...] = ()
     findings: tuple[Finding, ...] = ()
 

@@ -4,11 +4,13 @@ Above stands the gateway, which is the only caller of `Tool.invoke`; below stand
 knows how arguments are checked (`guard`) or where a definition was written (the workspace).
 """
 
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
+from app.core import json
 from app.core.decisions import Approval, Decision
 from app.core.errors import Failure
 from app.core.json import Json, JsonObject
@@ -66,12 +68,25 @@ class ToolDefinition:
     excerpt_bytes: int = DEFAULT_EXCERPT
     """How much of an output the model and the log get; of a larger one the rest is in a blob."""
     approval: Literal["never", "always"] | Condition = "never"
+    approver: str = "anyone"
+    """Who may answer: `anyone` with the scope, `other` than who submitted the run, or `role:<name>`."""
     rules: tuple[Rule, ...] = ()
     paths: tuple[str, ...] = ()
     """Arguments that are paths though their schema does not say `format: path`; names or JSON pointers."""
     repair: RepairSwitches = RepairSwitches()
     closed: bool = True
     """Whether undeclared arguments are refused; False keeps a foreign (MCP) schema as it was written."""
+    pin: str | None = None
+    """The hash of what a foreign server (MCP) says of the tool, whatever the workspace says instead."""
+
+
+def definition_hash(definition: ToolDefinition) -> str:
+    """What an approval is bound to beside the arguments: the tool as the person who decides can know it."""
+    described = {
+        "name": definition.name, "description": definition.description, "input": definition.input,
+        "output": definition.output, "effect": definition.effect, "pin": definition.pin,
+    }  # fmt: skip
+    return hashlib.sha256(json.canonical(described)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +168,21 @@ class FileResult:
 Result: TypeAlias = JsonResult | TextResult | BytesResult | FileResult
 
 
+class ToolError(Exception):
+    """Raise it in a Python tool to tell the model what went wrong and what to do instead.
+
+    The text reaches the model as it is, but for secrets, line breaks and length. With `retryable` the model learns that
+    the same call may succeed later.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
 class Tool(Protocol):
-    """One executable tool. A domain failure is returned, not raised; what is raised becomes TOOL_FAILED."""
+    """One executable tool. A domain failure is returned, or raised as ToolError; whatever else is raised becomes
+    TOOL_FAILED with the exception's text."""
 
     @property
     def definition(self) -> ToolDefinition: ...

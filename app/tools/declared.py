@@ -3,10 +3,10 @@
 `build` is given one maker per kind by wiring and answers a registry, or every reason why there is none.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from app.core import json
 from app.core.errors import Failure
@@ -15,28 +15,38 @@ from app.tools.guard import Guard, ToolInvalid
 from app.tools.registry import Registry
 from app.workspace.compiled import CompiledRule, CompiledTool, CompiledWorkspace
 
+_ELSEWHERE: Final = frozenset({"mcp"})
+"""Kinds whose tools are at a server of their own."""
+
 Maker: TypeAlias = Callable[[CompiledTool, CompiledWorkspace], Awaitable[Tool | Failure]]
 
 
 async def build(
     workspace: CompiledWorkspace, makers: Mapping[str, Maker], *, root: Path | None = None
 ) -> Registry | list[Failure]:
-    """All tools, or all failures: a workspace with a tool that cannot work is not served (OS-I3)."""
+    """All tools, or all failures: a workspace with a tool that cannot work is not served (OS-I3).
+
+    A tool of an MCP server is another matter: what is wrong with that server is no reason to refuse runs that do not
+    need it. Such a tool is left out, and a call of it is answered with the reason.
+    """
     tools: list[Tool] = []
     failures: list[Failure] = []
+    unavailable: dict[str, Failure] = {}
     for declared in workspace.tools.values():
         maker = makers.get(declared.spec.kind)
         try:
             made = await maker(declared, workspace) if maker is not None else _unknown(declared)
-            if isinstance(made, Failure):
-                failures.append(made)
-                continue
-            Guard(made.definition, root)
+            if not isinstance(made, Failure):
+                Guard(made.definition, root)
         except ToolInvalid as error:
-            failures.append(error.failure)
-            continue
-        tools.append(made)
-    return failures or Registry(tools, root=root)
+            made = error.failure
+        if not isinstance(made, Failure):
+            tools.append(made)
+        elif declared.spec.kind in _ELSEWHERE:
+            unavailable[declared.name] = made
+        else:
+            failures.append(made)
+    return failures or Registry(tools, root=root, unavailable=unavailable)
 
 
 def define(declared: CompiledTool, derived: ToolDefinition | None = None) -> ToolDefinition:
@@ -48,18 +58,24 @@ def define(declared: CompiledTool, derived: ToolDefinition | None = None) -> Too
         base,
         name=declared.name,
         description=declared.description or base.description,
-        input=plain(spec.input) if spec.input is not None else base.input,
+        input=_with_examples(plain(spec.input) if spec.input is not None else base.input, spec.examples),
         output=plain(spec.output) if spec.output is not None else base.output,
         effect=spec.effect,
         timeout_seconds=float(spec.timeout_seconds),
         max_output_bytes=spec.max_output_bytes,
         excerpt_bytes=spec.excerpt_bytes,
         approval=declared.approval,
+        approver=spec.approver,
         rules=tuple(_rule(rule) for rule in declared.rules),
         paths=spec.paths,
         repair=_switches(declared),
         closed=base.closed or spec.input is not None,
     )
+
+
+def _with_examples(schema: Any, examples: Sequence[Any]) -> Any:
+    """The examples are part of the schema, so that the model sees them, and the guard when it explains a mistake."""
+    return schema | {"examples": plain(examples)} if examples and isinstance(schema, dict) else schema
 
 
 def plain(value: Any) -> Any:

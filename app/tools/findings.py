@@ -4,17 +4,20 @@ The messages name types, names and limits; never the submitted value, which may 
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
 import jsonschema_rs
 
 from app.core import json
-from app.core.schemas import json_pointer
+from app.core.schemas import PATTERN_OPTIONS, json_pointer
 from app.events.catalog.tool import Finding
 from app.tools.closing import opened, resolve
 from app.tools.examples import example_of
 
 MAX_FINDINGS: Final = 20
+_MAX_LOOKED_AT: Final = 200
+"""Errors of which findings are made; hostile schemas repeat the same one."""
 _SHOWN_OPTIONS: Final = 20
 _SHOWN_EXAMPLE: Final = 200  # characters; a larger one hides what the message says
 
@@ -37,7 +40,7 @@ def findings_of(errors: Iterable[jsonschema_rs.ValidationError], document: Mappi
     # An argument that is declared, but in a branch that failed, counts as unevaluated. It is only worth
     # telling when nothing else is wrong, that is, when it belongs to another branch than the one chosen.
     consequences: dict[tuple[str, str, str], Finding] = {}
-    for error in _flattened(errors):
+    for error in islice(_flattened(errors), _MAX_LOOKED_AT):
         declared = _properties(_at(document, error.schema_path[:-1]), document)
         for finding in _findings(error, document):
             follows = error.kind.name == "unevaluatedProperties" and finding.path.rpartition("/")[2] in declared
@@ -157,7 +160,10 @@ def _is_valid(example: Any, schema: Mapping[str, Any], document: Mapping[str, An
     """An example that does not fit would teach the model the next mistake."""
     definitions = {key: document[key] for key in ("$defs", "definitions") if key in document}
     try:
-        return jsonschema_rs.Draft202012Validator({**schema, **definitions}, offline=True).is_valid(example)
+        validator = jsonschema_rs.Draft202012Validator(
+            {**schema, **definitions}, offline=True, pattern_options=PATTERN_OPTIONS
+        )
+        return validator.is_valid(example)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
         return False
 

@@ -14,7 +14,8 @@ import jsonschema_rs
 
 from app.core import json
 from app.core.errors import Failure, HoldfastError
-from app.core.schemas import json_pointer
+from app.core.schema_bounds import Bounds
+from app.core.schemas import PATTERN_OPTIONS, UNLISTED, SchemaInvalid, bounded, json_pointer
 from app.events.catalog.tool import Finding
 from app.tools.closing import close
 from app.tools.contract import ToolDefinition
@@ -25,8 +26,8 @@ from app.tools.paths import problem_with
 class ToolInvalid(HoldfastError):
     """A definition that cannot work; its tool is not registered."""
 
-    def __init__(self, tool: str, message: str) -> None:
-        super().__init__("TOOL_INVALID", f"{tool}: {message}", tool=tool)
+    def __init__(self, tool: str, message: str, code: str = "TOOL_INVALID") -> None:
+        super().__init__(code, f"{tool}: {message}", tool=tool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Problem:
     in_union: bool
 
 
+_UNLISTED: Final = Finding(kind="constraint", path="", message=UNLISTED)
 _REPAIRABLE: Final = frozenset({"type", "enum", "const", "required", "dependentRequired"})
 
 
@@ -48,7 +50,9 @@ class Guard:
         self.definition = definition
         self._root = root
         written = dict(definition.input)
+        self._bound("input", written)
         self.schema = close(written) if definition.closed else written
+        self._bounds = self._bound("input", self.schema)
         self._compiled = self._compile("input", self.schema)
         # Closing a nested object can make another branch of a `oneOf` the matching one, so that a value the
         # author's schema refuses would pass. Asking both costs half a microsecond.
@@ -58,9 +62,12 @@ class Guard:
         self._plain = not definition.rules and not definition.paths
         self._paths = tuple(_steps(path) for path in definition.paths)
         self._output = self._compile("output", dict(definition.output)) if definition.output else None
+        self._output_bounds = self._bound("output", dict(definition.output or {}))
 
     def accepts(self, arguments: Any) -> bool:
         """The quick answer, for the call that is right."""
+        if not self._bounds.plain and not self._bounds.allow_verdict(arguments):
+            return False
         try:
             if not (self._accepts(arguments) and self._accepts_written(arguments)):
                 return False
@@ -78,14 +85,22 @@ class Guard:
         if not is_json(arguments):
             message = "the arguments must be JSON: numbers of 64 bits, no NaN, text that can be encoded"
             return (Finding(kind="unparsable_arguments", path="", message=message),)
+        if not self._bounds.plain and not self._bounds.allow_verdict(arguments):
+            return (_UNLISTED,)
         if not self._accepts(arguments):
+            if not self._bounds.allow_list(arguments):
+                return (_UNLISTED,)
             return self._explained(findings_of(self._compiled.iter_errors(arguments), self.schema), arguments)
         if not self._accepts_written(arguments):
+            if not self._bounds.allow_list(arguments):
+                return (_UNLISTED,)
             return findings_of(self._written.iter_errors(arguments), self.definition.input)
         return self._bad_paths(arguments) or self._broken_rules(arguments)
 
     def problems(self, arguments: Any) -> Iterator[Problem]:
         """The violations that a change of form might mend."""
+        if not self._bounds.allow_list(arguments):
+            return iter(())
         return _problems(self._compiled.iter_errors(arguments), False)
 
     def is_path(self, where: Sequence[str | int]) -> bool:
@@ -95,10 +110,23 @@ class Guard:
 
     def output_issues(self, output: Any) -> list[tuple[str, str]]:
         """Where and how an output breaks the declared schema."""
-        if self._output is None or self._output.is_valid(output):
+        if self._output is None:
             return []
+        bounds = self._output_bounds
+        if (bounds.plain or bounds.allow_verdict(output)) and self._output.is_valid(output):
+            return []
+        if not bounds.allow_list(output):
+            return [("", UNLISTED)]
         errors = [(json_pointer(e.instance_path), e.message) for e in self._output.iter_errors(output)]
         return errors[:MAX_FINDINGS]
+
+    def _bound(self, which: str, schema: dict[str, Any]) -> Bounds:
+        try:
+            return bounded(schema)
+        except SchemaInvalid as error:
+            message = f"its {which} schema cannot be used: {error.failure.message}"
+            code = error.code if error.code == "SCHEMA_TOO_COMPLEX" else "TOOL_INVALID"
+            raise ToolInvalid(self.definition.name, message, code) from error
 
     def _compile(self, which: str, schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
         kind = jsonschema_rs.Draft202012Validator if self.definition.closed else jsonschema_rs.validator_for
@@ -108,6 +136,7 @@ class Guard:
                 formats={"path": lambda path: problem_with(path, self._root) is None},
                 validate_formats=True,
                 mask="value",
+                pattern_options=PATTERN_OPTIONS,
                 offline=True,  # a reference to elsewhere is no way to make the server fetch or read something
             )
         except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:

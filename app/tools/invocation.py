@@ -13,7 +13,8 @@ from typing import Final
 from app.core.errors import Failure, HoldfastError
 from app.core.json import JsonObject
 from app.core.suspend import Suspended
-from app.tools.contract import Cancellation, Result, Tool, ToolContext
+from app.tools.complaints import error_text
+from app.tools.contract import Cancellation, Result, Tool, ToolContext, ToolError
 
 CANCEL_GRACE: Final = 10.0  # seconds, as promised
 _MARGIN: Final = 1.0  # after the kill at the end of the grace there is still something to clear away
@@ -85,10 +86,20 @@ async def _guarded(tool: Tool, arguments: JsonObject, ctx: ToolContext) -> Resul
         raise
     except HoldfastError as error:
         return error.failure
+    except ToolError as error:
+        return Failure("TOOL_FAILED", error_text(str(error)) or "the tool failed", error.retryable)
     except Exception as error:
-        # The text of a foreign exception may hold a secret; its type is enough to look it up in the log.
         _log.exception("a tool raised", extra={"tool": ctx.tool, "call_id": ctx.call_id})
-        return Failure("TOOL_FAILED", f"{ctx.tool} failed with {type(error).__name__}")
+        return Failure("TOOL_FAILED", _raised(ctx.tool, error))
+
+
+def _raised(tool: str, error: Exception) -> str:
+    """What the model may act on. Secrets in it are replaced when it is recorded, before anybody sees it."""
+    try:
+        said = error_text(str(error))
+    except Exception:  # an exception's text is the tool's code as well
+        said = ""
+    return f"{tool} failed with {type(error).__name__}" + (f": {said}" if said else "")
 
 
 def _forget(task: "asyncio.Future[Result | Failure]") -> None:

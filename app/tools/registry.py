@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from app.core.errors import Failure
 from app.events.catalog.values import Effect
 from app.tools.contract import Tool, ToolDefinition
 from app.tools.guard import Guard, ToolInvalid
@@ -22,8 +23,12 @@ class Registered:
 
 
 class Registry:
-    def __init__(self, tools: Iterable[Tool], *, root: Path | None = None) -> None:
+    def __init__(
+        self, tools: Iterable[Tool], *, root: Path | None = None, unavailable: Mapping[str, Failure] | None = None
+    ) -> None:
         """`root` is the workspace's data folder, beneath which path arguments must stay."""
+        self.unavailable: Mapping[str, Failure] = MappingProxyType(dict(unavailable or {}))
+        """Tools that are declared and cannot be offered now, with the reason."""
         self._tools: dict[str, Registered] = {}
         for tool in tools:
             definition = tool.definition
@@ -42,6 +47,7 @@ class Registry:
             if name in both._tools:
                 raise ToolInvalid(name, "two tools have this name")
             both._tools[name] = registered
+        both.unavailable = known.unavailable
         both.effects = MappingProxyType({**known.effects, **both.effects})
         return both
 

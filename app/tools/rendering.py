@@ -14,6 +14,7 @@ from app.core.errors import Failure
 
 _PLACE: Final = re.compile(r"\{\{\s*(args(?:\.[A-Za-z0-9_-]+)+)\s*\}\}")
 _SECRET: Final = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_MAX_TEXT: Final = 4 * 1024 * 1024  # characters of the arguments in one filled template
 _REDACTED: Final = "[REDACTED:secret]"
 _SHORTEST_SECRET: Final = 6  # replacing something shorter would tear words apart and hide nothing
 
@@ -88,8 +89,14 @@ class Rendering:
 
     def text(self, template: Template, quote: Callable[[str], str] = str) -> str:
         parts = [self._literal(template.literals[0])]
+        size = 0
         for place, literal in zip(template.places, template.literals[1:], strict=True):
             parts += [quote(_as_text(self._value(place))), self._literal(literal)]
+            size += len(parts[-2])
+            if size > _MAX_TEXT:
+                # An argument may stand in many places; what it fills must not grow with each of them.
+                message = f"the arguments fill a template with more than {_MAX_TEXT} characters"
+                raise RenderingError(Failure("INVALID_ARGUMENTS", message))
         return "".join(parts)
 
     def value(self, template: Template) -> Any:

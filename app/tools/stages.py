@@ -47,6 +47,8 @@ async def find(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
     tool = gate.registry.find(name)
     if tool is not None:
         return await proceed(replace(attempt, tool=tool))
+    if name in attempt.scope.allowed and (missing := gate.registry.unavailable.get(name)) is not None:
+        return Returned(attempt.ended(missing))
     allowed = sorted(attempt.scope.allowed & set(gate.registry))
     near = same_but_spelling(name, allowed) or one_edit_away(name, allowed)
     kind: Literal["near_miss_name", "unknown_tool"] = "near_miss_name" if near else "unknown_tool"
@@ -98,8 +100,8 @@ async def approve(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
         return Returned(attempt.ended(Failure("APPROVAL_DENIED", "nobody can approve this call here")))
     answer = await attempt.ports.approve(attempt.call, attempt.found.definition, argument_hash(attempt.arguments))
     if isinstance(answer, Approved):
-        return await proceed(attempt)
-    return Returned(attempt.ended(Failure("APPROVAL_DENIED", answer.reason or "the call was not approved")))
+        return await proceed(replace(attempt, approval_id=answer.interrupt_id))
+    return Returned(attempt.ended(Failure(answer.code, answer.reason or "the call was not approved")))
 
 
 # -- the tool --------------------------------------------------------------------------------------
@@ -114,7 +116,7 @@ async def perform(gate: Gate, attempt: Attempt) -> Returned:
         ToolInvoked(
             call_id=call.id, tool=call.name, arguments=attempt.arguments, effect=definition.effect,
             argument_hash=argument_hash(attempt.arguments), attempt=call.attempt, idempotency_key=key,
-            message_id=call.message_id,
+            message_id=call.message_id, approval_id=attempt.approval_id,
         )
     )  # fmt: skip
     started = gate.clock.monotonic()

@@ -41,6 +41,10 @@ class Files(Protocol):
         """The content, piece by piece."""
         ...
 
+    def read_range(self, tenant: str, file_id: str, start: int, end: int) -> AsyncIterator[bytes]:
+        """The content from a position until before another, piece by piece; nothing else of it is read."""
+        ...
+
     async def files(self, tenant: str, after: str, limit: int) -> list[StoredFile]:
         """By id, without deleted ones."""
         ...

@@ -101,6 +101,15 @@ class History:
         runs that were queued before this `seq`: one that was cancelled in the queue may have ended too early."""
         return [told.message for told in self._told if before is None or told.since < before]
 
+    def by_run(self) -> list[tuple[int, list[Message]]]:
+        """The messages of each run that ended, with the run's first `seq`; what the thread began with has its own."""
+        parts: list[tuple[int, list[Message]]] = []
+        for told in self._told:
+            if not parts or parts[-1][0] != told.since:
+                parts.append((told.since, []))
+            parts[-1][1].append(told.message)
+        return parts
+
     @property
     def weight(self) -> int:
         """The size of all that is held, runs included that have not ended."""
@@ -194,7 +203,7 @@ def _apply(run: _Run, event: Event) -> None:
         case execution.CommandInjected.type if payload["arguments"].get("rollback"):
             run.rolled_back = True
         case model.ModelCompleted.type if payload["toolCalls"] and not payload.get("role"):
-            calls = [_call(call) for call in payload["toolCalls"]]
+            calls = [recorded_call(call) for call in payload["toolCalls"]]
             run.messages.append({"role": "assistant", "content": _text(payload["text"]), "tool_calls": calls})
             run.open_calls |= {call["id"]: call["name"] for call in calls}
         case tool.ToolResulted.type if payload["callId"] in run.open_calls:
@@ -246,9 +255,14 @@ def steered(commands: Iterable[dict[str, Any]]) -> list[Message]:
     return messages
 
 
-def _call(call: dict[str, Any]) -> dict[str, Any]:
+def recorded_call(call: dict[str, Any]) -> dict[str, Any]:
+    """A call of a recorded answer, in the shape of a message's tool calls."""
     made = {"id": call["id"], "name": call["name"], "args": call["args"]}
-    return made | ({"raw_args": call["rawArgs"]} if "rawArgs" in call else {})
+    if "rawArgs" in call:
+        made["raw_args"] = call["rawArgs"]
+    if "upstreamId" in call:
+        made["upstream_id"] = call["upstreamId"]
+    return made
 
 
 def _text(value: Any) -> str:

@@ -21,6 +21,9 @@ class Interrupt:
     call_id: str | None = None
     arguments: Any = None
     argument_hash: str | None = None
+    schema_hash: str | None = None
+    approver: str | None = None
+    submitted_by: str | None = None
     questions: list[dict[str, Any]] | None = None
     answer: dict[str, Any] | None = None
     answered_by: str | None = None
@@ -34,6 +37,8 @@ class Interrupt:
                 self.kind, self.title, self.expires_at = told["kind"], told["title"], told["expiresAt"]
                 self.tool, self.call_id = told.get("tool"), told.get("callId")
                 self.arguments, self.argument_hash = told.get("arguments"), told.get("argumentHash")
+                self.schema_hash, self.approver = told.get("schemaHash"), told.get("approver")
+                self.submitted_by = told.get("submittedBy")
                 self.questions = told.get("questions")
             case facts.InterruptResolved.type:
                 self.status, self.answer = "resolved", told["answer"]
@@ -54,6 +59,7 @@ def interrupt_json(interrupt: Interrupt) -> dict[str, Any]:
         "callId": interrupt.call_id,
         "arguments": interrupt.arguments,
         "argumentHash": interrupt.argument_hash,
+        "approver": interrupt.approver,
         "questions": interrupt.questions,
         "expiresAt": interrupt.expires_at,
         "answer": interrupt.answer,

@@ -74,6 +74,8 @@ def _raised(told: Told) -> str:
 def _retried(told: Told) -> str:
     if told.get("nextModel"):
         return f"{told['model']} did not answer; trying {told['nextModel']}."
+    if told.get("waitsFor") == "breaker":
+        return f"{told['model']} is down; waiting for it."
     return f"{told['model']} did not answer; trying again."
 
 

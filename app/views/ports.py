@@ -94,6 +94,14 @@ class Reader(Protocol):
 
     async def transcript(self, tenant: str, thread_id: str) -> list[Entry]: ...
 
+    async def transcript_page(self, tenant: str, thread_id: str, after: int, limit: int) -> list[Entry]:
+        """The next entries after that position; of a fork only its own."""
+        ...
+
+    async def root_runs(self, tenant: str, thread_id: str, before: int, limit: int) -> list[tuple[int, int]]:
+        """The first and the last `seq` of runs on the thread that are no subagents', newest first."""
+        ...
+
     async def entry(self, tenant: str, thread_id: str, message_id: str) -> Entry | None: ...
 
     async def artifacts(self, tenant: str, thread_id: str) -> list[Artifact]: ...
@@ -112,4 +120,12 @@ class Reader(Protocol):
 
     async def blob(self, tenant: str, thread_id: str, sha256: str) -> tuple[str, bytes] | None:
         """(mime, data) if one of the thread's events refers to it."""
+        ...
+
+    async def blob_size(self, tenant: str, thread_id: str, sha256: str) -> tuple[str, int] | None:
+        """(mime, size) likewise."""
+        ...
+
+    async def blob_part(self, tenant: str, thread_id: str, sha256: str, start: int, end: int) -> bytes:
+        """Its data from a position until before another."""
         ...

@@ -1,6 +1,7 @@
 """The replay token of a run: what must be the same for a rerun to repeat it, as hashes (HK-27).
 
-A pure fold over the run's events. Leaves to the runtime: comparing a token with the present, and rerunning.
+A pure fold over the run's events. As a text a token is `rt2_<content>.<signature>`, signed with the server's secret, so
+that a client cannot make one up. Leaves to the runtime: comparing a token with the present, and rerunning.
 """
 
 import base64
@@ -11,10 +12,14 @@ from hashlib import sha256
 from typing import Any, Final
 
 from app.core import json
+from app.core.errors import Failure
+from app.core.signing import Signer
 from app.events.catalog import model, request, tool
 from app.events.envelope import Event
 
-_PREFIX: Final = "rt1_"
+_PREFIX: Final = "rt2_"
+_UNSIGNED_PREFIX: Final = "rt1_"
+_PURPOSE: Final = "replay token 2"
 _ASKED: Final = ("agent", "tool", "input", "instructions", "clientTools", "responseSchema", "modelPlan")
 _ASKED_SINCE: Final = ("parameters", "toolChoice")
 """Only where they were asked for, so that a token from before there were any still fits."""
@@ -34,23 +39,33 @@ class ReplayToken:
     runtime: str
     """The version of the server and the digest of the workspace."""
 
-    def encode(self) -> str:
-        return _PREFIX + base64.urlsafe_b64encode(json.canonical(asdict(self))).decode().rstrip("=")
+    def encode(self, signer: Signer) -> str:
+        content = json.canonical(asdict(self))
+        return f"{_PREFIX}{_base64(content)}.{_base64(signer.sign(_PURPOSE, content))}"
 
 
-def decode(text: str) -> ReplayToken | None:
-    """None for what is no token of ours."""
-    if not text.startswith(_PREFIX):
-        return None
-    body = text.removeprefix(_PREFIX)
+def decode(text: str, signer: Signer) -> ReplayToken | Failure:
+    """The signature is checked before anything of the content is looked at."""
+    if text.startswith(_UNSIGNED_PREFIX):
+        return Failure("REPLAY_TOKEN_UNSIGNED", "the token is from before tokens were signed")
+    content, _, signature = text.removeprefix(_PREFIX).partition(".")
     try:
-        told = json.loads_strict(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-        fields = {name: told[name] for name in ReplayToken.__dataclass_fields__}
+        told = _bytes(content)
+        if not text.startswith(_PREFIX) or not signer.verify(_PURPOSE, told, _bytes(signature)):
+            raise ValueError
+        found = json.loads_strict(told)
+        return ReplayToken(**{name: found[name] for name in ReplayToken.__dataclass_fields__})
     except (binascii.Error, json.JsonError, KeyError, TypeError, ValueError):
-        return None
-    if not all(isinstance(value, str) or (name == "prompt" and value is None) for name, value in fields.items()):
-        return None
-    return ReplayToken(**fields)
+        message = "this is not a token that this server signed: it was changed, or its secret is no longer in use"
+        return Failure("REPLAY_TOKEN_INVALID", message)
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
 
 
 def replay_token(run_id: str, events: Iterable[Event], version: str) -> ReplayToken:

@@ -35,6 +35,8 @@ class Run:
     finished_at: int | None = None
     epoch: int = 0
     """How often the run was claimed; the epoch of its newest lease."""
+    commanded: int = 0
+    """How many commands it must have seen before it may complete: see `MUST_BE_SEEN`."""
     # Counters: every event of the run moves them, so the store keeps them in columns of their own.
     first_seq: int = 0
     last_seq: int = 0
@@ -93,7 +95,13 @@ def _answered(run: Run, event: Event) -> None:
             run.status = "queued"
 
 
+MUST_BE_SEEN: Final = frozenset({"steer", "pause"})
+"""Commands that a run which is about to complete either follows or answers as too late."""
+
+
 def _commanded(run: Run, event: Event) -> None:
+    if event.payload["command"] in MUST_BE_SEEN:
+        run.commanded += 1
     if event.payload["command"] == "cancel" and run.cancel_requested_at is None:
         run.cancel_requested_at = event.at
 

@@ -1,10 +1,10 @@
 """Compiles agents: everything an agent names is looked up, its instructions are read, its plan is checked."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from app.workspace.compiled import CompiledAgent
+from app.workspace.compiled import CompiledAgent, CompiledSkill
 from app.workspace.diagnostics import DocPath
 from app.workspace.index import check_repeats
 from app.workspace.markdown import parse_markdown
@@ -12,7 +12,7 @@ from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument
 from app.workspace.report import Place
 from app.workspace.resolve import Resolver, check_edges, find_cycles, spec_of
-from app.workspace.specs.agent import AgentSpec, ModelPlan
+from app.workspace.specs.agent import AgentSpec, ModelPlan, Subagent
 from app.workspace.specs.model import Capabilities, ModelSpec
 from app.workspace.tools import MakeValidator, compile_schema
 
@@ -33,8 +33,8 @@ class AgentCompiler:
         self,
         resolver: Resolver,
         models: Mapping[str, ModelSpec],
-        skills: Collection[str],
-        skipped: Collection[str],
+        skills: Mapping[str, CompiledSkill],
+        invalid_skills: Mapping[str, str],
         validator: MakeValidator,
     ) -> None:
         self._resolver = resolver
@@ -42,12 +42,12 @@ class AgentCompiler:
         self._report = resolver.report
         self._models = models
         self._skills = skills
-        self._skipped = skipped
+        self._invalid_skills = invalid_skills
         self._validator = validator
 
     def compile(self) -> Mapping[str, CompiledAgent]:
         agents = {document.name: self._agent(document) for document in self._index.good("Agent")}
-        edges = {document.name: spec_of(document, AgentSpec).subagents for document in self._index.good("Agent")}
+        edges = {document.name: spec_of(document, AgentSpec).subagent_names for document in self._index.good("Agent")}
         for name, chain in find_cycles(edges):
             at = self._index.documents["Agent"][name]
             path = ("spec", "subagents", edges[name].index(chain[1]))
@@ -70,8 +70,8 @@ class AgentCompiler:
             instructions=self._instructions(spec.instructions, place),
             model_plan=spec.plan,
             tools=spec.tools,
-            skills=self._usable_skills(spec, place),
-            subagents=spec.subagents,
+            skills=self._checked_skills(spec, place),
+            subagents=spec.subagent_names,
             output_validator=compile_schema(
                 spec.output_schema, ("spec", "outputSchema"), place, self._report, self._validator
             ),
@@ -80,7 +80,7 @@ class AgentCompiler:
     def _references(self, spec: AgentSpec, place: Place) -> None:
         for kind, field, names in (
             ("Tool", "tools", spec.tools),
-            ("Agent", "subagents", spec.subagents),
+            ("Agent", "subagents", spec.subagent_names),
             ("Memory", "memory", spec.memory),
             ("Hook", "hooks", spec.hooks),
             ("Evaluator", "gates", spec.gates),
@@ -93,10 +93,30 @@ class AgentCompiler:
         if spec.context_policy.summary_model is not None:
             path: DocPath = ("spec", "contextPolicy", "summaryModel")
             self._index.refers("Model", spec.context_policy.summary_model, place, path, self._report)
-        for number, name in enumerate(spec.subagents):
+        for number, name in enumerate(spec.subagent_names):
             if name in spec.tools:
                 message = f"{name!r} is a tool and a subagent of this agent; a model could not tell them apart"
                 self._report.error("NAME_CLASH", place, ("spec", "subagents", number), message)
+            self._passed_on(spec, name, number, place)
+
+    def _passed_on(self, spec: AgentSpec, name: str, number: int, place: Place) -> None:
+        """A subagent uses what its parent has and what is passed on; whatever else it names it will not have here."""
+        path: DocPath = ("spec", "subagents", number)
+        passed, entry = spec.passed_on(name), spec.subagents[number]
+        if isinstance(entry, Subagent):
+            self._index.refers_all("Tool", entry.tools, place, (*path, "tools"), self._report)
+        asked = next((it for it in self._index.good("Agent") if it.name == name), None)
+        if asked is None:
+            return
+        own = spec_of(asked, AgentSpec).tools
+        for tool in sorted(passed - set(own)):
+            message = f"the subagent {name!r} has no tool {tool!r}, so there is nothing to pass on"
+            self._report.error("SUBAGENT_TOOLS", place, path, message, hint=f"add it to `tools` of {name}")
+        withheld = [tool for tool in own if tool not in spec.tools and tool not in passed]
+        if withheld:
+            message = f"the subagent {name!r} cannot use {', '.join(withheld)} here, because this agent cannot either"
+            hint = f"write `{{agent: {name}, tools: [{', '.join(withheld)}]}}` to pass them on"
+            self._report.warning("SUBAGENT_TOOLS", place, path, message, hint=hint)
 
     def _backend(self, spec: AgentSpec, place: Place) -> None:
         backends = self._resolver.catalog.backends
@@ -106,12 +126,26 @@ class AgentCompiler:
             self._plan(plan, spec.model is None, place)
         elif known and backends[spec.backend].needs_model:
             message = f"an agent of the backend {spec.backend!r} needs a model"
-            self._report.error("FIELD_MISSING", place, ("spec", "model"), message, expected="`spec.model`")
-        for name in spec.config:
-            if name not in backends:
-                hint = did_you_mean(self._report.suggest.nearest(name, backends))
-                message = f"no backend is named {name!r}; the section will be read by nobody"
-                self._report.warning("CONFIG_BACKEND_UNKNOWN", place, ("spec", "config", name), message, hint=hint)
+            models = ", ".join(sorted(self._index.documents["Model"])[:5])
+            hint = f"write `model: ` with one of: {models}" if models else "write a Model document and name it here"
+            self._report.error("FIELD_MISSING", place, ("spec", "model"), message, expected="`spec.model`", hint=hint)
+        for name, section in spec.config.items():
+            self._config(name, section, spec.backend, place)
+
+    def _config(self, name: str, section: Mapping[str, object], backend: str, place: Place) -> None:
+        backends = self._resolver.catalog.backends
+        path: DocPath = ("spec", "config", name)
+        if name not in backends:
+            hint = did_you_mean(self._report.suggest.nearest(name, backends))
+            message = f"no backend is named {name!r}; the section would have no effect"
+            self._report.error("CONFIG_BACKEND_UNKNOWN", place, path, message, hint=hint)
+        elif name != backend:
+            message = f"the agent's backend is {backend!r}, so the section of {name!r} has no effect"
+            self._report.error(
+                "NOT_SERVED", place, path, message, hint="remove the section, or set `backend`", key=True
+            )
+        else:
+            self._resolver.config(backends, name, section, place, path, "backend")
 
     def _plan(self, plan: ModelPlan, long_form: bool, place: Place) -> None:
         base: DocPath = ("spec", "modelPlan") if long_form else ("spec",)
@@ -131,25 +165,34 @@ class AgentCompiler:
                 message = f"no model of the plan declares {capability!r}; every run will be refused"
                 self._report.warning("CAPABILITY_UNMET", place, where, message)
 
-    def _usable_skills(self, spec: AgentSpec, place: Place) -> tuple[str, ...]:
-        usable = []
+    def _checked_skills(self, spec: AgentSpec, place: Place) -> tuple[str, ...]:
+        """An agent never does without a skill that it names: it would run with tools that the skill takes away."""
         for number, name in enumerate(spec.skills):
             path: DocPath = ("spec", "skills", number)
             if name in self._skills:
-                usable.append(name)
-            elif name in self._skipped:
-                self._report.warning("SKILL_SKIPPED", place, path, f"the skill {name!r} is invalid and left out")
-            else:
+                self._skill_has_tools(self._skills[name], spec, place, path)
+            elif name in self._invalid_skills:
+                file = self._invalid_skills[name]
+                message = f"the skill {name!r} is invalid, and without it the agent would have more tools; see {file}"
+                self._report.error("SKILL_BROKEN", place, path, message)
+            elif not self._index.may_be_unread(name):
                 hint = did_you_mean(self._report.suggest.nearest(name, self._skills))
                 message = f"there is no skill {name!r}"
                 expected = "the name of a skill"
                 self._report.error("SKILL_UNKNOWN", place, path, message, expected=expected, hint=hint)
         check_repeats(spec.skills, place, ("spec", "skills"), self._report)
-        return tuple(usable)
+        return spec.skills
+
+    def _skill_has_tools(self, skill: CompiledSkill, spec: AgentSpec, place: Place, path: DocPath) -> None:
+        """A skill without `allowed-tools` needs none; one that lists some and gets none cannot do its work."""
+        if skill.allowed_tools and not set(skill.allowed_tools) & set(spec.tools):
+            message = f"the skill {skill.name!r} allows none of the agent's tools, so it would run without any"
+            hint = f"add to `tools` one of: {', '.join(skill.allowed_tools[:5])}"
+            self._report.error("SKILL_WITHOUT_TOOLS", place, path, message, hint=hint)
 
     def _edges(self, spec: AgentSpec, place: Place) -> None:
         nodes = {f"tools.{name}" for name in spec.tools} | {f"skills.{name}" for name in spec.skills}
-        nodes |= {f"agents.{name}" for name in spec.subagents} | {"START", "END"}
+        nodes |= {f"agents.{name}" for name in spec.subagent_names} | {"START", "END"}
         edges = [(number, edge.from_, edge.to) for number, edge in enumerate(spec.edges)]
         check_edges(edges, nodes, place, self._report)
 
@@ -165,6 +208,8 @@ class AgentCompiler:
             return ""
         files = self._resolver.files.files
         file = files.get("/".join(steps))
+        if file is None and self._index.may_be_unread("/".join(steps)):
+            return ""
         if file is None:
             markdown = [other for other in files if other.endswith(".md")]
             hint = did_you_mean(self._report.suggest.nearest(name, markdown))

@@ -18,9 +18,9 @@ CODES: Final[dict[str, Code]] = {
     "SYMLINK_FOLDER": Code("A symbolic link to a folder is not followed.", "Use a real folder."),
     "TOO_MANY_FILES": Code("The folder holds more than a workspace may.", "Check that it is the right folder."),
     "PATH_LEAVES": Code("A path points out of the workspace.", "Use a path beneath the workspace's folder."),
-    "WORKSPACE_EMPTY": Code("The folder holds no document.", "Start with `holdfast new DIR`."),
+    "WORKSPACE_EMPTY": Code("The folder holds no document of a workspace.", "Copy an example with `holdfast new DIR`."),
     # -- YAML ------------------------------------------------------------------------------------
-    "YAML_SYNTAX": Code("The text is not YAML.", "Correct it at the named position."),
+    "YAML_SYNTAX": Code("The text is not YAML.", "Look at the named line: indentation, quotes and colons."),
     "YAML_ALIAS": Code("An alias (*name) is used.", "Write the value out; aliases are refused."),
     "YAML_TAG": Code("A tag (!name) is used.", "Remove it; values have the types of JSON."),
     "YAML_DUPLICATE_KEY": Code("A mapping names the same key twice.", "Keep one of them."),
@@ -35,13 +35,13 @@ CODES: Final[dict[str, Code]] = {
     # -- documents -------------------------------------------------------------------------------
     "DOCUMENT_NOT_MAPPING": Code("A document is not a mapping.", "Begin with apiVersion, kind, metadata, spec."),
     "API_VERSION": Code("The apiVersion is missing or unknown.", "Write `apiVersion: holdfast/v1`."),
-    "KIND_MISSING": Code("A document has no kind.", "Add `kind:`."),
+    "KIND_MISSING": Code("A document has no kind.", "Write `kind: Agent` or another of the kinds named."),
     "KIND_UNKNOWN": Code("There is no such kind of document.", "Use one of the kinds in docs/workspace.md."),
-    "FIELD_MISSING": Code("A required field is missing.", "Add it."),
+    "FIELD_MISSING": Code("A required field is missing.", "Add the field that `expected` names."),
     "FIELD_UNKNOWN": Code("There is no such field.", "Correct the spelling or remove it."),
     "VALUE_NOT_ALLOWED": Code("A value is not one of those allowed.", "Use one of the values named."),
-    "VALUE_INVALID": Code("A value has the wrong type or form.", "Write what is expected."),
-    "FIELD_CONFLICT": Code("Fields of one document contradict each other.", "Keep what the message says."),
+    "VALUE_INVALID": Code("A value has the wrong type or form.", "Write it in the form that `expected` shows."),
+    "FIELD_CONFLICT": Code("Fields of one document contradict each other.", "Keep one of them, as the message says."),
     "NAME_DUPLICATE": Code("Two documents of a kind have the same name.", "Rename one of them."),
     "NAME_CLASH": Code("A tool and a subagent of an agent share a name.", "Rename one of them."),
     "NAME_DIFFERS": Code("A name differs from its folder or file.", "Make them the same."),
@@ -51,9 +51,11 @@ CODES: Final[dict[str, Code]] = {
     "ENV_MALFORMED": Code("A reference to the environment is malformed.", "Write `${env:NAME}`."),
     "ENV_NOT_HERE": Code("The environment is not read in this field.", "Move the secret to a field for it."),
     # -- references ------------------------------------------------------------------------------
-    "RUNTIME_MISSING": Code("The workspace has no Runtime document.", "Add runtime.yaml."),
-    "RUNTIME_DUPLICATE": Code("The workspace has two Runtime documents.", "Keep one."),
-    "DEFAULT_AGENT_MISSING": Code("Nobody answers without being named.", "Set the Runtime's defaultAgent."),
+    "RUNTIME_MISSING": Code(
+        "The workspace has no Runtime document.", "Add runtime.yaml with a `kind: Runtime` document."
+    ),
+    "RUNTIME_DUPLICATE": Code("The workspace has two Runtime documents.", "Move what both say into one of them."),
+    "DEFAULT_AGENT_MISSING": Code("No agent answers a request that names none.", "Set the Runtime's defaultAgent."),
     "AGENT_UNKNOWN": Code("There is no such agent.", "Correct the name or add the Agent."),
     "MODEL_UNKNOWN": Code("There is no such model.", "Correct the name or add the Model."),
     "TOOL_UNKNOWN": Code("There is no such tool.", "Correct the name or add the Tool."),
@@ -74,32 +76,56 @@ CODES: Final[dict[str, Code]] = {
     "NODE_UNKNOWN": Code("An edge names a node that does not exist.", "Use the id of a node."),
     "REFERENCE_DUPLICATE": Code("A list names the same thing twice.", "Remove one of them."),
     "SUBAGENT_CYCLE": Code("Subagents call each other in a circle.", "Remove one of the calls."),
+    "SUBAGENT_TOOLS": Code(
+        "A subagent cannot use some of its tools, or is passed tools that it does not have.",
+        "Pass them on with `subagents: [{agent, tools}]`, or correct the lists.",
+    ),
     "FALLBACK_CYCLE": Code("Model fallbacks lead back to the model.", "Remove one of the fallbacks."),
     "FILE_NOT_FOUND": Code("A file that is named does not exist.", "Correct the path or add the file."),
     # -- kinds -----------------------------------------------------------------------------------
-    "BACKEND_UNKNOWN": Code("There is no such backend.", "Use a known backend."),
-    "PROVIDER_UNKNOWN": Code("There is no such provider.", "Use a known provider."),
-    "TOOL_KIND_UNKNOWN": Code("There is no such kind of tool.", "Use a known kind."),
+    "BACKEND_UNKNOWN": Code("There is no such backend.", "Use one of the backends named, such as `native`."),
+    "PROVIDER_UNKNOWN": Code(
+        "There is no such provider.", "Use one of the providers named; `openai` is for compatible servers too."
+    ),
+    "TOOL_KIND_UNKNOWN": Code("There is no such kind of tool.", "Use python, http, mcp, builtin or subprocess."),
     "BUILTIN_UNKNOWN": Code("There is no such built-in tool.", "Use one of the built-in tools."),
     "KIND_NOT_INSTALLED": Code("What is asked for needs an optional extra.", "Install the extra named."),
     "ADAPTER_UNKNOWN": Code("No workflow adapter has this name.", "Register it, or correct the name."),
-    "HANDLER_UNKNOWN": Code("There is no such built-in handler or kind.", "Use a known one."),
+    "HANDLER_UNKNOWN": Code(
+        "There is no such built-in handler.", "Use one of those named, or `kind: python` with a function."
+    ),
     "ENTRY_MALFORMED": Code("An entry is not `module:function`.", "Write it as module:function."),
-    "ENTRY_NOT_FOUND": Code("An entry's module or function does not exist.", "Correct the entry."),
-    "PYTHON_SYNTAX": Code("A Python file of the workspace does not parse.", "Correct it."),
+    "ENTRY_NOT_FOUND": Code(
+        "An entry's module or function does not exist.", "Name a file of the workspace and a function in it."
+    ),
+    "PYTHON_SYNTAX": Code("A Python file of the workspace does not parse.", "Correct the Python at the named line."),
+    "NOT_SERVED": Code("This version does not carry out what is declared.", "Remove it, or do as the hint says."),
     # -- meaning ---------------------------------------------------------------------------------
-    "SCHEMA_INVALID": Code("A JSON Schema is not valid.", "Correct it at the named position."),
+    "SCHEMA_TOO_COMPLEX": Code(
+        "A JSON Schema is too large, or its references stand for too many branches.",
+        "Simplify it; the message names the limit.",
+    ),
+    "SCHEMA_INVALID": Code("A JSON Schema is not valid.", "Compare the named place with JSON Schema 2020-12."),
     "SCHEMA_REMOTE_REF": Code("A schema refers outside of itself.", "Copy what it refers to into $defs."),
     "SCHEMA_NOT_OBJECT": Code("A tool's input is not an object.", "Write `type: object` with properties."),
     "OUTPUT_SCHEMA_MISSING": Code("A tool has an input schema and no output schema.", "Declare `output`."),
-    "EXPRESSION_INVALID": Code("A CEL expression does not compile to a bool.", "Correct it."),
-    "TEMPLATE_INVALID": Code("A template is malformed.", "Write `{{ args.name }}`."),
+    "EXPRESSION_INVALID": Code(
+        "A CEL expression does not compile to a bool.", "Write a comparison, such as `args.amount > 100`."
+    ),
+    "TEMPLATE_INVALID": Code("A template is malformed.", "Write each place as `{{ args.name }}`."),
     "ARGUMENT_UNKNOWN": Code("The tool has no such argument.", "Use a property of the input schema."),
-    "EXAMPLE_INVALID": Code("An example breaks the input schema.", "Correct the example."),
+    "SIGNATURE_DIFFERS": Code("A Python function takes other arguments than its schema.", "Make them the same."),
+    "TEMPLATE_BRACES": Code("A template has single braces.", "Write `{{ args.name }}` with two braces."),
+    "EXAMPLE_INVALID": Code(
+        "An example breaks the input schema.", "Change the example as `expected` says, or the schema."
+    ),
     "CAPABILITY_UNMET": Code("No model of the plan has the capability.", "Declare it, or choose another model."),
     "CONFIG_BACKEND_UNKNOWN": Code("A config section names no known backend.", "Use a backend's name."),
-    "SKILL_INVALID": Code("A skill is invalid and was skipped.", "Correct it; the rest works without it."),
-    "SKILL_SKIPPED": Code("An agent uses a skill that was skipped.", "Correct the skill."),
-    "PROMPT_EMPTY": Code("A prompt has no text.", "Write the prompt."),
-    "SCHEDULE_INVALID": Code("A schedule's time cannot be read.", "Write five cron fields."),
+    "SKILL_INVALID": Code("A skill is invalid.", "Correct it; until then no agent may name it."),
+    "SKILL_BROKEN": Code("An agent names a skill that is invalid.", "Correct the skill, or take it off the agent."),
+    "SKILL_WITHOUT_TOOLS": Code(
+        "A skill allows none of its agent's tools.", "Give the agent one of them, or allow others."
+    ),
+    "PROMPT_EMPTY": Code("A prompt has no text.", "Write the text below the frontmatter, or remove the file."),
+    "SCHEDULE_INVALID": Code("A schedule's time cannot be read.", "Write five cron fields, such as `0 9 * * 1`."),
 }

@@ -4,7 +4,7 @@ Knows nothing of folders, watching or servers. What it learned of a file it keep
 that compiling again after a change costs little more than the changed file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -16,7 +16,7 @@ from app.core.schemas import SchemaRegistry, Validator
 from app.workspace.agents import AgentCompiler
 from app.workspace.catalog import KindCatalog
 from app.workspace.compiled import Compiled, CompiledTool, CompiledWorkspace, Named
-from app.workspace.diagnostics import Diagnostics
+from app.workspace.diagnostics import SYNTAX, Diagnostic, Diagnostics
 from app.workspace.entries import ModuleNames, module_file, read_module, split_entry
 from app.workspace.files import SourceFile, WorkspaceFiles
 from app.workspace.index import Index, build_index
@@ -41,6 +41,8 @@ from app.workspace.units import compile_roles, compile_skills, compile_workflow_
 
 SpecT = TypeVar("SpecT", bound=Spec)
 
+TOLERATED: Final = frozenset({"NOT_SERVED", "ARGUMENT_UNKNOWN", "SIGNATURE_DIFFERS", "TEMPLATE_BRACES",
+                              "SKILL_WITHOUT_TOOLS"})  # fmt: skip
 _MAX_VALIDATORS: Final = 20_000  # some kilobytes each; begun anew when full
 
 
@@ -86,16 +88,22 @@ def compile(
     *,
     profile: str | None = None,
     cache: CompileCache | None = None,
+    stored: bool = False,
 ) -> Compiled | Diagnostics:
-    """Every mistake is collected; any error means no workspace."""
+    """Every mistake is collected; any error means no workspace.
+
+    `stored` is for the files of a run that was accepted earlier: what an older version accepted without effect stays
+    without effect, so that the run can end as it began.
+    """
     cache = cache or CompileCache()
     parsed = cache.parse_all(files)
-    report = Report()
-    report.items += files.problems
+    report = Report(tolerated=TOLERATED if stored else frozenset())
+    report.add(files.problems)
     for file in parsed:
-        report.items += file.diagnostics
-    index = build_index(parsed, report)
+        report.add(file.diagnostics)
+    index = build_index(parsed, report, _unread(report.items, files))
     _check_presence(index, parsed, report)
+    _check_strict(index, report)
     resolver = Resolver(index, files, catalog, report, cache.module)
     resolver.check()
     models = _models(index, catalog, profile, resolver)
@@ -104,11 +112,27 @@ def compile(
     return diagnostics if report.failed or workspace is None else Compiled(workspace, diagnostics)
 
 
+def _unread(items: Iterable[Diagnostic], files: WorkspaceFiles) -> Iterator[str]:
+    """The texts of files that could not be read, and their names."""
+    for path in sorted({item.file for item in items if item.code in SYNTAX}):
+        file = files.files.get(path)
+        yield path + "\n" + (file.content.decode(errors="replace") if file is not None else "")
+
+
 def _check_presence(index: Index, parsed: list[ParsedFile], report: Report) -> None:
-    if not any(file.documents or file.diagnostics for file in parsed):
-        report.at("WORKSPACE_EMPTY", "", "the folder holds no document of a workspace")
-    elif not index.documents["Runtime"]:
+    if not report.items and not any(file.documents or file.markdown for file in parsed):
+        message = "the folder is empty or holds no YAML document; a workspace has at least a Runtime and an Agent"
+        report.at("WORKSPACE_EMPTY", "", message)
+    elif not index.documents["Runtime"] and not index.may_be_unread("Runtime"):
         report.at("RUNTIME_MISSING", "runtime.yaml", "the workspace has no Runtime document")
+
+
+def _check_strict(index: Index, report: Report) -> None:
+    """In a strict workspace a tool's results must be checked."""
+    if any(spec_of(runtime, RuntimeSpec).strict for runtime in index.good("Runtime")):
+        report.items = [
+            replace(item, severity="error") if item.code == "OUTPUT_SCHEMA_MISSING" else item for item in report.items
+        ]
 
 
 def _models(index: Index, catalog: KindCatalog, profile: str | None, resolver: Resolver) -> dict[str, Named[ModelSpec]]:
@@ -125,7 +149,10 @@ def _models(index: Index, catalog: KindCatalog, profile: str | None, resolver: R
             if merged is None:
                 continue
             where = (*path, "provider")
-            resolver.kind("PROVIDER_UNKNOWN", catalog.providers, merged.provider, document.place, where, "provider")
+            resolver.provider(merged.provider, document.place, where)
+            resolver.config(
+                catalog.providers, merged.provider, merged.config, document.place, (*path, "config"), "provider"
+            )
             index.refers_all("Model", merged.fallbacks, document.place, (*path, "fallbacks"), report)
             if document.name == profile:
                 chosen[name] = replace(models[name], spec=merged)
@@ -183,9 +210,9 @@ def _assemble(
     cache: CompileCache,
 ) -> CompiledWorkspace | None:
     report = resolver.report
-    skills, skipped = compile_skills(index, report)
+    skills, invalid = compile_skills(index, report)
     specs = {name: model.spec for name, model in models.items()}
-    agents = AgentCompiler(resolver, specs, skills.keys(), skipped, cache.validator).compile()
+    agents = AgentCompiler(resolver, specs, skills, invalid, cache.validator).compile()
     roles = compile_roles(index, report)
     units = compile_workflow_units(index, report)
     runtime = next(index.good("Runtime"), None)

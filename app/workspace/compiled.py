@@ -71,7 +71,7 @@ class CompiledTool:
 
 @dataclass(frozen=True, slots=True)
 class CompiledAgent:
-    """`skills` leaves out those that were skipped; `instructions` is the text, also when a file holds it."""
+    """`instructions` is the text, also when a file holds it."""
 
     name: str
     description: str
@@ -142,6 +142,9 @@ class CompiledWorkspace:
 
     @property
     def default_agent(self) -> str | None:
+        """Who answers a request that names nobody: the one the Runtime names, or the only one there is."""
+        if self.runtime.default_agent is None and len(self.agents) == 1:
+            return next(iter(self.agents))
         return self.runtime.default_agent
 
 

@@ -12,6 +12,15 @@ from app.workspace.codes import CODES
 Severity = Literal["error", "warning"]
 DocPath = tuple[str | int, ...]
 
+SYNTAX: Final = frozenset(
+    {
+        "FILE_TOO_LARGE", "FILE_UNREADABLE", "FILE_ENCODING", "YAML_SYNTAX", "YAML_ALIAS", "YAML_TAG",
+        "YAML_DUPLICATE_KEY", "YAML_KEY", "YAML_NUMBER", "YAML_TOO_DEEP", "FRONTMATTER_OPEN", "DOCUMENT_NOT_MAPPING",
+        "API_VERSION", "KIND_MISSING", "KIND_UNKNOWN", "PYTHON_SYNTAX",
+    }
+)  # fmt: skip
+"""What keeps a file from being read. Such a mistake may be the cause of others, so it is shown first."""
+
 _RED: Final = "\x1b[31m"
 _YELLOW: Final = "\x1b[33m"
 _BOLD: Final = "\x1b[1m"
@@ -37,7 +46,7 @@ class Diagnostic:
 
     @property
     def place(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
+        return f"{self.file}:{self.line}:{self.column}" if self.file else "(workspace)"
 
     @property
     def remedy(self) -> str:
@@ -60,13 +69,14 @@ class Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """A complete list, in the order of files and lines, so that it is the same on every machine."""
+    """A complete list: files that cannot be read, then the rest in the order of files and lines. The order is the same
+    on every machine."""
 
     items: tuple[Diagnostic, ...] = ()
 
     @classmethod
     def of(cls, items: Iterable[Diagnostic]) -> "Diagnostics":
-        return cls(tuple(sorted(set(items), key=lambda d: (d.file, d.line, d.column, d.code, d.path, d.message))))
+        return cls(tuple(sorted(set(items), key=_order)))
 
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(self.items)
@@ -87,6 +97,10 @@ class Diagnostics:
 
     def as_text(self, *, colour: bool = False) -> str:
         return "\n".join(_render(item, colour) for item in self.items)
+
+
+def _order(item: Diagnostic) -> tuple[bool, str, int, int, str, str, str]:
+    return item.code not in SYNTAX, item.file, item.line, item.column, item.code, item.path, item.message
 
 
 def dotted(path: DocPath) -> str:

@@ -74,8 +74,8 @@ def _nodes(workspace: CompiledWorkspace) -> Iterator[str]:
 
 def _runtime_edges(workspace: CompiledWorkspace) -> Iterator[Edge]:
     runtime = workspace.runtime
-    if runtime.default_agent is not None:
-        yield Edge("runtime", f"agent/{runtime.default_agent}", "default")
+    if workspace.default_agent is not None:
+        yield Edge("runtime", f"agent/{workspace.default_agent}", "default")
     for route, target in runtime.routes.items():
         end = f"agent/{target.agent}" if target.agent is not None else f"workflow/{target.workflow}"
         yield Edge("runtime", end, f"route {route}")

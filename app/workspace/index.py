@@ -1,5 +1,10 @@
-"""All documents of a workspace by kind and name, and the check of one reference."""
+"""All documents of a workspace by kind and name, and the check of one reference.
 
+A name that a file with a syntax error mentions is not reported as missing: it is probably declared there, and the
+syntax error says what to do.
+"""
+
+import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -29,16 +34,29 @@ _CODE: Final = {
 class Index:
     documents: dict[str, dict[str, ParsedDocument]] = field(default_factory=lambda: {k: {} for k in KINDS})
     units: dict[str, dict[str, ParsedMarkdown]] = field(default_factory=dict)
+    ambiguous_skills: set[str] = field(default_factory=set)
+    """Names that two skills have: which one is meant cannot be told."""
+    unread: tuple[str, ...] = ()
+    """The texts of files that could not be read as documents."""
 
     def good(self, kind: str) -> Iterator[ParsedDocument]:
         """The documents of a kind that have no mistake of their own."""
         return (document for document in self.documents[kind].values() if document.model is not None)
+
+    def may_be_unread(self, name: str) -> bool:
+        """Whether a file that could not be read mentions the name."""
+        if not self.unread:
+            return False
+        word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+        return any(word.search(text) for text in self.unread)
 
     def refers(self, kind: str, name: str, place: Place, path: DocPath, report: Report) -> bool:
         """Whether the name exists; says so if not. One with mistakes has been reported already."""
         known = self.documents[kind]
         if name in known:
             return True
+        if self.may_be_unread(name):
+            return False
         article = "an" if kind[0] in "AE" else "a"
         hint = did_you_mean(report.suggest.nearest(name, known))
         message = f"there is no {kind} named {name!r}"
@@ -63,8 +81,8 @@ def check_repeats(names: Collection[str], place: Place, path: DocPath, report: R
         seen.add(name)
 
 
-def build_index(parsed: Iterable[ParsedFile], report: Report) -> Index:
-    index = Index()
+def build_index(parsed: Iterable[ParsedFile], report: Report, unread: Iterable[str] = ()) -> Index:
+    index = Index(unread=tuple(unread))
     count = 0
     for file in parsed:
         count += file.count
@@ -100,6 +118,8 @@ def _add_unit(index: Index, unit: ParsedMarkdown, report: Report) -> None:
         known[unit.id] = unit
         return
     message = f"{unit.id!r} is already defined in {first.place.source.file}"
+    if unit.category == "skill":
+        index.ambiguous_skills.add(unit.id)
     field_name = "name" if unit.category in ("skill", "personas") else "id"
     say = report.warning if unit.category == "skill" else report.error
     say("NAME_DUPLICATE", unit.place, (field_name,), message)

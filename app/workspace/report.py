@@ -1,8 +1,9 @@
 """Collects diagnostics and finds the line and column of each place that is named."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from app.workspace.diagnostics import Diagnostic, DocPath, dotted
+from app.workspace.diagnostics import Diagnostic, DocPath, Severity, dotted
 from app.workspace.documents import Locator, YamlProblem
 from app.workspace.names import Suggester
 
@@ -26,8 +27,10 @@ class Place:
 
 
 class Report:
-    def __init__(self) -> None:
+    def __init__(self, tolerated: frozenset[str] = frozenset()) -> None:
+        """`tolerated` are codes of errors that are only warnings here."""
         self.items: list[Diagnostic] = []
+        self._tolerated = tolerated
         self.suggest = Suggester()
         self._locators: dict[str, Locator] = {}
 
@@ -44,7 +47,12 @@ class Report:
     ) -> None:
         line, column = self._locator(place.source).find(place.index, path, key=key)
         where = (place.source.file, line, column, dotted(path))
-        self.items.append(Diagnostic(code, "error", *where, message, place.title, expected, hint))
+        severity: Severity = "warning" if code in self._tolerated else "error"
+        self.items.append(Diagnostic(code, severity, *where, message, place.title, expected, hint))
+
+    def add(self, items: Iterable[Diagnostic]) -> None:
+        """What was found elsewhere."""
+        self.items += [replace(item, severity="warning") if item.code in self._tolerated else item for item in items]
 
     def warning(
         self,

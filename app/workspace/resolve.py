@@ -9,22 +9,27 @@ from typing import TypeVar, cast
 from zoneinfo import ZoneInfo
 
 from app.core.expressions import ExpressionProblem, compile_open_expression
+from app.workspace.arguments import Arguments, check_signature, check_uses
 from app.workspace.catalog import KindCatalog, Kinds
-from app.workspace.diagnostics import DocPath
-from app.workspace.entries import ModuleNames, module_file, split_entry
+from app.workspace.diagnostics import DocPath, dotted
+from app.workspace.entries import ModuleNames, Signature, module_file, split_entry
 from app.workspace.files import SourceFile, WorkspaceFiles
 from app.workspace.index import Index, check_repeats
 from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument
+from app.workspace.providers import PROVIDER_ADVICE
 from app.workspace.report import Place, Report
+from app.workspace.served import check_document, check_unit
 from app.workspace.specs.agent import AgentSpec
 from app.workspace.specs.model import ModelSpec
 from app.workspace.specs.others import EvaluatorSpec, GuardrailSpec, HookSpec, ScheduleSpec, WorkflowSpec
 from app.workspace.specs.runtime import RuntimeSpec
 from app.workspace.specs.tool import McpServerSpec, ToolSpec
+from app.workspace.trace_fields import traceable_fields
 
 SpecT = TypeVar("SpecT")
 
+_NEEDS_HOSTS = "http_fetch"
 _CRON_FIELDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 
 
@@ -41,6 +46,7 @@ class Resolver:
     read_module: Callable[[SourceFile], ModuleNames]
 
     def check(self) -> None:
+        self._served()
         for document in self.index.good("Runtime"):
             self._runtime(document)
         for document in self.index.good("Model"):
@@ -61,22 +67,51 @@ class Resolver:
         self._environment()
         self._fallback_cycles()
 
+    def _served(self) -> None:
+        for documents in self.index.documents.values():
+            for document in documents.values():
+                check_document(document, self.catalog.unserved, self.report)
+        for units in self.index.units.values():
+            for unit in units.values():
+                check_unit(unit, self.catalog.unserved, self.report)
+
     # -- kinds ---------------------------------------------------------------------------------------
+
+    def config(
+        self, known: Kinds, name: str, config: Mapping[str, object], place: Place, path: DocPath, word: str
+    ) -> None:
+        """Each key of a `config` that its kind does not read."""
+        info = known.get(name)
+        if info is None or info.config is None:
+            return
+        for key in config:
+            if key not in info.config:
+                hint = did_you_mean(self.report.suggest.nearest(key, info.config))
+                expected = f"one of: {', '.join(sorted(info.config))}" if info.config else "no `config`"
+                message = f"the {word} {name!r} does not read `{key}`; it would have no effect"
+                self.report.error(
+                    "NOT_SERVED", place, (*path, key), message, expected=expected, hint=hint or "remove it", key=True
+                )
 
     def kind(self, code: str, known: Kinds, name: str, place: Place, path: DocPath, word: str) -> bool:
         info = known.get(name)
         if info is None:
             hint = did_you_mean(self.report.suggest.nearest(name, known))
-            expected = f"one of: {', '.join(sorted(known))}"
+            expected = f"one of: {', '.join(sorted(other for other, kind in known.items() if kind.served))}"
             self.report.error(code, place, path, f"there is no {word} {name!r}", expected=expected, hint=hint)
+            return False
+        if not info.served:
+            served = ", ".join(sorted(other for other, kind in known.items() if kind.served))
+            message = f"the {word} {name!r} is not served by this version"
+            self.report.error("NOT_SERVED", place, path, message, expected=f"one of: {served}", hint=f"use {served}")
             return False
         if not info.installed:
             message = f"the {word} {name!r} needs an optional extra that is not installed"
             self.report.error("KIND_NOT_INSTALLED", place, path, message, hint=f"run: {info.install}")
         return info.installed
 
-    def entry(self, entry: str, place: Place, path: DocPath) -> str | None:
-        """Check `module:function`; the workspace's file that holds it, None for an installed module."""
+    def entry(self, entry: str, place: Place, path: DocPath) -> Signature | None:
+        """Check `module:function`; what the function takes, where it is one of the workspace's own."""
         parts = split_entry(entry)
         if parts is None:
             message = "the entry is not `module:function`"
@@ -86,6 +121,8 @@ class Resolver:
         file = module_file(module, self.files)
         if file is None:
             if not self.catalog.has_module(module.partition(".")[0]):
+                if self.index.may_be_unread(f"{module.replace('.', '/')}.py"):
+                    return None
                 modules = [
                     name.removesuffix(".py").replace("/", ".") for name in self.files.files if name.endswith(".py")
                 ]
@@ -100,7 +137,7 @@ class Resolver:
         elif top not in names.names and not names.has_star:
             hint = did_you_mean(self.report.suggest.nearest(top, names.names))
             self.report.error("ENTRY_NOT_FOUND", place, path, f"{file.path} does not define {top!r}", hint=hint)
-        return file.path
+        return names.functions.get(function)
 
     # -- documents -----------------------------------------------------------------------------------
 
@@ -109,7 +146,7 @@ class Resolver:
         if spec.default_agent is not None:
             self.index.refers("Agent", spec.default_agent, place, ("spec", "defaultAgent"), self.report)
         elif spec.default_workflow is None:
-            self.report.error("DEFAULT_AGENT_MISSING", place, ("spec",), "the Runtime names no default agent", key=True)
+            self._default_agent(place)
         if spec.default_workflow is not None:
             self.index.refers("Workflow", spec.default_workflow, place, ("spec", "defaultWorkflow"), self.report)
         for route, target in spec.routes.items():
@@ -119,19 +156,60 @@ class Resolver:
                 path = ("spec", "routes", route, "workflow")
                 self.index.refers("Workflow", target.workflow, place, path, self.report)
         self.index.refers_all("Hook", spec.hooks, place, ("spec", "hooks"), self.report)
+        narrator = spec.progress.narration.provider
+        self._one_of(self.catalog.narrators, narrator, place, ("spec", "progress", "narration", "provider"))
+        for number, kind in enumerate(spec.redaction.kinds):
+            self._one_of(self.catalog.redaction_kinds, kind, place, ("spec", "redaction", "kinds", number))
+        for number, name in enumerate(spec.redaction.trace_fields):
+            self._one_of(traceable_fields(), name, place, ("spec", "redaction", "traceFields", number))
+
+    def _default_agent(self, place: Place) -> None:
+        """A single agent answers without being named."""
+        agents = sorted(self.index.documents["Agent"])
+        if len(agents) == 1 or self.index.may_be_unread("Agent"):
+            return
+        if not agents:
+            message, hint = "the workspace has no Agent", "write an Agent document, such as agents/assistant.yaml"
+        else:
+            message = f"the Runtime does not say which of the {len(agents)} agents answers a request that names none"
+            hint = f"write `defaultAgent: ` with one of: {', '.join(agents[:5])}"
+        self.report.error("DEFAULT_AGENT_MISSING", place, ("spec",), message, hint=hint, key=True)
+
+    def _one_of(self, known: frozenset[str], given: str, place: Place, path: DocPath) -> None:
+        if given not in known:
+            hint = did_you_mean(self.report.suggest.nearest(given, known))
+            message = f"`{dotted(path)}` has a value that has no effect"
+            expected = f"one of: {', '.join(sorted(known))}"
+            self.report.error("VALUE_NOT_ALLOWED", place, path, message, expected=expected, hint=hint)
+
+    def provider(self, name: str, place: Place, path: DocPath) -> None:
+        advice = PROVIDER_ADVICE.get(name)
+        if advice is None or name in self.catalog.providers:
+            self.kind("PROVIDER_UNKNOWN", self.catalog.providers, name, place, path, "provider")
+            return
+        expected = f"one of: {', '.join(sorted(self.catalog.providers))}"
+        message = f"there is no provider {name!r}"
+        self.report.error("PROVIDER_UNKNOWN", place, path, message, expected=expected, hint=advice)
 
     def _model(self, document: ParsedDocument) -> None:
         spec, place = spec_of(document, ModelSpec), document.place
-        self.kind("PROVIDER_UNKNOWN", self.catalog.providers, spec.provider, place, ("spec", "provider"), "provider")
+        self.provider(spec.provider, place, ("spec", "provider"))
         self.index.refers_all("Model", spec.fallbacks, place, ("spec", "fallbacks"), self.report)
+        self.config(self.catalog.providers, spec.provider, spec.config, place, ("spec", "config"), "provider")
 
     def _tool(self, document: ParsedDocument) -> None:
         spec, place = spec_of(document, ToolSpec), document.place
         self.kind("TOOL_KIND_UNKNOWN", self.catalog.tools, spec.kind, place, ("spec", "kind"), "kind of tool")
+        self.config(self.catalog.tools, spec.kind, spec.config, place, ("spec", "config"), "kind of tool")
+        signature = None
         if spec.kind == "python" and spec.entry is not None:
-            self.entry(spec.entry, place, ("spec", "entry"))
+            signature = self.entry(spec.entry, place, ("spec", "entry"))
+            if signature is not None:
+                check_signature(spec.input, spec.entry.partition(":")[2], signature, place, self.report)
         elif spec.kind == "builtin":
             self._builtin(spec.entry or document.name, spec.entry is not None, place)
+        if document.tool is not None:
+            check_uses(document.tool, Arguments(spec.input, signature), place, self.report)
         if spec.mcp is not None:
             self._mcp_tool(spec.mcp.server, spec.mcp.tool, document)
         if spec.compensation is not None:
@@ -147,6 +225,14 @@ class Resolver:
             expected = f"one of: {', '.join(sorted(known))}"
             message = f"there is no built-in tool {name!r}"
             self.report.error("BUILTIN_UNKNOWN", place, path, message, expected=expected, hint=hint)
+        elif name == _NEEDS_HOSTS and not any(
+            spec_of(runtime, RuntimeSpec).outgoing.hosts for runtime in self.index.good("Runtime")
+        ):
+            message = (
+                f"the built-in tool {name!r} reaches the hosts of the Runtime's `outgoing.hosts`, which lists none"
+            )
+            hint = "write `outgoing: {hosts: [docs.example.com]}` into the Runtime's spec"
+            self.report.error("FIELD_MISSING", place, ("spec", "kind"), message, expected="`outgoing.hosts`", hint=hint)
 
     def _mcp_tool(self, server: str, tool: str | None, document: ParsedDocument) -> None:
         path: DocPath = ("spec", "mcp", "server")
@@ -191,7 +277,7 @@ class Resolver:
     def _is_listed(self, hook: str) -> bool:
         """Whether somebody asks the hook; a lister with mistakes may yet turn out to be one."""
         runtimes, agents = self.index.documents["Runtime"].values(), self.index.documents["Agent"].values()
-        if any(one.model is None for one in (*runtimes, *agents)):
+        if any(one.model is None for one in (*runtimes, *agents)) or self.index.may_be_unread(hook):
             return True
         if any(hook in spec_of(runtime, RuntimeSpec).hooks for runtime in runtimes):
             return True
@@ -219,7 +305,7 @@ class Resolver:
             message = f"no workflow adapter is named {spec.adapter!r}; runs of this workflow will be refused"
             self.report.warning("ADAPTER_UNKNOWN", place, ("spec", "adapter"), message, hint=hint)
         cycles = self.index.units.get("cycles", {})
-        if spec.cycle is not None and spec.cycle not in cycles:
+        if spec.cycle is not None and spec.cycle not in cycles and not self.index.may_be_unread(spec.cycle):
             hint = did_you_mean(self.report.suggest.nearest(spec.cycle, cycles))
             message = f"there is no cycle {spec.cycle!r}"
             self.report.error("WORKFLOW_UNKNOWN", place, ("spec", "cycle"), message, hint=hint)
@@ -237,7 +323,7 @@ class Resolver:
         kinds = {"agents": "Agent", "tools": "Tool", "workflows": "Workflow"}
         if room in kinds:
             self.index.refers(kinds[room], name, place, path, self.report)
-        elif name not in self.index.units.get("skill", {}):
+        elif name not in self.index.units.get("skill", {}) and not self.index.may_be_unread(name):
             hint = did_you_mean(self.report.suggest.nearest(name, self.index.units.get("skill", {})))
             self.report.error("SKILL_UNKNOWN", place, path, f"there is no skill {name!r}", hint=hint)
 

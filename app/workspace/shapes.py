@@ -28,6 +28,7 @@ _EXPECTED: Final = {
     "model_attributes_type": "a mapping",
 }
 _PATTERNS: Final = {
+    "role:": "anyone, other, or role:<name>",
     "{0,63}": "letters, digits and `_ . -`, at most 64 characters, beginning with a letter or digit",
     "(https?": "an address that begins with http:// or https://",
     "(agents|": "agents.<name>, tools.<name>, skills.<name> or workflows.<name>",

@@ -35,7 +35,7 @@ def compile_tool(document: ToolDocument, place: Place, report: Report, validator
         spec=spec,
         input_validator=input_validator,
         output_validator=output_validator,
-        approval=_approval(spec.approval, place, report),
+        approval=_approval(spec.asks_when, place, report),
         rules=tuple(_rules(spec, place, report)),
         templates=MappingProxyType(dict(_templates(spec, place, report))),
         compensation=MappingProxyType(dict(_compensation(spec.compensation, place, report))),
@@ -57,6 +57,9 @@ def compile_schema(
         return validator(schema)
     except SchemaInvalid as error:
         where = (*path, *error.path)
+        if error.code == "SCHEMA_TOO_COMPLEX":
+            report.error(error.code, place, path, error.failure.message, expected="a simpler JSON Schema")
+            return None
         report.error("SCHEMA_INVALID", place, where, f"`{dotted(where)}` is no valid schema", expected="a JSON Schema")
     except json.JsonError:
         report.error("SCHEMA_INVALID", place, path, "the schema is not valid", expected="a JSON Schema")

@@ -1,6 +1,6 @@
 """Compiles what Markdown holds: skills, roles, and the parts of the workflow plane.
 
-Skills are lenient, an invalid one is left out with a warning; everything else fails closed.
+An invalid skill that no agent names is left out with a warning; everything else fails closed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,12 +49,17 @@ def compile_roles(index: Index, report: Report) -> Mapping[str, CompiledRole]:
     return MappingProxyType(roles)
 
 
-def compile_skills(index: Index, report: Report) -> tuple[Mapping[str, CompiledSkill], frozenset[str]]:
-    """The valid skills, and the names of those that were skipped."""
+def compile_skills(index: Index, report: Report) -> tuple[Mapping[str, CompiledSkill], Mapping[str, str]]:
+    """The valid skills, and the files of the invalid ones by name.
+
+    A skill restricts its agent, so an agent must not do without one that it names: that is the agent's error. One that
+    no agent names can never be chosen.
+    """
     skills: dict[str, CompiledSkill] = {}
-    skipped: set[str] = set()
+    invalid: dict[str, str] = {}
     for unit in index.units.get("skill", {}).values():
-        if unit.ok and _skill_is_usable(unit, index, report):
+        usable = unit.id not in index.ambiguous_skills
+        if unit.ok and _skill_is_usable(unit, index, report) and usable:
             skills[unit.id] = CompiledSkill(
                 name=unit.id,
                 description=unit.values["description"],
@@ -65,21 +70,21 @@ def compile_skills(index: Index, report: Report) -> tuple[Mapping[str, CompiledS
                 frontmatter=MappingProxyType(dict(unit.values)),
             )
         else:
-            skipped.add(unit.id)
-    return MappingProxyType(skills), frozenset(skipped)
+            invalid[unit.id] = unit.place.source.file
+    return MappingProxyType(skills), MappingProxyType(invalid)
 
 
 def _skill_is_usable(unit: ParsedMarkdown, index: Index, report: Report) -> bool:
     usable = True
     for number, tool in enumerate(unit.values.get("allowed-tools", ())):
-        if tool not in index.documents["Tool"]:
+        if tool not in index.documents["Tool"] and not index.may_be_unread(tool):
             hint = did_you_mean(report.suggest.nearest(tool, index.documents["Tool"]))
-            message = f"the skill was skipped: there is no Tool named {tool!r}"
+            message = f"the skill allows a tool that does not exist: there is no Tool named {tool!r}"
             report.warning("SKILL_INVALID", unit.place, ("allowed-tools", number), message, hint=hint)
             usable = False
     for number, trigger in enumerate(unit.values.get("triggers", ())):
         if not trigger.strip() or len(trigger) > MAX_TRIGGER:
-            message = f"the skill was skipped: a trigger is a text of at most {MAX_TRIGGER} characters"
+            message = f"a trigger is a text of at most {MAX_TRIGGER} characters"
             report.warning("SKILL_INVALID", unit.place, ("triggers", number), message)
             usable = False
     folder = unit.place.source.file.split("/")[1]
@@ -124,7 +129,7 @@ def _check_cycle(unit: ParsedMarkdown, index: Index, report: Report) -> None:
 def _check_invoked(unit: ParsedMarkdown, index: Index, report: Report) -> None:
     known = {*index.units.get("personas", {}), *index.documents["Agent"], *ROLES}
     for number, name in enumerate(unit.values.get("agents_invoked", ())):
-        if name not in known:
+        if name not in known and not index.may_be_unread(name):
             hint = did_you_mean(report.suggest.nearest(name, known))
             message = f"there is no persona, agent or role {name!r}"
             report.error("PERSONA_UNKNOWN", unit.place, ("agents_invoked", number), message, hint=hint)
@@ -133,7 +138,7 @@ def _check_invoked(unit: ParsedMarkdown, index: Index, report: Report) -> None:
 def _refers(unit: ParsedMarkdown, path: DocPath, category: str, code: str, index: Index, report: Report) -> None:
     known = index.units.get(category, {})
     for number, name in enumerate(unit.values.get(str(path[0]), ())):
-        if name not in known:
+        if name not in known and not index.may_be_unread(name):
             hint = did_you_mean(report.suggest.nearest(name, known))
             word = code.removesuffix("_UNKNOWN").lower()
             report.error(code, unit.place, (*path, number), f"there is no {word} {name!r}", hint=hint)

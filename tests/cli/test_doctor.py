@@ -33,6 +33,7 @@ def test_a_good_installation_has_nothing_wrong(holdfast: Holdfast, place: list[s
         "disk",
         "clock",
         "limits",
+        "sandbox",
     }
     assert [one for many in found.values() for one in many if one["level"] == "wrong"] == []
 

@@ -23,7 +23,7 @@ spec:
   provider: scripted
   model: script
   capabilities: {streaming: true, tools: true, parallelTools: true, structuredOutput: true}
-  retry: {attempts: 1}
+  retry: {attempts: 1, totalSeconds: 0}
   script:
     rules:
       - {match: {contains: nobody is there}, fail: {status: 503}}

@@ -12,6 +12,8 @@ import pytest
 from app.core.decisions import Allow, Decision, Deny, Transform
 from app.core.schemas import SchemaRegistry
 from app.events.catalog.policy import HookFired, SchemaViolated
+from app.outside import process
+from app.outside.process import Finished, ProcessError, Program
 from app.policy.contract import About, Handler, Hook, HookContext, Point
 from app.policy.hooks import Fired, HookRunner
 from app.policy.kinds.builtin import BuiltinHandler
@@ -203,3 +205,32 @@ async def test_a_command_whose_secret_is_not_set_denies() -> None:
 
 async def test_a_command_that_does_not_exist_denies() -> None:
     assert isinstance((await ask(CommandHandler(("./no-such-program",), folder=PROGRAM.parent))).decision, Deny)
+
+
+@pytest.mark.requirement("S15", "G21")
+async def test_a_command_reads_neither_the_data_folder_nor_dotenv_of_its_workspace(tmp_path: Path) -> None:
+    data = tmp_path / "workspace" / "data"
+    data.mkdir(parents=True)
+    (data / "holdfast.db").write_text("the log")
+    (data.parent / ".env").write_text("KEY=sk-dotenv")
+    code = (
+        "import json, os\ndef read(name):\n    try: return open(os.environ['PLACE'] + name).read()\n"
+        "    except OSError as error: return ''\n"
+        "found = read('/data/holdfast.db') + read('/.env')\n"
+        "print(json.dumps({'decision': 'deny' if found else 'allow', 'reason': found or 'none'}))"
+    )
+    program = (sys.executable, "-I", "-S", "-c", code)
+    place = {"PLACE": str(data.parent)}
+    assert isinstance((await ask(CommandHandler(program, place, {}, data.parent, data=data))).decision, Allow)
+    without = CommandHandler(program, place, {}, data.parent)  # the program would tell, if it could read them
+    assert isinstance((await ask(without)).decision, Deny)
+
+
+async def test_a_command_that_the_machine_cannot_confine_as_required_denies(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lacking(program: Program, *, grace: float) -> Finished:
+        assert program.required
+        raise ProcessError("SANDBOX_INCOMPLETE", "the sandbox is required and lacks here: files")
+
+    monkeypatch.setattr(process, "run", lacking)
+    handler = CommandHandler((sys.executable, "-c", "pass"), folder=PROGRAM.parent, required=True)
+    assert isinstance((await ask(handler)).decision, Deny)

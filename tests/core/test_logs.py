@@ -1,6 +1,11 @@
 """The process's log: one JSON line per entry, no local variables, no secrets."""
 
+import asyncio
 import io
+import logging
+import sys
+import threading
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -16,9 +21,15 @@ SECRET = "sk-live-" + "a1B2" * 8
 @pytest.fixture
 def written() -> Iterator[io.StringIO]:
     stream = io.StringIO()
+    root, hooks = logging.getLogger(), (sys.excepthook, threading.excepthook, sys.unraisablehook)
+    handlers, level, showwarning = root.handlers, root.level, warnings.showwarning
     configure_logs("info", Redaction().text, stream)
     yield stream
     structlog.reset_defaults()
+    logging.captureWarnings(False)
+    warnings.showwarning, root.handlers, logging.raiseExceptions = showwarning, handlers, True
+    root.setLevel(level)
+    sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
 
 
 def _fail(key: str) -> None:
@@ -54,3 +65,51 @@ def test_entries_below_the_level_are_left_out(written: io.StringIO) -> None:
 def test_a_value_that_is_no_json_does_not_cost_the_entry(written: io.StringIO) -> None:
     structlog.get_logger().info("odd", value=object())
     assert json.loads(written.getvalue())["event"] == "odd"
+
+
+@pytest.mark.requirement("G21")
+def test_what_libraries_log_is_cleaned_and_cannot_forge_a_line(written: io.StringIO) -> None:
+    forged = f'odd {SECRET}\n{{"event":"forged"}}'
+    logging.getLogger("uvicorn.error").error("failed: %s", forged, extra={"detail": {"keys": [SECRET]}})
+    try:
+        _fail(SECRET)
+    except ValueError:
+        logging.getLogger("app.tools.invocation").exception("a tool raised")
+    logging.getLogger("some.library").info("chatter")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn(f"deprecated {SECRET}", stacklevel=1)
+    first, second, third = written.getvalue().splitlines()
+    assert json.loads(first)["logger"] == "uvicorn.error" and "forged" in json.loads(first)["event"]
+    assert "in _fail" in json.loads(second)["exception"]
+    assert json.loads(third)["logger"] == "py.warnings"
+    assert SECRET not in written.getvalue()
+
+
+@pytest.mark.requirement("G21")
+def test_what_nobody_caught_is_an_entry_too(written: io.StringIO) -> None:
+    thread = threading.Thread(target=_fail, args=(SECRET,), name="doomed")
+    thread.start()
+    thread.join()
+    error = ValueError(f"{SECRET}\nforged")
+    sys.excepthook(ValueError, error, None)
+    first, second = written.getvalue().splitlines()
+    assert json.loads(first)["thread"] == "doomed"
+    assert json.loads(second)["event"] == "process.uncaught"
+    assert SECRET not in written.getvalue()
+
+
+async def test_what_a_task_raised_unseen_is_an_entry_too(written: io.StringIO) -> None:
+    loop = asyncio.get_running_loop()
+    loop.call_exception_handler({"message": "lost", "exception": ValueError(f"{SECRET}\nforged")})
+    (line,) = written.getvalue().splitlines()
+    assert json.loads(line)["logger"] == "asyncio" and SECRET not in line
+
+
+def test_texts_and_nested_values_are_cleaned_and_bounded(written: io.StringIO) -> None:
+    structlog.get_logger().info("odd", value={SECRET: [{"deep": SECRET}, (SECRET,)], "more": ValueError(SECRET)})
+    structlog.get_logger().info("long", text="x" * 1_000_000)
+    logging.getLogger("bad").error("%d", "no number")
+    first, second, third = written.getvalue().splitlines()
+    assert SECRET not in first and len(second) < 40_000
+    assert json.loads(third)["event"] == "log.unreadable"

@@ -143,6 +143,10 @@ class Server:
 
     async def stop(self) -> None:
         self._process.terminate()
+        await self.ended()
+
+    async def ended(self) -> None:
+        """Cleanly, whoever asked for it."""
         assert await self._end(STOP_SECONDS) == 0, self.said
 
     async def _end(self, seconds: float) -> int | None:
@@ -159,7 +163,11 @@ async def server(
     if settings.database_url is not None:
         arguments += ["--database-url", settings.database_url]
     output = settings.data_dir / f"server-{len(list(settings.data_dir.glob('server-*')))}.log"
-    process = _processes.Process(target=_serve, args=(arguments, str(output), point, environment or {}), daemon=True)
+    process = _processes.Process(
+        target=_serve,
+        args=(arguments, str(output), point, {"HOLDFAST_DRAIN_SECONDS": "5"} | (environment or {})),
+        daemon=True,
+    )
     await asyncio.to_thread(process.start)
     started = Server(process, output)
     try:

@@ -16,6 +16,7 @@ from app.events.recorder import Recorder
 from app.policy.redaction import Redaction
 from app.store.engine import CommitUnknown, Database, Tx
 from app.store.folder import DataFolder
+from app.store.health import WatchedDatabase
 from app.store.leases import Leases
 from app.store.log import Log
 from app.store.migrate import migrate
@@ -159,7 +160,8 @@ async def open_wrapped(
     retention = Retention(database, clock, settings.retention_deleted_days)
     reader = StoreReader(database)
     try:
-        yield Store(settings, database, folder, hub, log, reader, Leases(database), retention, recorder)
+        health = WatchedDatabase(database, clock)
+        yield Store(settings, database, folder, hub, log, reader, Leases(database), retention, recorder, health)
     finally:
         await log.close()
         await database.close()

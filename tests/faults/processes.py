@@ -86,7 +86,7 @@ def _environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     # Dozens of children start here: each would compile everything again.
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
-    return kept | {"PYTHONUNBUFFERED": "1"}
+    return kept | {"PYTHONUNBUFFERED": "1", "HOLDFAST_DRAIN_SECONDS": "5"}
 
 
 def flags(settings: Settings) -> list[str]:

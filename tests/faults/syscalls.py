@@ -34,7 +34,10 @@ class _Program(ctypes.Structure):
 def fail_syncs(files: Sequence[int] | None = None) -> None:
     """From here on every sync of this process fails, or only those of the given open files."""
     architecture, fsync, fdatasync, seccomp = _NUMBERS[platform.machine()]
-    instructions = _instructions(architecture, fsync, fdatasync, files)
+    _install(_instructions(architecture, fsync, fdatasync, files), seccomp)
+
+
+def _install(instructions: list[tuple[int, int, int, int]], seccomp: int) -> None:
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
     program = _Program(len(instructions), code)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -71,3 +74,20 @@ def open_files(path: Path) -> list[int]:
         except FileNotFoundError:
             continue  # the listing's own
     return numbers
+
+
+def fail_writes(error: int) -> None:
+    """From here on every write at a place of a file (`pwrite64`) fails with that error, which is how SQLite writes."""
+    numbers = {"x86_64": (0xC000003E, 18, 317), "aarch64": (0xC00000B7, 68, 277)}
+    architecture, pwrite, seccomp = numbers[platform.machine()]
+    _install(
+        [
+            (_LOAD, 0, 0, _ARCHITECTURE),
+            (_JUMP_EQUAL, 0, 3, architecture),
+            (_LOAD, 0, 0, _NUMBER),
+            (_JUMP_EQUAL, 0, 1, pwrite),
+            (_RETURN, 0, 0, 0x00050000 | error),
+            (_RETURN, 0, 0, _ALLOW),
+        ],
+        seccomp,
+    )

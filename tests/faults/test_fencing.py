@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import zlib
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,7 @@ from tests.faults.client import end_of
 from tests.faults.conftest import Count
 from tests.faults.load import Producer, birth
 from tests.postgres import PostgresServer
+from tests.server import secret_file
 from tests.store_equals_replay import assert_tables_equal_replay
 
 
@@ -123,10 +125,10 @@ async def test_a_run_that_does_not_end_in_time_is_given_back_and_taken_at_once(s
 
 
 @pytest.fixture
-async def shared(postgres_server: PostgresServer, request: pytest.FixtureRequest) -> Settings:
+async def shared(postgres_server: PostgresServer, request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
     name = f"replicas_{zlib.crc32(request.node.name.encode())}"
     await create_database(postgres_server, name)
-    return Settings(database_url=postgres_server.url(name))
+    return Settings(database_url=postgres_server.url(name), secret_file=secret_file(tmp_path))
 
 
 @pytest.mark.requirement("G3", "G10")

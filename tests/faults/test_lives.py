@@ -14,6 +14,7 @@ from app.store.migrate import migrate
 from tests.conftest import create_database
 from tests.faults.stepping import Lives
 from tests.postgres import PostgresServer
+from tests.server import secret_file
 
 
 def _maker(kind: str, folder: Path, request: pytest.FixtureRequest) -> Callable[[], Awaitable[Settings]]:
@@ -33,7 +34,7 @@ def _maker(kind: str, folder: Path, request: pytest.FixtureRequest) -> Callable[
         await create_database(server, name)
         place = folder / f"data-{number}"
         place.mkdir()
-        return Settings(data_dir=place, database_url=server.url(name))
+        return Settings(data_dir=place, database_url=server.url(name), secret_file=secret_file(place))
 
     return sqlite if kind == "sqlite" else postgres
 

@@ -28,6 +28,7 @@ from tests.faults.conftest import Count
 from tests.faults.load import Producer, birth
 from tests.faults.processes import serving
 from tests.postgres import PostgresServer
+from tests.server import secret_file
 
 ANSWERS_WITHIN = 3.0
 """Seconds: two that the database has, and one for a busy machine."""
@@ -58,7 +59,7 @@ async def own_settings(own_server: PostgresServer, tmp_path: Path) -> Settings:
     admin = await asyncpg.connect(own_server.url("postgres"))
     await admin.execute(f"CREATE DATABASE {name}")
     await admin.close()
-    return Settings(data_dir=tmp_path, database_url=own_server.url(name))
+    return Settings(data_dir=tmp_path, database_url=own_server.url(name), secret_file=secret_file(tmp_path))
 
 
 class TimedLog:

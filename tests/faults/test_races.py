@@ -24,6 +24,7 @@ from tests.conftest import create_database
 from tests.faults.listening import PAUSES, Listener
 from tests.faults.witness import Witness
 from tests.postgres import PostgresServer
+from tests.server import secret_file
 from tests.store_equals_replay import assert_tables_equal_replay
 
 FULL: Final = 500
@@ -205,7 +206,7 @@ async def test_the_same_key_at_two_replicas_at_once_is_one_run(
 ) -> None:
     name = f"keys_at_replicas_{races}"
     await create_database(postgres_server, name)
-    shared = Settings(data_dir=tmp_path, database_url=postgres_server.url(name))
+    shared = Settings(data_dir=tmp_path, database_url=postgres_server.url(name), secret_file=secret_file(tmp_path))
     async with opened(shared, witness) as one, opened(shared, witness) as other:
         await _assert_one_run_a_key([one, other], races)
 

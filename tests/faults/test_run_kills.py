@@ -136,6 +136,41 @@ async def test_a_server_killed_while_a_run_waits_for_a_person_asks_nobody_again(
     await _assert_all_is_well(settings, witness, client, count)
 
 
+@pytest.mark.requirement("G4")
+async def test_an_answer_to_a_recovery_counts_for_one_attempt(settings: Settings, witness: Witness) -> None:
+    """Cut off, repeated as an operator said, cut off again: the operator is asked again, and nothing acts meanwhile."""
+    run_id, asked = "", list[str]()
+    for life in range(4):
+        async with server(settings, witness.workspace) as doomed, httpx2.AsyncClient(base_url=doomed.url) as http:
+            if not run_id:
+                body, headers = {"agent": "worker", "input": "dare, always kill"}, {"content-type": "application/json"}
+                submitted = await http.post("/api/runs", content=json.dumps(body), headers=headers)
+                run_id = submitted.json()["id"]
+            else:
+                asked += await _asked(http, run_id)
+                assert witness.of(run_id) == life, "the tool acted although nobody had said so"
+                if life == 3:
+                    break
+                answer = json.dumps({"decision": "retry"})
+                with contextlib.suppress(httpx2.HTTPError):
+                    await http.post(
+                        f"/api/interrupts/{asked[-1]}/answer", content=answer,
+                        headers={"content-type": "application/json"},
+                    )  # fmt: skip
+            await doomed.died()
+        await end_leases(settings)
+    assert len(set(asked)) == 3
+
+
+async def _asked(http: httpx2.AsyncClient, run_id: str) -> list[str]:
+    async with asyncio.timeout(ENDS_WITHIN):
+        while True:
+            waiting_on: list[str] = (await http.get(f"/api/runs/{run_id}")).json()["waitingOn"]
+            if waiting_on:
+                return waiting_on
+            await asyncio.sleep(0.01)
+
+
 @pytest.mark.requirement("G1", "G4", "G5", "G6", "G7", "G22", "PX-1", "PX-2")
 @pytest.mark.parametrize(
     "kills", [3, pytest.param(100, marks=[pytest.mark.faults, pytest.mark.timeout(1800)])], ids="{}-kills".format

@@ -19,6 +19,7 @@ from app.store.migrate import NEWEST, SchemaNewer, migrate
 from app.wiring import open_store
 from tests.faults.processes import ROOT, flags, serving, started
 from tests.postgres import PostgresServer
+from tests.server import secret_file
 
 _MIGRATE = "tests.faults.migrator"
 
@@ -33,7 +34,7 @@ async def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
     admin = await asyncpg.connect(server.url("postgres"))
     await admin.execute(f"CREATE DATABASE {name}")
     await admin.close()
-    return Settings(data_dir=tmp_path, database_url=server.url(name))
+    return Settings(data_dir=tmp_path, database_url=server.url(name), secret_file=secret_file(tmp_path))
 
 
 async def _state(settings: Settings) -> tuple[int, str | None]:

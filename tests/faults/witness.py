@@ -26,7 +26,7 @@ def act(text: str, ctx) -> dict:
     os.write(file, line)
     os.close(file)
     first = ctx.call_id.encode() not in known
-    if "die inside" in text and first:
+    if ("die inside" in text and first) or "always kill" in text:
         os.kill(os.getpid(), signal.SIGKILL)
     if "slowly" in text:
         time.sleep(0.02)
@@ -62,6 +62,8 @@ spec:
       - {match: {afterTool: readonly}, reply: {text: "read", chunkSize: 2}}
       - {match: {afterTool: unsafe}, reply: {text: "dared", chunkSize: 2}}
       - {match: {afterTool: asked}, reply: {text: "allowed", chunkSize: 2}}
+      - match: {contains: take your time}
+        reply: {chunks: [one, two, three, four, five, six, seven, eight, nine, ten], chunkDelaySeconds: 0.05}
       - {match: {contains: keep}, reply: {toolCalls: [{name: keyed, args: {text: "{{ input }}"}}]}}
       - {match: {contains: read}, reply: {toolCalls: [{name: readonly, args: {text: "{{ input }}"}}]}}
       - {match: {contains: dare}, reply: {toolCalls: [{name: unsafe, args: {text: "{{ input }}"}}]}}

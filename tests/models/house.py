@@ -177,7 +177,8 @@ async def until(reached: Callable[[], bool]) -> None:
 
 
 def quick(**changes: Any) -> RetryPolicy:
-    return replace(RetryPolicy(), **changes)
+    """So many attempts and no more: an outage is not waited for unless `total_seconds` is given."""
+    return replace(RetryPolicy(total_seconds=0), **changes)
 
 
 @asynccontextmanager

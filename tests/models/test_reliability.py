@@ -2,8 +2,9 @@
 
 from app.core.clock import ManualClock
 from app.core.errors import Failure
+from app.models.breaker import PROBE_LOOK_SECONDS, Breaker
 from app.models.config import BreakerPolicy, RetryPolicy
-from app.models.reliability import Breaker, RetryBudget, backoff
+from app.models.reliability import RetryBudget, backoff
 
 DOWN = Failure("PROVIDER_UNAVAILABLE", "down", True)
 
@@ -27,30 +28,83 @@ def test_a_providers_wish_is_a_lower_bound_and_too_long_a_wish_is_refused() -> N
     assert backoff(policy, 1, 5.1, lambda: 0.0) is None
 
 
+def test_the_wait_of_a_long_outage_stays_a_number() -> None:
+    assert backoff(RetryPolicy(max_delay_seconds=20), 5000, None, lambda: 0.5) == 10
+
+
 def test_a_retry_budget_frees_up_as_its_minute_passes() -> None:
     clock = ManualClock()
     budget = RetryBudget(clock)
-    assert [budget.take(2) for _ in range(3)] == [True, True, False]
+    assert [budget.turn(2, 0) for _ in range(3)] == [0.0, 0.0, None]
     clock.advance(59)
-    assert not budget.take(2)
+    assert budget.turn(2, 0) is None
     clock.advance(1)
-    assert budget.take(2)
+    assert budget.turn(2, 0) == 60.0
+
+
+def test_turns_to_retry_are_given_in_order_and_never_more_than_fit_a_minute() -> None:
+    clock = ManualClock()
+    budget = RetryBudget(clock)
+    turns = [budget.turn(2, 1000) for _ in range(6)]
+    assert turns == [0, 0, 60, 60, 120, 120]
+    assert budget.turn(2, 100) is None, "too late for this caller, and nothing is taken"
+    budget.give_back(120)
+    assert budget.turn(2, 1000) == 120
+    assert budget.turn(0, 1000) is None, "a budget of none retries nothing"
 
 
 def test_failures_spread_over_more_than_the_window_do_not_open_a_breaker() -> None:
     clock, policy = ManualClock(), BreakerPolicy(failures=2, window_seconds=10)
     breaker = Breaker(clock)
-    breaker.settle(DOWN, policy)
+    breaker.settle("call", DOWN, policy)
     clock.advance(11)
-    breaker.settle(DOWN, policy)
+    breaker.settle("call", DOWN, policy)
     assert breaker.state(policy) == "closed"
-    breaker.settle(DOWN, policy)
-    assert breaker.state(policy) == "open" and not breaker.allow(policy)
+    breaker.settle("call", DOWN, policy)
+    assert breaker.state(policy) == "open" and breaker.admit(policy) is None
+
+
+def test_a_provider_that_fails_every_other_time_does_not_open_a_breaker() -> None:
+    clock, policy = ManualClock(), BreakerPolicy()
+    breaker = Breaker(clock)
+    for number in range(1000):
+        breaker.settle("call", DOWN if number % 2 else None, policy)
+        clock.advance(0.1)
+    assert breaker.state(policy) == "closed"
+    for _ in range(2000):
+        breaker.settle("call", DOWN, policy)
+        clock.advance(0.1)
+    assert breaker.state(policy) != "closed"
+
+
+def test_a_probe_goes_out_alone_and_its_first_word_lets_the_others_follow() -> None:
+    clock, policy = ManualClock(), BreakerPolicy(failures=1, open_seconds=30)
+    breaker = Breaker(clock)
+    breaker.settle("call", DOWN, policy)
+    assert breaker.wait_seconds(policy) == 30
+    clock.advance(30)
+    assert breaker.wait_seconds(policy) == 0 and breaker.admit(policy) == "probe"
+    assert breaker.admit(policy) is None and breaker.wait_seconds(policy) == PROBE_LOOK_SECONDS
+    breaker.settle("call", DOWN, policy)
+    assert breaker.admit(policy) is None, "a call from before the breaker opened decides nothing"
+    breaker.answered("probe")
+    assert breaker.state(policy) == "closed" and breaker.admit(policy) == "call"
+
+
+def test_a_probe_that_fails_leaves_the_breaker_open_for_its_whole_time() -> None:
+    clock, policy = ManualClock(), BreakerPolicy(failures=5, open_seconds=30)
+    breaker = Breaker(clock)
+    for _ in range(5):
+        breaker.settle("call", DOWN, policy)
+    clock.advance(31)
+    assert breaker.admit(policy) == "probe"
+    breaker.settle("probe", DOWN, policy)
+    assert breaker.wait_seconds(policy) == 30
 
 
 def test_refused_requests_and_rate_limits_say_nothing_about_health() -> None:
     policy = BreakerPolicy(failures=1)
     breaker = Breaker(ManualClock())
     for code in ("PROVIDER_REJECTED", "PROVIDER_RATE_LIMITED", "MODEL_CANCELLED", "BUDGET_EXCEEDED"):
-        breaker.settle(Failure(code, "no"), policy)
+        breaker.settle("call", Failure(code, "no"), policy)
     assert breaker.state(policy) == "closed"

@@ -137,17 +137,154 @@ async def test_only_one_probe_goes_out_at_a_time() -> None:
         assert (await house.answer(plan=plan)).text == "Hello, world", "a cancelled probe frees its place"
 
 
-async def test_the_retry_budget_of_a_minute_ends_a_storm() -> None:
+async def test_beyond_the_retry_budget_of_a_minute_a_call_goes_to_the_fallback() -> None:
     async with a_house("openai") as house:
         house.plays(Status(503))
         retry = quick(attempts=3, budget_per_minute=3, initial_delay_seconds=0.01)
-        plan = ModelPlan(house.config(retry=retry, breaker=BreakerPolicy(failures=1000)))
+        failing = house.config("a", retry=retry, breaker=BreakerPolicy(failures=1000))
+        plan = ModelPlan(failing, (house.config("b", provider="scripted", script=SAYING_B),))
+
+        def repeated() -> int:
+            return sum(event.next_model is None for event in house.recorder.of("retry.scheduled"))
+
         for _ in range(3):
-            await house.failure(plan=plan)
-        assert len(house.recorder.of("retry.scheduled")) == 3
+            assert (await house.answer(plan=plan)).model == "b"
+        assert repeated() == 3
         house.clock.advance(61)
+        await house.answer(plan=plan)
+        assert repeated() == 5
+
+
+async def test_beyond_the_retry_budget_a_call_without_a_fallback_waits_for_its_turn() -> None:
+    async with a_house("openai") as house:
+        house.plays(Status(503), Status(503), Status(503), Answer())
+        retry = quick(attempts=4, budget_per_minute=2, initial_delay_seconds=0.01)
+        assert (await house.answer(plan=ModelPlan(house.config(retry=retry)))).text == "Hello, world"
+        waits = [(event.waits_for, event.reason) for event in house.recorder.of("retry.scheduled")]
+        assert [waited for waited, _ in waits] == ["backoff", "backoff", "retry_budget"]
+        assert 59 < house.slept[-1] <= 60
+
+
+async def test_a_cancelled_wait_gives_its_turn_to_retry_back() -> None:
+    async with a_house("openai") as house:
+        house.plays(Status(503))
+        retry = quick(attempts=2, budget_per_minute=1, initial_delay_seconds=0.01)
+        plan, cancelled = ModelPlan(house.config(retry=retry)), Signal()
+        budget = house.router.health.retries(plan.primary)
+        assert budget.turn(1, 0) == 0.0
+        house.router._sleep = asyncio.sleep  # a wait that really waits
+
+        async def record(payload: Payload) -> None:
+            if payload.type == "runtime.model.retry.scheduled":
+                cancelled.set()
+
+        outcome = await house.router.complete(plan, ASK, record=record, message_id="msg_1", cancelled=cancelled)
+        assert isinstance(outcome, Failure) and outcome.code == "MODEL_CANCELLED"
+        assert budget.turn(1, 60) == 60.0, "the next turn is free"
+
+
+@pytest.mark.requirement("HK-14")
+async def test_a_call_without_a_fallback_waits_for_an_open_breaker_and_says_so() -> None:
+    async with a_house("openai") as house:
+        policy = BreakerPolicy(failures=1, open_seconds=30)
+        plan = ModelPlan(house.config(breaker=policy, retry=quick(attempts=1, total_seconds=0)))
+        house.plays(Status(500), Answer())
         await house.failure(plan=plan)
-        assert len(house.recorder.of("retry.scheduled")) == 5
+        patient = ModelPlan(house.config(breaker=policy, retry=quick(attempts=1, total_seconds=60)))
+        assert (await house.answer(plan=patient)).text == "Hello, world"
+        [wait] = house.recorder.of("retry.scheduled")
+        assert (wait.reason, wait.waits_for, wait.delay_ms, wait.attempt) == (
+            "PROVIDER_CIRCUIT_OPEN", "breaker", 30_000, 1,
+        )  # fmt: skip
+        assert sum(house.slept) == 30 and len(house.server.seen) == 2
+
+
+async def test_a_breaker_that_stays_open_for_longer_than_the_call_may_wait_ends_it_at_once() -> None:
+    async with a_house("openai") as house:
+        policy = BreakerPolicy(failures=1, open_seconds=30)
+        plan = ModelPlan(house.config(breaker=policy, retry=quick(attempts=1, total_seconds=20)))
+        house.plays(Status(500))
+        failure = await house.failure(plan=plan)
+        assert [cause["code"] for cause in failure.detail["causes"]] == ["PROVIDER_CIRCUIT_OPEN"]
+        assert sum(house.slept) < 20
+
+
+async def test_a_cancel_ends_the_wait_for_a_breaker() -> None:
+    async with a_house("openai") as house:
+        policy = BreakerPolicy(failures=1, open_seconds=30)
+        house.plays(Status(500))
+        await house.failure(plan=ModelPlan(house.config(breaker=policy, retry=quick(attempts=1))))
+        house.router._sleep = asyncio.sleep  # a wait that really waits
+        cancelled, waiting = Signal(), asyncio.Event()
+
+        async def record(payload: Payload) -> None:
+            if payload.type == "runtime.model.retry.scheduled":
+                waiting.set()
+
+        plan = ModelPlan(house.config(breaker=policy, retry=quick(total_seconds=60)))
+        call = asyncio.create_task(
+            house.router.complete(plan, ASK, record=record, message_id="msg_2", cancelled=cancelled)
+        )
+        await asyncio.wait_for(waiting.wait(), 5)
+        cancelled.set()
+        outcome = await asyncio.wait_for(call, 5)
+        assert isinstance(outcome, Failure) and outcome.code == "MODEL_CANCELLED"
+
+
+async def test_with_a_fallback_an_open_breaker_is_not_waited_for() -> None:
+    async with a_house("openai") as house:
+        failing = house.config("a", breaker=BreakerPolicy(failures=1), retry=quick(attempts=1, total_seconds=60))
+        plan = ModelPlan(failing, (house.config("b", provider="scripted", script=SAYING_B),))
+        house.plays(Status(500))
+        assert [(await house.answer(plan=plan)).model for _ in range(2)] == ["b", "b"]
+        assert house.slept == [] and len(house.server.seen) == 1
+
+
+async def test_an_outage_is_retried_beyond_the_attempts_for_as_long_as_the_model_says() -> None:
+    async with a_house("openai") as house:
+        retry = quick(attempts=2, total_seconds=40)
+        plan = ModelPlan(house.config(retry=retry, breaker=BreakerPolicy(failures=1000)))
+        house.plays(*[Status(503)] * 6, Answer())
+        assert (await house.answer(plan=plan)).text == "Hello, world"
+        house.plays(Status(503))
+        began = house.clock.monotonic()
+        failure = await house.failure(plan=plan)
+        assert house.clock.monotonic() - began == pytest.approx(40, abs=0.1), "and not longer"
+        assert len(failure.detail["causes"]) == 2, "a long outage is not a long list"
+
+
+@pytest.mark.parametrize("status", [400, 401, 404])
+async def test_what_no_repetition_can_mend_fails_at_once(status: int) -> None:
+    async with a_house("openai") as house:
+        house.plays(Status(status))
+        await house.failure(plan=ModelPlan(house.config(retry=quick(attempts=3, total_seconds=120))))
+        assert len(house.server.seen) == 1 and house.slept == []
+
+
+async def test_a_provider_that_is_gone_is_retried_until_it_is_back() -> None:
+    async with a_house("openai") as house:
+        await house.server.stop()
+        retry = quick(attempts=1, total_seconds=60)
+        plan = ModelPlan(house.config(retry=retry, breaker=BreakerPolicy(failures=1000)))
+        sleep = house.router._sleep
+
+        async def sleeping(seconds: float) -> None:
+            await sleep(seconds)
+            if len(house.slept) == 4:
+                await house.server.start_again()
+
+        house.router._sleep = sleeping
+        assert (await house.answer(plan=plan)).text == "Hello, world"
+        assert {event.reason for event in house.recorder.of("retry.scheduled")} == {"PROVIDER_UNREACHABLE"}
+
+
+async def test_without_a_fallback_a_longer_wait_that_the_provider_asks_for_is_kept() -> None:
+    async with a_house("openai") as house:
+        house.plays(Status(429, {"Retry-After": "45"}), Answer())
+        plan = ModelPlan(house.config(retry=quick(max_delay_seconds=20, total_seconds=60)))
+        assert (await house.answer(plan=plan)).text == "Hello, world" and house.slept == [45.0]
+        house.plays(Status(429, {"Retry-After": "61"}), Answer())
+        await house.failure(plan=plan)
 
 
 async def test_a_wait_longer_than_the_model_allows_goes_to_the_fallback_at_once() -> None:

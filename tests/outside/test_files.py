@@ -1,6 +1,8 @@
 """Rooted paths and compare-and-swap writes, against a real folder."""
 
 import os
+import socket
+import stat
 import threading
 from pathlib import Path
 
@@ -33,6 +35,46 @@ def test_a_path_that_leaves_the_root_is_refused(rooted: Rooted, path: str) -> No
     assert found.code == "PATH_REFUSED"
     assert isinstance(rooted.replace(path, b"x", ""), Failure)
     assert (rooted.root.parent / "secret").read_text() == "outside"
+
+
+_KINDS = [
+    "folder",
+    "fifo",
+    "socket",
+    "device",
+    "link",
+    "dangling",
+    "loop",
+    "missing",
+    "missing/x",
+    "private",
+    "plain/x",
+]
+
+
+@pytest.mark.requirement("S16", "G13")
+@pytest.mark.parametrize("kind", _KINDS)
+def test_a_path_that_is_no_plain_file_is_refused_at_once_and_leaks_no_descriptor(rooted: Rooted, kind: str) -> None:
+    root = rooted.root
+    (root / "folder").mkdir()
+    (root / "plain").write_text("x")
+    os.mkfifo(root / "fifo")
+    (root / "link").symlink_to("folder")
+    (root / "dangling").symlink_to("nothing")
+    (root / "loop").symlink_to("loop")
+    (root / "private").mkdir(mode=0)
+    with socket.socket(socket.AF_UNIX) as listening:
+        if len(str(root / "socket")) < 100:
+            listening.bind(str(root / "socket"))
+        if os.geteuid() == 0 and kind == "device":
+            os.mknod(root / "device", stat.S_IFCHR | 0o666, os.makedev(1, 5))  # /dev/zero: it never ends
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(50):
+            assert isinstance(rooted.read(kind), Failure)
+            assert isinstance(rooted.names(kind), Failure | list)
+            refused = rooted.replace(kind, b"x", hash_of(b"never"))
+            assert isinstance(refused, Failure)
+        assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_link_that_stays_inside_is_followed_when_reading(tmp_path: Path) -> None:

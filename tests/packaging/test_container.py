@@ -127,9 +127,9 @@ def test_files_and_volumes_of_the_services_exist() -> None:
 
 
 def test_a_drain_has_the_time_it_may_take() -> None:
-    from app.wiring import DRAIN_SECONDS
+    from app.core.settings import Settings
 
-    assert float(COMPOSE["services"]["server"]["stop_grace_period"].rstrip("s")) > DRAIN_SECONDS
+    assert float(COMPOSE["services"]["server"]["stop_grace_period"].rstrip("s")) > Settings().drain_seconds + 5
 
 
 # -- dashboards and alerts -------------------------------------------------------------------------------

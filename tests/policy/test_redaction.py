@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core import json
-from app.policy.redaction import PERSONAL, SECRETS, Redaction
+from app.policy.redaction import PERSONAL, SECRETS, Redaction, secret_values
 
 EXAMPLES = {
     "private_key": "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----",
@@ -147,3 +147,13 @@ def test_cleaning_twice_changes_nothing_more(texts: list[str]) -> None:
     redaction = Redaction([*SECRETS, *PERSONAL])
     once = redaction.clean({"texts": texts})
     assert redaction.clean(once) == once
+
+
+@pytest.mark.requirement("G21")
+def test_known_secrets_are_what_a_workspace_lists_what_names_say_and_passwords_in_addresses() -> None:
+    environ = {
+        "CRM_LOGIN": "listed-value", "STRIPE_API_KEY": "named-value-1", "DB_PASSWORD": "named-value-2", "HOME": "/root",
+        "DATABASE_URL": "postgres://app:in-the-address@db/app", "KEYBOARD": "qwerty-layout",
+    }  # fmt: skip
+    found = secret_values(environ, ["CRM_LOGIN", "MISSING"])
+    assert sorted(found) == ["in-the-address", "listed-value", "named-value-1", "named-value-2"]

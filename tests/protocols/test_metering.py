@@ -15,6 +15,8 @@ from app.events.envelope import GENESIS, Event
 from app.events.ports import Appended
 from app.events.recorder import Scope
 from app.protocols.telemetry.metering import Metering
+from app.protocols.telemetry.open_runs import OpenRuns
+from app.views.run import Run
 from app.wiring import Store, open_store
 
 
@@ -122,6 +124,36 @@ async def test_tool_calls_guard_findings_and_pauses_are_counted(store: Store) ->
     assert [name for name in found if "made_up" in name] == []
 
 
+def test_the_time_that_people_took_is_no_time_of_the_run() -> None:
+    metrics, runs = Metrics(), OpenRuns()
+    metering = Metering(metrics, runs)
+    raised = b'{"interruptId":"int_%d","kind":"approval","title":"?","expiresAt":"2027-01-01T00:00:00.000Z"}'
+    story = (
+        ("runtime.request.queued", b'{"agent":"a"}', "run_1", 0),
+        ("runtime.request.started", b"{}", "run_1", 1_000),
+        ("runtime.request.queued", b'{"agent":"b","parentRunId":"run_1"}', "run_2", 2_000),
+        ("runtime.interrupt.raised", raised % 1, "run_2", 3_000),
+        ("runtime.interrupt.raised", raised % 2, "run_1", 4_000),
+        ("runtime.interrupt.resolved", b'{"interruptId":"int_1"}', "run_2", 50_000),
+        ("runtime.interrupt.expired", b'{"interruptId":"int_2"}', "run_1", 63_000),
+        ("runtime.request.completed", b'{"output":"x"}', "run_1", 65_000),
+    )
+    for kind, payload, run, at in story:
+        metering.committed([_event(kind, payload, run, at)], 0.001)
+    # 64 s from claim to end, of which 60 s passed between the first question and the last answer.
+    assert _values(metrics)['holdfast_run_seconds_sum{agent="a",status="completed"}'] == 4
+
+
+def test_a_run_from_before_a_restart_keeps_its_agent_but_has_no_duration() -> None:
+    metrics, runs = Metrics(), OpenRuns()
+    metering = Metering(metrics, runs)
+    runs.claimed("default", Run("run_1", "thr_1", agent="a", created_at=1, started_at=2))
+    metering.committed([_event("runtime.request.completed", b'{"output":"x"}', "run_1", 9)], 0.001)
+    found = _values(metrics)
+    assert found['holdfast_runs_ended_total{agent="a",status="completed"}'] == 1
+    assert not any(name.startswith("holdfast_run_seconds_count") for name in found)
+
+
 @pytest.mark.requirement("G13", "S6")
 def test_label_values_are_bounded_and_none_names_a_tenant() -> None:
     metrics = Metrics()
@@ -135,7 +167,7 @@ def test_label_values_are_bounded_and_none_names_a_tenant() -> None:
 
 @pytest.mark.requirement("G13")
 def test_open_runs_that_never_end_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.protocols.telemetry.metering.MAX_OPEN_RUNS", 10)
+    monkeypatch.setattr("app.protocols.telemetry.open_runs.MAX_OPEN_RUNS", 10)
     metering = Metering(Metrics())
     for number in range(25):
         metering.committed([_event("runtime.request.queued", b'{"agent":"a"}', run=f"run_{number}")], 0.001)
@@ -149,8 +181,8 @@ def test_an_event_that_cannot_be_folded_does_not_reach_the_writer() -> None:
     assert _values(metrics)["holdfast_events_appended_total"] == 2
 
 
-def _event(type: str, payload: bytes, run: str = "run_1") -> Event:
-    return Event("evt_1", "default", "thr_1", run, 1, 1, type, "system", 0, payload, None, GENESIS, GENESIS)
+def _event(type: str, payload: bytes, run: str = "run_1", at: int = 0) -> Event:
+    return Event("evt_1", "default", "thr_1", run, 1, 1, type, "system", at, payload, None, GENESIS, GENESIS)
 
 
 def test_counters_and_histograms_are_told_as_prometheus_reads_them() -> None:

@@ -16,7 +16,8 @@ from app.core.settings import Settings
 from app.core.tracing import Trace, accepted, call_key, span_id
 from app.events.envelope import GENESIS, Event
 from app.protocols.telemetry.otlp import open_tracer
-from app.protocols.telemetry.spans import Spans
+from app.protocols.telemetry.spans import MAX_CONTENT, Spans
+from app.workspace.trace_fields import TRACED
 from tests.server import in_process
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -103,6 +104,38 @@ def test_spans_speak_the_genai_conventions() -> None:
 def test_a_trace_holds_no_contents() -> None:
     told = " ".join(span.to_json() for span in _told(*_story()).values())
     assert "secret" not in told
+
+
+@pytest.mark.requirement("HK-32", "OS-I3")
+def test_a_trace_shows_the_fields_that_the_workspace_permits_and_no_others() -> None:
+    exporter = InMemorySpanExporter()
+    tracer, ids, provider = open_tracer(exporter)
+    permitted: list[str] = ["input", "arguments"]
+    Spans(tracer, ids, lambda: permitted).committed(_story())
+    provider.shutdown()
+    spans = {span.name: dict(span.attributes or {}) for span in exporter.get_finished_spans()}
+    assert spans["invoke_agent helper"]["holdfast.input"] == "secret question"
+    assert spans["execute_tool add"]["holdfast.arguments"] == '{"a":"secret"}'
+    shown = {name for attributes in spans.values() for name, value in attributes.items() if "secret" in str(value)}
+    assert shown == {"holdfast.input", "holdfast.arguments"}
+
+
+@pytest.mark.requirement("HK-32")
+def test_a_permitted_field_is_cut_and_follows_the_workspace() -> None:
+    exporter = InMemorySpanExporter()
+    tracer, ids, provider = open_tracer(exporter)
+    permitted: list[str] = []
+    spans = Spans(tracer, ids, lambda: permitted)
+    permitted.append("input")  # a reload
+    spans.committed(_story(b'{"agent":"helper","input":"%s"}' % (b"x" * 100_000)))
+    provider.shutdown()
+    (root,) = [span for span in exporter.get_finished_spans() if span.name == "invoke_agent helper"]
+    assert dict(root.attributes or {})["holdfast.input"] == "x" * MAX_CONTENT
+
+
+def test_every_event_of_a_span_may_be_permitted() -> None:
+    folded = {*Spans(*open_tracer(InMemorySpanExporter())[:2])._folds, "runtime.request.queued"}
+    assert folded == {payload.type for payload in TRACED}
 
 
 def test_a_callers_trace_is_gone_on_with_and_its_decision_not_to_sample_is_kept() -> None:

@@ -440,8 +440,9 @@ async def test_a_strict_rerun_repeats_the_run_and_a_changed_workspace_refuses_it
         first = await ended(holdfast, await submit(holdfast, "hello"))
         run = await ended(holdfast, await submit(holdfast, "pass the gate", thread_id=first.thread_id))
         token = await holdfast.reruns.token(LOCAL, run.id)
-        assert isinstance(token, ReplayToken)
-        again = await holdfast.reruns.rerun(LOCAL, run.id, Wanted(token=token.encode()))
+        signed = await holdfast.reruns.signed_token(LOCAL, run.id)
+        assert isinstance(token, ReplayToken) and isinstance(signed, str)
+        again = await holdfast.reruns.rerun(LOCAL, run.id, Wanted(token=signed))
         assert isinstance(again, Run) and again.rerun_of == run.id and again.thread_id != run.thread_id
         assert (await ended(holdfast, again)).output == "passed"
         repeated = await holdfast.reruns.token(LOCAL, again.id)
@@ -449,13 +450,13 @@ async def test_a_strict_rerun_repeats_the_run_and_a_changed_workspace_refuses_it
         assert (repeated.prompt, repeated.tools, repeated.provider) == (token.prompt, token.tools, token.provider)
     (space / "all.yaml").write_text(SPACE.replace("model: other", "model: newer"))
     async with opened(settings, space) as holdfast:
-        refused = await holdfast.reruns.rerun(LOCAL, run.id, Wanted(token=token.encode()))
+        refused = await holdfast.reruns.rerun(LOCAL, run.id, Wanted(token=signed))
         assert isinstance(refused, Rejected) and refused.failure.detail == {"mismatches": ["runtime"]}
-        recorded = await holdfast.reruns.rerun(LOCAL, run.id, Wanted("recorded", token.encode()))
+        recorded = await holdfast.reruns.rerun(LOCAL, run.id, Wanted("recorded", signed))
         assert isinstance(recorded, Run) and (await ended(holdfast, recorded)).output == "passed"
-        compat = await holdfast.reruns.rerun(LOCAL, run.id, Wanted(token=token.encode(), mode="compat"))
+        compat = await holdfast.reruns.rerun(LOCAL, run.id, Wanted(token=signed, mode="compat"))
         assert isinstance(compat, Run) and (await ended(holdfast, compat)).output == "passed"
-        other = await holdfast.reruns.rerun(LOCAL, first.id, Wanted(token=token.encode()))
+        other = await holdfast.reruns.rerun(LOCAL, first.id, Wanted(token=signed))
         assert isinstance(other, Rejected) and other.failure.code == "REPLAY_TOKEN_INVALID"
 
 

@@ -194,3 +194,30 @@ class Queueing(RuleBasedStateMachine):
 
 TestQueueing = Queueing.TestCase
 TestQueueing.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+def test_a_run_that_only_waits_lends_its_place_and_comes_back_at_once() -> None:
+    queue = FairQueue(QueueLimits(running=1))
+    for number in range(3):
+        queue.offer(wanted("a", number))
+    first = queue.take()
+    assert first is not None and queue.enter(first, "agent") and queue.take() is None
+    assert queue.step_out(first) and not queue.step_out(first)
+    second = queue.take()
+    assert second == wanted("a", 1) and not queue.step_out(second), "no more wait outside than there are places"
+    queue.step_in(first)
+    assert queue.running == 2
+    queue.leave(second)
+    assert queue.take() is None, "nobody begins until the number is within its limit again"
+    queue.leave(first)
+    assert queue.take() == wanted("a", 2)
+
+
+def test_a_run_that_leaves_while_it_waits_outside_leaves_nothing_behind() -> None:
+    queue = FairQueue(QueueLimits(running=1))
+    queue.offer(wanted("a", 0))
+    first = queue.take()
+    assert first is not None and queue.enter(first, "agent") and queue.step_out(first)
+    queue.leave(first)
+    queue.step_in(first)
+    assert queue.running == 0

@@ -12,7 +12,7 @@ from tests.conftest import create_database
 from tests.postgres import PostgresServer
 from tests.scenarios.proof import assert_replay_equals_tables
 from tests.scenarios.team import make_workspace
-from tests.server import ServerProcess
+from tests.server import ServerProcess, secret_file
 
 _names = itertools.count(1)
 
@@ -25,7 +25,7 @@ def _empty_database(kind: str, request: pytest.FixtureRequest, folders: pytest.T
     name = f"scenario_{next(_names)}"
     with asyncio.Runner() as runner:
         runner.run(create_database(postgres, name))
-    return Settings(data_dir=folder, database_url=postgres.url(name))
+    return Settings(data_dir=folder, database_url=postgres.url(name), secret_file=secret_file(folder))
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

@@ -13,7 +13,6 @@ from app.core.settings import Settings
 from app.events.catalog import thread
 from app.events.envelope import Event
 from app.events.recorder import Scope
-from app.runtime import service
 from app.views.run import ACTIVE
 from tests.server import InProcessServer, in_process
 from tests.store_equals_replay import assert_tables_equal_replay
@@ -97,14 +96,18 @@ async def test_a_thread_is_free_again_when_its_run_has_ended(client: httpx2.Asyn
     assert (answer.status_code, answer.json()["status"]) == (200, "completed")
 
 
-async def test_a_full_queue_is_429_and_nothing_of_it_is_kept(
-    client: httpx2.AsyncClient, patient: Patient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(service, "MAX_QUEUED_PER_THREAD", 5)
-    running = await _start(client, patient)
-    body = {"agent": "echo", "input": "x", "threadId": running["threadId"]}
-    queued = await asyncio.gather(*(client.post("/api/runs", json=body) for _ in range(4)))
-    answer = await client.post("/api/runs", json=body)
+async def test_a_full_queue_is_429_and_nothing_of_it_is_kept(settings: Settings, patient: Patient) -> None:
+    small = settings.model_copy(update={"max_queued_runs_per_thread": 5})
+    async with (
+        in_process(small, {"echo": patient}) as server,
+        httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
+    ):
+        running = await _start(client, patient)
+        body = {"agent": "echo", "input": "x", "threadId": running["threadId"]}
+        queued = await asyncio.gather(*(client.post("/api/runs", json=body) for _ in range(4)))
+        answer = await client.post("/api/runs", json=body)
+        patient.go_on.set()
+        await _all_ended(server)
     assert {each.status_code for each in queued} == {202}
     assert (answer.status_code, answer.json()["error"]["code"]) == (429, "QUEUE_FULL")
     assert answer.headers["retry-after"]

@@ -18,5 +18,5 @@ async def test_a_run_is_repeated_by_its_token_on_a_thread_of_its_own(settings: S
         assert again["threadId"] != first["threadId"]
         thread = (await client.get(f"/api/threads/{again['threadId']}")).json()
         assert thread["forkedFrom"]["threadId"] == first["threadId"]
-        refused = await client.post(f"/api/runs/{first['id']}/rerun", json={"token": "rt1_nonsense"})
+        refused = await client.post(f"/api/runs/{first['id']}/rerun", json={"token": "rt2_nonsense"})
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "REPLAY_TOKEN_INVALID")

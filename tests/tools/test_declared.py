@@ -10,13 +10,15 @@ import pytest
 from app.core.clock import ManualClock
 from app.core.errors import Failure
 from app.core.resources import shipped
+from app.outside import process
 from app.outside.http import HttpClient
+from app.outside.process import Finished, ProcessError, Program
 from app.tools.contract import Tool, ToolCall, ToolOutcome
 from app.tools.declared import Maker, build
 from app.tools.gateway import Gateway
 from app.tools.kinds.builtin import builtins, make_builtin
 from app.tools.kinds.http import make_http
-from app.tools.kinds.mcp import make_mcp, server_of
+from app.tools.kinds.mcp import make_mcp, offers_of, server_of
 from app.tools.kinds.mcp_sessions import Sessions
 from app.tools.kinds.python import make_python
 from app.tools.kinds.subprocess import make_subprocess
@@ -76,7 +78,7 @@ async def registry(
         "builtin": ready(make_builtin, shipped_tools),
         "http": ready(make_http, client, secret),
         "subprocess": ready(make_subprocess, folder or data, data, secret),
-        "mcp": partial(make_mcp, sessions=sessions),
+        "mcp": partial(make_mcp, sessions=sessions, offered=await offers_of(workspace, sessions)),
     }
     return await build(workspace, makers, root=data)
 
@@ -166,6 +168,30 @@ subprocess:
     assert (await call(tools, "job", {"place": str(folder / "a")})).output == "refused"
 
 
+@pytest.mark.requirement("S15")
+@pytest.mark.parametrize("required", [True, False])
+async def test_a_required_sandbox_is_demanded_for_each_program_and_its_lack_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, required: bool
+) -> None:
+    demanded: list[bool] = []
+
+    async def lacking(program: Program, *, grace: float) -> Finished:
+        demanded.append(program.required)
+        raise ProcessError("SANDBOX_INCOMPLETE", "the sandbox is required and lacks here: files")
+
+    monkeypatch.setattr(process, "run", lacking)
+    runtime = RUNTIME.replace("spec:", "spec:\n  sandbox: required", 1) if required else RUNTIME
+    spec = "kind: subprocess\ninput: {type: object}\neffect: readonly\nsubprocess: {command: [true]}"
+    documents = {"runtime.yaml": runtime.encode(), "tools.yaml": tool("job", spec.replace("true", "'true'")).encode()}
+    client = HttpClient()
+    tools = await registry(compiled(WorkspaceFiles.from_contents(documents)), tmp_path, client)
+    await client.close()
+    assert isinstance(tools, Registry), tools
+    outcome = await call(tools, "job", {})
+    assert outcome.error is not None
+    assert (outcome.error.code, demanded) == ("SANDBOX_INCOMPLETE", [required])
+
+
 @pytest.mark.requirement("OS-I3")
 async def test_every_tool_that_cannot_work_is_named_at_once(tmp_path: Path) -> None:
     bad = "kind: python\nentry: {}:run\ninput: {{type: object}}\neffect: readonly\n"
@@ -228,3 +254,27 @@ spec:
     await used.tool.sessions.close()  # type: ignore[attr-defined]  # an McpTool
     await client.close()
     assert outcome.output == {"result": 3}
+
+
+async def test_builtin_tool_may_have_another_name_and_its_examples_reach_the_model(tmp_path: Path) -> None:
+    """`entry` and `examples` compiled and were ignored: the first made the whole workspace unusable."""
+    spec = (
+        "kind: builtin\nentry: echo\nexamples: [{text: hello}]\n"
+        "input: {type: object, properties: {text: {type: string}}, required: [text]}\noutput: {}"
+    )
+    documents = {"runtime.yaml": RUNTIME.encode(), "tools.yaml": tool("repeat", spec).encode()}
+    client = HttpClient()
+    tools = await registry(compiled(WorkspaceFiles.from_contents(documents)), tmp_path, client)
+    assert isinstance(tools, Registry), tools
+    assert (await call(tools, "repeat", {"text": "hi"})).output == {"text": "hi"}
+    found = tools.find("repeat")
+    assert found is not None and found.definition.input is not None
+    assert found.definition.input["examples"] == [{"text": "hello"}]
+    await client.close()
+
+
+def test_fetching_needs_a_list_of_hosts() -> None:
+    documents = {"runtime.yaml": RUNTIME.encode(), "tools.yaml": tool("http_fetch", "kind: builtin").encode()}
+    result = compile(WorkspaceFiles.from_contents(documents), shipped_catalog())
+    assert not isinstance(result, Compiled)
+    assert [item.code for item in result.errors] == ["FIELD_MISSING"] and "outgoing" in result.errors[0].remedy

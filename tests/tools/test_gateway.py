@@ -320,15 +320,16 @@ async def test_a_tool_that_is_too_slow_times_out_and_is_recorded() -> None:
 
 
 @pytest.mark.requirement("G21")
-async def test_what_a_tool_raises_is_a_failure_without_its_text() -> None:
+async def test_what_a_tool_raises_is_a_failure_with_its_text_and_without_its_credentials() -> None:
     class Broken(Spy):
         async def invoke(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
-            raise ValueError("password=hunter2")
+            raise ValueError("no login with password=hunter2\nat postgres://app:hunter2@db/app")
 
     log = Recording()
     outcome = await gate(Broken(WEATHER)).call(GOOD, scope("weather"), log.ports())
     assert outcome.error is not None
     assert outcome.error.code == "TOOL_FAILED"
+    assert outcome.error.message.startswith("weather failed with ValueError: no login with password=[REDACTED")
     assert "hunter2" not in str(log.events) + str(outcome)
 
 

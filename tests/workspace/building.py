@@ -55,14 +55,17 @@ MISSING_EXTRA = KindInfo(installed=False, install="pip install 'holdfast[langgra
 
 
 def catalog() -> KindCatalog:
+    """The kinds that ship, and all that the format knows counts as served, so that each part can be tested."""
     shipped = shipped_catalog()
     return KindCatalog(
-        backends={**shipped.backends, "langgraph": MISSING_EXTRA},
+        backends={**shipped.backends, "langgraph": MISSING_EXTRA, "own": KindInfo()},
         providers=shipped.providers,
         tools=shipped.tools,
         builtin_tools=shipped.builtin_tools,
         builtin_hooks=shipped.builtin_hooks,
         adapters=shipped.adapters,
+        narrators=shipped.narrators,
+        redaction_kinds=shipped.redaction_kinds,
         has_module=lambda name: name in ("json", "math"),
     )
 

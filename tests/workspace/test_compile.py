@@ -86,19 +86,46 @@ def test_unknown_workflow_adapter_does_not_block() -> None:
 
 
 @pytest.mark.requirement("OS-L5")
-def test_invalid_skill_is_skipped_and_its_agent_goes_on_without_it() -> None:
+@pytest.mark.parametrize(
+    "skill",
+    [
+        "---\nname: bad\n---\n",
+        "---\nname: bad\ndescription: d\nallowed-tools: [ecko]\n---\n",
+        "---\nname: bad\ndescription: d\ntriggers: ['']\n---\n",
+        "no frontmatter",
+        "---\nname: [\n---\n",
+    ],
+    ids=["no-description", "misspelt-tool", "empty-trigger", "no-frontmatter", "no-yaml"],
+)
+def test_invalid_skill_that_an_agent_names_is_an_error_of_that_agent(skill: str) -> None:
+    changes = {"agents/helper.yaml": AGENT + "  skills: [bad]\n", "skills/bad/SKILL.md": skill}
+    result = build(changes)
+    assert not isinstance(result, Compiled)
+    (error,) = result.errors
+    assert (error.code, error.file, error.line) == ("SKILL_BROKEN", "agents/helper.yaml", 8)
+    assert "skills/bad/SKILL.md" in error.message
+    assert [item.file for item in result.warnings] == ["skills/bad/SKILL.md"]
+
+
+@pytest.mark.requirement("OS-L5")
+def test_invalid_skill_that_no_agent_names_is_left_out_with_a_warning() -> None:
+    result = build({"skills/bad/SKILL.md": "---\nname: bad\ndescription: d\nallowed-tools: [ecko]\n---\n"})
+    assert isinstance(result, Compiled)
+    assert findings(result) == [("SKILL_INVALID", "skills/bad/SKILL.md", 4)]
+    assert "bad" not in result.workspace.skills
+
+
+def test_agent_cannot_name_a_skill_that_exists_twice() -> None:
+    """Which of the two is meant would decide which tools the agent has."""
+    free = "---\nname: greet\ndescription: d\ntriggers: [hello]\nallowed-tools: [echo]\n---\n"
     changes = {
-        "agents/helper.yaml": AGENT + "  skills: [bad]\n",
-        "skills/bad/SKILL.md": "---\nname: bad\n---\n",
+        "agents/helper.yaml": AGENT + "  skills: [greet]\n",
+        "skills/a/SKILL.md": free,
+        "skills/greet/SKILL.md": SKILL,
     }
     result = build(changes)
-    assert isinstance(result, Compiled)
-    assert findings(result) == [
-        ("SKILL_SKIPPED", "agents/helper.yaml", 8),
-        ("SKILL_INVALID", "skills/bad/SKILL.md", 2),
-    ]
-    assert result.workspace.agents["helper"].skills == ()
-    assert "bad" not in result.workspace.skills
+    assert not isinstance(result, Compiled)
+    assert [item.code for item in result.errors] == ["SKILL_BROKEN"]
 
 
 @pytest.mark.requirement("OS-L5")
@@ -161,8 +188,10 @@ def test_tool_compiles_validators_rules_templates_and_undo() -> None:
 
 
 def test_backend_config_is_passed_through_untouched() -> None:
-    space = good({"a.yaml": document("Agent", "a", "model: main\nconfig: {native: {anyThing: [1, {x: y}]}}")})
-    assert space.agents["a"].spec.config == {"native": {"anyThing": [1, {"x": "y"}]}}
+    space = good(
+        {"a.yaml": document("Agent", "a", "backend: own\nmodel: main\nconfig: {own: {anyThing: [1, {x: y}]}}")}
+    )
+    assert space.agents["a"].spec.config == {"own": {"anyThing": [1, {"x": "y"}]}}
 
 
 def test_entry_may_name_an_installed_module() -> None:

@@ -1,6 +1,7 @@
 """Our own loop: the model answers or asks for tools, until it has answered or its turns are used up.
 
-A Stop hook may grant another turn after an answer; when the turns run out then, the last answer is the result.
+What people say while the model gives its answer begins another turn, and a Stop hook may grant one; when the turns
+run out then, the last answer is the result.
 """
 
 from app.backends.contract import Context, Output, Result, Resume, StepFailed
@@ -27,6 +28,9 @@ class NativeBackend:
                 )
                 continue
             answered = Output(answer.text, message_id=answer.message_id)
+            if turn < ctx.max_turns and (said := await ctx.steering()):
+                conversation.add(said)  # it came while the model answered: one more turn
+                continue
             go_on = await ctx.go_on(turn, answer.text) if turn < ctx.max_turns else None
             if go_on is None:
                 return answered

@@ -17,6 +17,12 @@ class InterruptRaised(Payload):
     call_id: str | None = None
     arguments: Any = None
     argument_hash: str | None = None
+    schema_hash: str | None = None
+    """Of the tool as it was described when the approval was asked for; another description needs another approval."""
+    approver: str | None = None
+    """Who may answer an approval: `anyone`, `other`, or `role:<name>`."""
+    submitted_by: str | None = None
+    """Who submitted the run, for the approver `other`."""
     questions: list[dict[str, Any]] | None = None
 
 

@@ -56,6 +56,8 @@ class ModelCompleted(Payload):
     finish_reason: Literal["stop", "tool_use", "max_tokens", "safety"]
     usage: Usage
     request_hash: str | None = None
+    tools_hash: str | None = None
+    """Of the tools of MCP servers that were offered, where there were any: what they offer may change meanwhile."""
     role: str | None = None
     repairs: str | None = None
     """The tool call that this one was asked to mend; it is no part of the conversation."""
@@ -92,4 +94,6 @@ class ModelRetryScheduled(Payload):
     attempt: int
     delay_ms: int
     reason: str
+    waits_for: Literal["backoff", "breaker", "retry_budget"] | None = None
+    """What the delay is for; absent when another model is asked at once."""
     next_model: str | None = None

@@ -61,6 +61,8 @@ class ToolInvoked(Payload):
     attempt: int = 1
     idempotency_key: str | None = None
     message_id: str | None = None
+    approval_id: str | None = None
+    """The interrupt whose answer allowed the call, where it needed an approval."""
 
 
 @event("runtime.tool.resulted")

@@ -34,12 +34,16 @@ class Usage(Value):
 
 
 class ToolCallValue(Value):
-    """A call that a model asked for. `raw_args` is set when the arguments did not parse."""
+    """A call that a model asked for. `raw_args` is set when the arguments did not parse.
+
+    `id` is ours and unique. `upstream_id` is the provider's own id of the call, only ever sent back to a provider.
+    """
 
     id: str
     name: str
     args: dict[str, Any]
     raw_args: str | None = None
+    upstream_id: str | None = None
 
 
 class IssueValue(Value):

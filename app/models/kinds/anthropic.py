@@ -27,7 +27,7 @@ from app.models.contract import (
     UsageReport,
 )
 from app.models.media import Attachments
-from app.models.toolcalls import CallPieces
+from app.models.toolcalls import PLAIN_ID, CallPieces, with_upstream_ids
 from app.models.transport import Encoded, HttpProvider, Upstream
 
 _FINISH: Final[dict[str, FinishReason]] = {
@@ -85,7 +85,7 @@ class Anthropic:
         }
         if system:
             body["system"] = system
-        body["messages"] = list(_messages(request.messages, attachments))
+        body["messages"] = list(_messages(with_upstream_ids(request.messages, PLAIN_ID), attachments))
         if call.stream:
             body["stream"] = True
         if request.tools:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from app.core import json
-from app.core.ids import new_id
 from app.models.capabilities import ALWAYS, PARALLEL_TOOLS, REASONING, STREAMING, STRUCTURED_OUTPUT, TOOL_CHOICE, TOOLS
 from app.models.completion import (
     CompletionRequest,
@@ -33,6 +32,7 @@ from app.models.contract import (
     UsageReport,
 )
 from app.models.media import Attachments
+from app.models.toolcalls import given_id, with_upstream_ids
 from app.models.transport import Encoded, HttpProvider, Upstream
 
 _FINISH: Final[dict[str, FinishReason]] = {
@@ -75,7 +75,7 @@ class Gemini:
         attachments = Attachments()
         request = call.request
         system = [message.content for message in request.messages if message.role == "system"]
-        body: dict[str, Any] = {"contents": list(_contents(request.messages, attachments))}
+        body: dict[str, Any] = {"contents": list(_contents(with_upstream_ids(request.messages), attachments))}
         if system:
             body["systemInstruction"] = {"parts": [{"text": "\n\n".join(system)}]}
         if request.tools:
@@ -166,7 +166,7 @@ class ContentDecoder:
         return [ReasoningDelta(text) if part.get("thought") else TextDelta(text)]
 
     def _call(self, call: dict[str, Any], signature: str | None) -> list[StreamEvent]:
-        made = ToolCall(call.get("id") or new_id("call"), call["name"], call.get("args") or {})
+        made = ToolCall(given_id(call.get("id")), call["name"], call.get("args") or {})
         if signature is not None:
             self._thoughts.append(Thought(_NAME, "", signature, made.id))
         index, self._calls = self._calls, self._calls + 1

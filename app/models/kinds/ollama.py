@@ -3,7 +3,6 @@
 from typing import Any
 
 from app.core import json
-from app.core.ids import new_id
 from app.models.capabilities import ALWAYS, REASONING, STREAMING, STRUCTURED_OUTPUT, TOOLS
 from app.models.completion import CompletionRequest, FinishReason, Media, Message, ToolCall, text_of
 from app.models.contract import (
@@ -18,7 +17,7 @@ from app.models.contract import (
     UsageReport,
 )
 from app.models.media import Attachments
-from app.models.toolcalls import parsed_call
+from app.models.toolcalls import given_id, parsed_call, with_upstream_ids
 from app.models.transport import Encoded, HttpProvider, Upstream
 
 
@@ -36,7 +35,7 @@ class Ollama:
         request = call.request
         body: dict[str, Any] = {
             "model": call.config.model,
-            "messages": [_message(message, attachments) for message in request.messages],
+            "messages": [_message(message, attachments) for message in with_upstream_ids(request.messages)],
             "stream": call.stream,
         }
         if request.tools and request.tool_choice != "none":
@@ -119,7 +118,7 @@ class ChatDecoder:
 
     def _call(self, function: dict[str, Any], call_id: str | None) -> list[StreamEvent]:
         arguments = function.get("arguments")
-        call_id = call_id or new_id("call")
+        call_id = given_id(call_id)
         if isinstance(arguments, str):
             made = parsed_call(call_id, function["name"], arguments)
         else:

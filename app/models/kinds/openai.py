@@ -26,7 +26,7 @@ from app.models.contract import (
     UsageReport,
 )
 from app.models.media import Attachments
-from app.models.toolcalls import CallPieces
+from app.models.toolcalls import CallPieces, with_upstream_ids
 from app.models.transport import Encoded, HttpProvider, Upstream, WireFault
 
 _FINISH: Final[dict[str, FinishReason]] = {
@@ -61,7 +61,7 @@ class OpenAi:
         request = call.request
         body: dict[str, Any] = {
             "model": call.config.model,
-            "messages": [_message(message, attachments) for message in request.messages],
+            "messages": [_message(message, attachments) for message in with_upstream_ids(request.messages)],
         }
         if call.stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}

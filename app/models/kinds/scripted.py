@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure
-from app.core.ids import new_id
 from app.models.capabilities import KNOWN, TOOL_CHOICE
 from app.models.completion import CompletionRequest, FinishReason, Message, ToolCall, estimate_tokens, text_of
 from app.models.config import Script, ScriptFailure, ScriptMatch, ScriptReply
@@ -31,7 +30,7 @@ from app.models.contract import (
     ToolCallDelta,
     UsageReport,
 )
-from app.models.toolcalls import parsed_call
+from app.models.toolcalls import given_id, parsed_call
 from app.models.transport import status_failure
 
 _BLANK: Final = re.compile(r"\{\{ *(input|turn|toolResult) *\}\}")
@@ -136,9 +135,8 @@ class _Scene:
         return made
 
     def calls(self, reply: ScriptReply) -> list[ToolCall]:
-        # Everything is the same at each play but the ids: a call is found by its id alone, so none may repeat.
         while len(self._ids) < len(reply.tool_calls):
-            self._ids.append(new_id("call"))
+            self._ids.append(given_id(reply.tool_calls[len(self._ids)].get("id")))
         return [self._call(self._ids[i], wanted) for i, wanted in enumerate(reply.tool_calls)]
 
     def usage(self, reply: ScriptReply) -> UsageReport:

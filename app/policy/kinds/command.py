@@ -10,7 +10,7 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,8 @@ from app.core import json
 from app.core.errors import Failure, HoldfastError
 from app.core.json import JsonObject
 from app.outside import process
-from app.outside.process import Finished, Limits, Program
+from app.outside.hidden import hidden_from_programs
+from app.outside.process import Finished, Limits, ProcessError, Program
 from app.policy.contract import HookContext
 from app.workspace.compiled import CompiledWorkspace, Named
 from app.workspace.secrets import env_names, resolve_env
@@ -46,15 +47,27 @@ class CommandHandler:
     folder: Path | None = None
     """The workspace's files, which it may read; a program named by a relative path is found there."""
     secret: Secret = lambda _: None
+    data: Path | None = None
+    """The server's data folder, which no program may read."""
+    required: bool = False
+    """Whether it is not run, which denies, where the sandbox lacks something."""
 
     async def decide(self, subject: JsonObject, ctx: HookContext) -> object:
-        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="holdfast-hook-"))
+        folder, hidden = await asyncio.to_thread(self._prepare)
         try:
-            finished = await process.run(self._program(subject, ctx, folder), grace=_GRACE)
+            program = replace(self._program(subject, ctx, folder), hidden=hidden)
+            finished = await process.run(program, grace=_GRACE)
+        except ProcessError as error:
+            raise HookFailed(error.failure.message) from error
         finally:
             # Shielded: a second cancel must not leave the folder behind.
             await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
         return _answer(finished)
+
+    def _prepare(self) -> tuple[Path, tuple[Path, ...]]:
+        """The folder it runs in, and what it must not read."""
+        hidden = hidden_from_programs(self.data, self.folder)
+        return Path(tempfile.mkdtemp(prefix="holdfast-hook-")), hidden
 
     def _program(self, subject: JsonObject, ctx: HookContext, folder: Path) -> Program:
         about = ctx.about
@@ -68,7 +81,10 @@ class CommandHandler:
         # The end of the time is the runner's to see; the program's own limit only makes sure that it is gone.
         limits = Limits(wall_seconds=ctx.timeout_seconds, output_bytes=_OUTPUT_BYTES)
         read = () if self.folder is None else (self.folder,)
-        return Program(argv, folder, json.dumps(question), self._environment(), read, limits=limits)
+        return Program(
+            argv, folder, json.dumps(question), self._environment(), read, limits=limits,
+            scratch=True, required=self.required,
+        )  # fmt: skip
 
     def _environment(self) -> dict[str, str]:
         names = {name for text in self.env.values() for name in env_names(text)}
@@ -85,7 +101,7 @@ class CommandHandler:
 def _answer(finished: Finished) -> object:
     if finished.timed_out:
         raise TimeoutError
-    if finished.too_large:
+    if finished.too_large or finished.disk_full:
         raise HookFailed("the program wrote too much")
     if finished.status != 0:
         raise HookFailed(f"the program ended with status {finished.status}")
@@ -93,8 +109,8 @@ def _answer(finished: Finished) -> object:
 
 
 def make_command(
-    declared: Named[HookSpec], _workspace: CompiledWorkspace, folder: Path, secret: Secret
+    declared: Named[HookSpec], workspace: CompiledWorkspace, folder: Path, secret: Secret, data: Path | None = None
 ) -> CommandHandler | Failure:
-    """`folder` is where the workspace's files are."""
-    spec = declared.spec
-    return CommandHandler(spec.command, spec.env, spec.config, folder.resolve(), secret)
+    """`folder` is where the workspace's files are, `data` the data folder."""
+    spec, required = declared.spec, workspace.runtime.sandbox == "required"
+    return CommandHandler(spec.command, spec.env, spec.config, folder.resolve(), secret, data, required)

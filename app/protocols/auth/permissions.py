@@ -161,9 +161,8 @@ def guard(routes: Iterable[BaseRoute], authorise: Callable[..., object]) -> None
 def _guard_one(route: BaseRoute, authorise: Callable[..., object]) -> str | None:
     path = template(getattr(route, "path", "?"))
     methods = ["WS"] if isinstance(route, APIWebSocketRoute) else sorted(getattr(route, "methods", None) or ["?"])
-    if "HEAD" in methods and "GET" in methods:
-        methods.remove("HEAD")
-    needed = {NEEDS.get(f"{method} {path}") for method in methods}
+    # HEAD shows less than GET does, and needs the same.
+    needed = {NEEDS.get(f"{'GET' if method == 'HEAD' else method} {path}") for method in methods}
     if None in needed or len(needed) != 1:
         return f"{'/'.join(methods)} {path} has no one permission"
     needs = needed.pop()

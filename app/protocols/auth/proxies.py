@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from app.core.access import is_tenant, scopes_of
+from app.core.access import NEVER_CLAIMED, is_tenant, scopes_of
 from app.core.principal import DEFAULT_TENANT, Principal
 from app.core.settings import Network
 from app.protocols.auth.shown import Headers
@@ -66,9 +66,9 @@ class Proxies:
         tenant = words.get("x-holdfast-tenant", DEFAULT_TENANT)
         if not 0 < len(user) <= _MAX_NAME or not user.isprintable() or not is_tenant(tenant):
             return Denied("malformed_identity")
-        named = frozenset(word.strip() for word in roles.split(",") if word.strip())
+        named = frozenset(word.strip() for word in roles.split(",") if word.strip()) - NEVER_CLAIMED
         scopes = words.get("x-holdfast-scopes", "").replace(",", " ").split()
-        return Principal(user, tenant, named, scopes_of(named, scopes))
+        return Principal(user, tenant, named, scopes_of(named, scopes) - NEVER_CLAIMED)
 
 
 def _agreed(words: dict[str, str], default: str, *spellings: str) -> str:

@@ -2,7 +2,8 @@
 
 `HOLDFAST_JWT_ISSUERS` names a JSON file: a list of `{issuer, audience, algorithm, keys}`, where `keys` is a PEM public
 key, a JWKS, or for HS* a secret, beside it on disk. Optional: `leewaySeconds` (at most 60), `tenant` (the same for all
-its tokens) or `tenantClaim` (default `tenant`), `rolesClaim` (default `roles`).
+its tokens) or `tenantClaim` (default `tenant`), `rolesClaim` (default `roles`), `roles` (those that its tokens may
+claim, default viewer and member) and `scopes` (likewise, in addition to the scopes of those roles).
 """
 
 from collections import OrderedDict
@@ -17,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from app.core import json
-from app.core.access import is_tenant, scopes_of
+from app.core.access import NEVER_CLAIMED, is_tenant, scopes_of, unknown
 from app.core.clock import Clock
 from app.core.errors import HoldfastError
 from app.core.principal import Principal
@@ -42,6 +43,8 @@ class _Listed(BaseModel):
     tenant: str | None = None
     tenant_claim: str = "tenant"
     roles_claim: str = "roles"
+    roles: list[str] = Field(default=["viewer", "member"], max_length=100)
+    scopes: list[str] = Field(default=[], max_length=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,10 @@ class Issuer:
     tenant: str | None
     tenant_claim: str
     roles_claim: str
+    roles: frozenset[str]
+    """Roles that a token may claim; others are passed over."""
+    scopes: frozenset[str]
+    """Scopes that a token may end up with, whether by a role or by name."""
 
 
 class Tokens:
@@ -126,7 +133,9 @@ def _principal(issuer: Issuer, claims: Mapping[str, Any]) -> Principal | Denied:
     scope = claims.get("scope", "")
     scopes = scope.split() if isinstance(scope, str) else []
     expires_at = (int(claims["exp"]) + issuer.leeway) * 1000
-    return Principal(subject, tenant, frozenset(roles), scopes_of(roles, scopes), expires_at=expires_at)
+    claimed = frozenset(roles) & issuer.roles
+    allowed = scopes_of(claimed, scopes) & issuer.scopes
+    return Principal(subject, tenant, claimed, allowed, expires_at=expires_at)
 
 
 def load_issuers(path: Path) -> dict[str, Issuer]:
@@ -147,9 +156,12 @@ def load_issuers(path: Path) -> dict[str, Issuer]:
     for one in listed:
         if one.tenant is not None and not is_tenant(one.tenant):
             raise SettingsError([f"{where}: {path}: the tenant of an issuer is no tenant's name"])
+        if wrong := NEVER_CLAIMED & {*one.roles, *one.scopes} or unknown((), one.scopes):
+            raise SettingsError([f"{where}: {path}: an issuer cannot be given {', '.join(sorted(wrong))}"])
         keys = _load_keys(path.parent / one.keys, one.algorithm)
         issuers[one.issuer] = Issuer(one.issuer, one.audience, one.algorithm, keys, one.leeway_seconds, one.tenant,
-                                     one.tenant_claim, one.roles_claim)  # fmt: skip
+                                     one.tenant_claim, one.roles_claim, frozenset(one.roles),
+                                     scopes_of(one.roles, one.scopes) - NEVER_CLAIMED)  # fmt: skip
     return issuers
 
 

@@ -88,7 +88,8 @@ def resolved(interrupt_id: str, kind: str, answer: dict[str, Any] | None) -> dic
         more = {"success": False} if kind == "external" else {}
         return {name: interrupt_id, "status": "expired", **more}
     if kind == "approval":
-        return {name: interrupt_id, "status": "resolved", "decision": decision_of(answer), "scope": "turn"}
+        scope = answer.get("scope") or "turn"
+        return {name: interrupt_id, "status": "resolved", "decision": decision_of(answer), "scope": scope}
     if kind == "question":
         decision = "cancel" if answer.get("answers") == {} else "accept"
         return {name: interrupt_id, "status": "resolved", "decision": decision}

@@ -7,7 +7,7 @@ path. Leaves to others: what the caller may do (`http.caller`, a dependency of e
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain
 from time import monotonic
@@ -25,8 +25,10 @@ from app.protocols.auth.access import LOOK_SECONDS, Access
 from app.protocols.auth.permissions import OPEN_PATHS
 from app.protocols.auth.proxies import IDENTITY_HEADERS
 from app.protocols.auth.shown import Headers, peer_of
-from app.protocols.edge.limits import MAX_HEADER_BYTES, BoundedBody, InFlight, Rates
+from app.protocols.edge.cancels import Cancels
+from app.protocols.edge.limits import MAX_HEADER_BYTES, BoundedBody, HeldBytes, InFlight, Rates, headers_too_large
 from app.protocols.edge.origins import Origins
+from app.protocols.edge.request_meter import Observe, unobserved
 from app.protocols.http.connection import LINE, Line
 from app.protocols.http.correlation import HEADERS_KEY, NAME_KEY
 from app.protocols.http.errors import answer
@@ -41,11 +43,15 @@ _PER_HEADER_BYTES: Final = 4  # the colon, the space and the line end
 class Gate:
     def __init__(
         self, app: ASGIApp, access: Access, origins: Origins, rates: Rates, in_flight: InFlight, max_sockets: int,
-        max_upload: int,
+        max_upload: int, cancels: Cancels | None = None, observe: Observe = unobserved,
     ) -> None:  # fmt: skip
+        """`cancels` are the routes that are served under any load."""
         self.app = app
         self._access, self._origins, self._rates, self._in_flight = access, origins, rates, in_flight
         self._max_sockets, self._max_upload = max_sockets, max_upload
+        self._cancels = cancels
+        self._observe = observe
+        self.held = HeldBytes()
         self.sockets = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,12 +62,13 @@ class Gate:
         path: str = scope["path"]
         request_id = _name(headers)
         scope[NAME_KEY], scope[HEADERS_KEY] = request_id.decode(), headers
-        reply = _Reply(send, path, request_id)
+        answered = partial(self._observe, scope, monotonic())
+        reply = _Reply(send, path, request_id, answered)
         if (refused := self._wrong_request(scope, headers)) is not None:
             await reply.refuse(scope, receive, refused)
             return
         line: Line | None = (scope.get("extensions") or {}).get(LINE)
-        body = _body(receive, headers, path, self._max_upload, line)
+        body = _body(receive, headers, path, self._max_upload, line, self.held)
         reply.body = body
         if path in OPEN_PATHS:
             await self.app(scope, body or receive, reply)
@@ -74,7 +81,7 @@ class Gate:
                 await reply.refuse(scope, receive, refused)
                 return
             reply.headers += self._origins.headers(origin)
-        who = await self._admit(scope, headers, path)
+        who = await self._admit(scope, headers)
         if isinstance(who, Failure):
             await reply.refuse(scope, receive, who)
             return
@@ -82,25 +89,29 @@ class Gate:
             await reply.refuse(scope, receive, refused)
             return
         if line is not None:
-            line.headers = reply.headers
+            line.headers, line.on_begun = reply.headers, answered
         if self._access.enabled:
             reply.access, reply.who = self._access, who
             if line is not None:
                 line.still_welcome = partial(self._access.still_valid, who)
-        self._in_flight.enter(who.tenant)
+        in_flight = self._bounds(scope)[1]
+        in_flight.enter(who.tenant)
         try:
             await self.app(scope, body or receive, reply)
         except ClientDisconnect:
             pass  # it went away in the middle of its body: nobody is there to be answered
         finally:
-            self._in_flight.leave(who.tenant)
+            in_flight.leave(who.tenant)
+            if body is not None:
+                body.release()
             if line is not None:
                 del scope["extensions"]  # the line knows the scope: together they would wait for the collector
 
     def _wrong_request(self, scope: Scope, headers: Headers) -> Failure | None:
         sent, path = scope["headers"], scope["path"]
-        if len(b"".join(chain.from_iterable(sent))) + _PER_HEADER_BYTES * len(sent) > MAX_HEADER_BYTES:
-            return Failure("HEADERS_TOO_LARGE", f"the headers are larger than {MAX_HEADER_BYTES} bytes")
+        size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+        if size + len(b"".join(chain.from_iterable(sent))) + _PER_HEADER_BYTES * len(sent) > MAX_HEADER_BYTES:
+            return headers_too_large()
         if len(headers) != len(sent) and _repeats(scope):
             return Failure("INVALID_REQUEST", "a header that may come once comes twice")
         # No database takes the NUL character in a text; in an address it is a mistake like in a body.
@@ -121,7 +132,7 @@ class Gate:
         reply.headers += allowed
         await Response(status_code=204)(scope, receive, reply)
 
-    async def _admit(self, scope: Scope, headers: Headers, path: str) -> Principal | Failure:
+    async def _admit(self, scope: Scope, headers: Headers) -> Principal | Failure:
         """Who it is, if they may come in now; noted in the scope for the route."""
         try:
             who = await self._access.authenticate(scope, headers)
@@ -132,11 +143,17 @@ class Gate:
             return Failure("UNAUTHENTICATED", "credentials are needed")
         scope["holdfast.principal"] = who
         scope["holdfast.access"] = self._access
-        if path.endswith("/cancel"):
-            return who  # under any load, what makes it less is served
-        if self._access.enabled and (seconds := self._rates.take((who.tenant, who.id))):
+        rates, in_flight = self._bounds(scope)
+        if self._access.enabled and (seconds := rates.take((who.tenant, who.id))):
             return Failure("RATE_LIMITED", "too many requests", retryable=True, detail={"retryAfter": seconds})
-        return self._in_flight.refusal(who.tenant) or who
+        return in_flight.refusal(who.tenant) or who
+
+    def _bounds(self, scope: Scope) -> tuple[Rates, InFlight]:
+        """What makes the load less has bounds of its own: it is served when everything else is too much."""
+        cancels = self._cancels
+        if cancels is not None and scope["type"] == "http" and cancels.matches(scope["method"], scope["path"]):
+            return cancels.rates, cancels.in_flight
+        return self._rates, self._in_flight
 
     # -- websocket -----------------------------------------------------------------------------------
 
@@ -149,7 +166,7 @@ class Gate:
         if refused is None and self.sockets >= self._max_sockets:
             refused = Failure("OVERLOADED", "there are as many websockets as there can be", retryable=True)
         if refused is None:
-            who = await self._admit(scope, headers, scope["path"])
+            who = await self._admit(scope, headers)
             refused = who if isinstance(who, Failure) else None
         if refused is not None:
             # An ordinary HTTP answer instead of a handshake.
@@ -169,10 +186,10 @@ class _Reply:
     the route made of that; a stream ends when its reader's credentials do. What writes to its line instead is told
     there what to add and whom to ask."""
 
-    __slots__ = ("_ended", "_looked", "_path", "_send", "access", "body", "headers", "who")
+    __slots__ = ("_answered", "_ended", "_looked", "_path", "_send", "access", "body", "headers", "who")
 
-    def __init__(self, send: Send, path: str, request_id: bytes) -> None:
-        self._send, self._path = send, path
+    def __init__(self, send: Send, path: str, request_id: bytes, answered: Callable[[int], None]) -> None:
+        self._send, self._path, self._answered = send, path, answered
         self.headers: list[tuple[bytes, bytes]] = [(REQUEST_ID, request_id)]
         self.body: BoundedBody | None = None
         self.access: Access | None = None
@@ -187,6 +204,7 @@ class _Reply:
             if self.body is not None and self.body.failure is not None:
                 await self._replace(self.body.failure)
                 return
+            self._answered(message["status"])
             message["headers"] = [*message.get("headers", ()), *self.headers]
         elif message.get("more_body") and not await self._still_welcome():
             self._ended = True
@@ -196,6 +214,7 @@ class _Reply:
     async def _replace(self, failure: Failure) -> None:
         refused = answer(failure, path=self._path)
         self._ended = True
+        self._answered(refused.status_code)
         await self._send(
             {"type": "http.response.start", "status": refused.status_code,
              "headers": [*refused.raw_headers, *self.headers]}
@@ -235,9 +254,9 @@ def _repeats(scope: Scope) -> bool:
 
 
 def _body(
-    receive: Receive, headers: Mapping[bytes, bytes], path: str, uploads: int, line: Line | None
+    receive: Receive, headers: Mapping[bytes, bytes], path: str, uploads: int, line: Line | None, held: HeldBytes
 ) -> BoundedBody | None:
     """None for a request that has no body, which is most of them."""
     if headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
         return None
-    return BoundedBody(receive, path, uploads, line)
+    return BoundedBody(receive, path, uploads, line, held)

@@ -20,6 +20,8 @@ MAX_BODY_BYTES: Final = 1 * MIB
 MAX_PARTS_BYTES: Final = 32 * MIB
 MAX_UPLOAD_BYTES: Final = 256 * MIB
 MAX_HEADER_BYTES: Final = 16 * 1024
+MAX_HELD_BYTES: Final = 256 * MIB
+"""Of bodies over 1 MiB, all requests together: reading one takes a few times its size, and memory is everybody's."""
 BODY_SECONDS: Final = 10.0
 """For a whole body; of an upload, for each piece."""
 BURST_SECONDS: Final = 2.0
@@ -35,6 +37,10 @@ def body_limit(path: str, uploads: int = MAX_UPLOAD_BYTES) -> int:
     if path.startswith(_UPLOADS):
         return uploads
     return MAX_PARTS_BYTES if path.startswith(_PARTS) else MAX_BODY_BYTES
+
+
+def headers_too_large() -> Failure:
+    return Failure("HEADERS_TOO_LARGE", f"the address and the headers are larger than {MAX_HEADER_BYTES} bytes")
 
 
 class Rates:
@@ -93,12 +99,37 @@ class InFlight:
             del self._of_tenant[tenant]
 
 
+class HeldBytes:
+    """How much of large bodies is in memory, over all requests."""
+
+    def __init__(self, most: int = MAX_HELD_BYTES) -> None:
+        self._most = most
+        self.total = 0
+
+    def take(self, size: int) -> bool:
+        if self.total + size > self._most:
+            return False
+        self.total += size
+        return True
+
+    def give_back(self, size: int) -> None:
+        self.total -= size
+
+
 class BoundedBody:
     """Stands before `receive`. What goes over a bound is raised to the reader and kept in `failure`, because a
     framework between them may turn what it catches into something else."""
 
-    def __init__(self, receive: Receive, path: str, uploads: int = MAX_UPLOAD_BYTES, line: Line | None = None) -> None:
+    def __init__(
+        self,
+        receive: Receive,
+        path: str,
+        uploads: int = MAX_UPLOAD_BYTES,
+        line: Line | None = None,
+        held: HeldBytes | None = None,
+    ) -> None:
         self._receive, self._line = receive, line
+        self._held, self._taken = held, 0
         self._limit = body_limit(path, uploads)
         self._each_piece = path.startswith(_UPLOADS)
         self._deadline: float | None = None
@@ -124,8 +155,25 @@ class BoundedBody:
             if self._size > self._limit:
                 self.failure = self._too_large()
                 raise Problem(self.failure)
+            if self._size > MAX_BODY_BYTES and not self._each_piece:
+                self._hold()
             self._complete = not message.get("more_body", False)
         return message
+
+    def _hold(self) -> None:
+        if self._held is None:
+            return
+        if not self._held.take(self._size - self._taken):
+            message = "the server holds as many large bodies as it can"
+            self.failure = Failure("OVERLOADED", message, retryable=True)
+            raise Problem(self.failure)
+        self._taken = self._size
+
+    def release(self) -> None:
+        """The request has ended, and with it its body."""
+        if self._held is not None and self._taken:
+            self._held.give_back(self._taken)
+            self._taken = 0
 
     async def _in_time(self) -> Message:
         if self._deadline is None or self._each_piece:

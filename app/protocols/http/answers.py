@@ -10,6 +10,7 @@ from app.core import json
 from app.events.envelope import Event
 
 _JSON: Final = "application/json"
+_VISIBLE: Final = "".join(map(chr, range(0x21, 0x7F))).replace("%", "")
 
 
 def json_answer(value: Any, status: int = 200) -> Response:
@@ -24,6 +25,11 @@ def events_answer(events: list[Event], cursor: int | None) -> Response:
     """A list of events without parsing them: their stored bytes are put between brackets."""
     tail = b'],"nextCursor":%s}' % (b"null" if cursor is None else b'"%d"' % cursor)
     return Response(b'{"items":[' + b",".join(event.wire() for event in events) + tail, 200, None, _JSON)
+
+
+def header_text(text: str) -> str:
+    """Any text as a header may carry it: what is not visible ASCII, and the percent sign, is percent-encoded."""
+    return quote(text, safe=_VISIBLE)
 
 
 def content_headers(name: str, sha256: str, size: int | None = None) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """/api/artifacts: what runs made. An artifact never changes; its content is a blob of its thread."""
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from app.core.errors import Failure
 from app.core.principal import Principal
@@ -8,6 +8,7 @@ from app.protocols.context import Server
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
+from app.protocols.http.content import PART
 from app.protocols.http.documents import may_answer, streams
 from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_thread
@@ -32,17 +33,19 @@ def routes(server: Server) -> APIRouter:
         summary="Its content",
         responses={
             **streams("*/*", "The content, to be saved."),
-            **may_answer("ARTIFACT_NOT_FOUND", "ARTIFACT_HAS_NO_CONTENT", "BLOB_NOT_FOUND"),
+            **PART,
+            **may_answer("ARTIFACT_NOT_FOUND", "ARTIFACT_HAS_NO_CONTENT", "BLOB_NOT_FOUND", "RANGE_NOT_SATISFIABLE"),
         },
     )
-    async def content(artifact_id: str, caller: Caller) -> Response:
+    @router.head("/content", include_in_schema=False)
+    async def content(artifact_id: str, request: Request, caller: Caller) -> Response:
+        """`Range` asks for a part of it."""
         artifact = await _existing(server, caller, artifact_id)
         sha256 = artifact.value.get("sha256")
         if not isinstance(sha256, str):
             raise Problem(Failure("ARTIFACT_HAS_NO_CONTENT", "the artifact names no stored content"))
-        answer = await blob_answer(server, caller, artifact.thread_id, sha256, str(artifact.value["name"]))
-        answer.headers["content-type"] = str(artifact.value.get("mime") or "application/octet-stream")
-        return answer
+        name, mime = str(artifact.value["name"]), str(artifact.value.get("mime"))
+        return await blob_answer(server, caller, request, artifact.thread_id, sha256, name, mime)
 
     return router
 

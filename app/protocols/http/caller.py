@@ -13,12 +13,15 @@ from app.core.principal import Principal
 from app.protocols.auth.access import Access
 from app.protocols.auth.permissions import ANYBODY, may_follow, needs_of
 from app.protocols.http.errors import Problem
+from app.protocols.http.strictness import refuse_undeclared
 
 _THREADS = frozenset({"thread_id", "session_id"})
 
 
 async def authorise(connection: HTTPConnection) -> Principal:
-    return allowed(connection)
+    principal = allowed(connection)
+    await refuse_undeclared(connection)
+    return principal
 
 
 def allowed(connection: HTTPConnection) -> Principal:

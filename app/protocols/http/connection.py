@@ -30,7 +30,8 @@ class Line:
     The head leaves with the first write, so that a client that is answered at once gets both in one piece.
     """
 
-    __slots__ = ("_connection", "_cycle", "_head", "has_room", "headers", "lost", "on_lost", "on_room", "still_welcome")
+    __slots__ = ("_connection", "_cycle", "_head", "has_room", "headers", "lost", "on_begun", "on_lost", "on_room",
+                 "still_welcome")  # fmt: skip
 
     def __init__(self, connection: "HttpConnection", cycle: RequestResponseCycle) -> None:
         self._connection, self._cycle = connection, cycle
@@ -39,6 +40,8 @@ class Line:
         """What the gate adds to every answer."""
         self.still_welcome: Callable[[], Awaitable[bool]] | None = None
         """Of the gate: whether the client's credentials still count; None where nobody needs any."""
+        self.on_begun: Callable[[int], None] | None = None
+        """Of the gate: hears the status when the head is written."""
         self.has_room, self.lost = True, False
         self.on_lost: Callable[[], None] | None = None
         self.on_room: Callable[[], None] | None = None
@@ -83,6 +86,8 @@ class Line:
         head = b""
         if not cycle.response_started:
             cycle.response_started = cycle.chunked_encoding = True
+            if self.on_begun is not None:
+                self.on_begun(200)
             head = self._head if cycle.keep_alive else self._head[:-2] + b"connection: close\r\n\r\n"
         body = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
         cycle.transport.write(b"%b%b0\r\n\r\n" % (head, body) if last else head + body)

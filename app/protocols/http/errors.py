@@ -17,9 +17,13 @@ from app.core.error_codes import CODES
 from app.core.errors import Failure, HoldfastError
 from app.core.schemas import Issue
 
+MAX_ISSUES: Final = 20
+"""Places that an answer lists; who sends more mistakes corrects these first."""
+
 STATUS: Final[dict[str, int]] = {
     "UNAUTHENTICATED": 401,
     "FORBIDDEN": 403,
+    "APPROVER_NOT_ALLOWED": 403,
     "ORIGIN_REFUSED": 403,
     "THREAD_RESERVED": 403,
     "NOT_FOUND": 404,
@@ -49,14 +53,18 @@ STATUS: Final[dict[str, int]] = {
     "UPLOAD_DELETED": 410,
     "BODY_TOO_LARGE": 413,
     "VIEW_TOO_LARGE": 413,
+    "RANGE_NOT_SATISFIABLE": 416,
     "IDEMPOTENCY_KEY_REUSED": 422,
     "QUEUE_FULL": 429,
     "RATE_LIMITED": 429,
+    "RUNS_PER_MINUTE": 429,
     "TENANT_BUSY": 429,
     "HEADERS_TOO_LARGE": 431,
     "INTERNAL": 500,
     "STORAGE_FULL": 503,
     "STORAGE_DOWN": 503,
+    "STORAGE_FAILED": 503,
+    "STORAGE_CORRUPT": 503,
     "STORAGE_BROKEN": 503,
     "QUEUE_OVERFLOW": 503,
     "SERVER_BUSY": 503,
@@ -71,7 +79,7 @@ class Problem(HoldfastError):
     """Raised by a route to answer with a failure; `more` joins the error object."""
 
     def __init__(self, failure: Failure, issues: list[Issue] | None = None, **more: Any) -> None:
-        super().__init__(failure.code, failure.message, retryable=failure.retryable)
+        super().__init__(failure.code, failure.message, retryable=failure.retryable, **failure.detail)
         self.issues = issues
         self.more = more
 
@@ -85,7 +93,7 @@ def answer(
 ) -> Response:
     """The failure as the caller of that path expects it."""
     status = status_of(failure.code)
-    body = dialect_of(path)(failure, status, issues or [], more or {})
+    body = dialect_of(path)(failure, status, (issues or [])[:MAX_ISSUES], more or {})
     return Response(json.dumps(body), status, _headers(failure, status, path), "application/json")
 
 
@@ -173,7 +181,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> Response:
         # The framework's own body repeats what was sent; ours names the places only.
-        issues = [Issue("/" + "/".join(map(str, e["loc"])), e["msg"]) for e in error.errors()]
+        issues = [Issue("/" + "/".join(map(str, e["loc"])), e["msg"]) for e in error.errors()[:MAX_ISSUES]]
         return answer(Failure("INVALID_REQUEST", "a parameter is missing or wrong"), issues, path=request.scope["path"])
 
     @app.exception_handler(HTTPException)

@@ -1,16 +1,17 @@
 """/api/files: what clients hand in, streamed to the store, and out again."""
 
+from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import StreamingResponse
 
 from app.core.errors import Failure
 from app.core.principal import Principal
 from app.protocols.context import Server
 from app.protocols.http import shapes
-from app.protocols.http.answers import content_headers, json_answer, page_answer
+from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.caller import Caller
+from app.protocols.http.content import PART, Content, content_answer
 from app.protocols.http.documents import may_answer, streams
 from app.protocols.http.errors import Problem
 from app.protocols.http.parameters import Limit
@@ -80,12 +81,18 @@ def _add_one(router: APIRouter, server: Server) -> None:
         "/{file_id}/content",
         response_class=Response,
         summary="Its content",
-        responses={**streams("*/*", "The content, to be saved."), **may_answer(*_GONE)},
+        responses={
+            **streams("*/*", "The content, to be saved."),
+            **PART,
+            **may_answer(*_GONE, "RANGE_NOT_SATISFIABLE"),
+        },
     )
-    async def content(file_id: str, caller: Caller) -> Response:
+    @router.head("/{file_id}/content", include_in_schema=False)
+    async def content(file_id: str, request: Request, caller: Caller) -> Response:
+        """`Range` asks for a part of it."""
         file = await existing_file(server, caller, file_id)
-        headers = content_headers(file.name, file.sha256, file.size) | {"content-type": file.mime}
-        return StreamingResponse(server.files.read(caller.tenant, file_id), 200, headers)
+        stored = Content(file.name, file.mime, file.sha256, file.size)
+        return content_answer(request, stored, partial(server.files.read_range, caller.tenant, file_id))
 
     @router.delete("/{file_id}", status_code=204, summary="Delete the file", responses=may_answer(*_GONE))
     async def delete(file_id: str, caller: Caller) -> Response:

@@ -26,11 +26,10 @@ def routes(server: Server) -> APIRouter:
             await server.ping()
         except StoreError as error:
             return _not_ready(error.code)
-        return (
-            _not_ready("NOT_READY")
-            if server.draining()
-            else Response(b'{"status":"ready"}', 200, None, "application/json")
-        )
+        if server.draining():
+            return _not_ready("NOT_READY")
+        ready = {"status": "ready", "sandbox": server.sandbox()}
+        return Response(json.dumps(ready), 200, None, "application/json")
 
     return router
 

@@ -20,7 +20,7 @@ from app.views.interrupt import interrupt_json
 
 
 class Answer(RootModel[JsonObject]):
-    """`{decision, reason?}`, `{answers}`, `{output | error}`: the interrupt's kind says which."""
+    """`{decision, reason?, scope?}`, `{answers}`, `{output | error}`: the interrupt's kind says which."""
 
 
 def routes(server: Server) -> APIRouter:
@@ -54,7 +54,12 @@ def routes(server: Server) -> APIRouter:
         summary="Answer; the first one wins",
         openapi_extra=takes(Answer),
         responses=may_answer(
-            "INTERRUPT_NOT_FOUND", "INTERRUPT_NOT_OPEN", "ANSWER_INVALID", "THREAD_DELETED", "STORAGE_FULL"
+            "INTERRUPT_NOT_FOUND",
+            "INTERRUPT_NOT_OPEN",
+            "ANSWER_INVALID",
+            "APPROVER_NOT_ALLOWED",
+            "THREAD_DELETED",
+            "STORAGE_FULL",
         ),
     )
     async def answer(interrupt_id: str, request: Request, caller: Caller) -> Response:

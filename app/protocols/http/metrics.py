@@ -18,6 +18,6 @@ def routes(server: Server) -> APIRouter:
         responses=streams("text/plain", "One line per value."),
     )
     async def metrics(_caller: Caller) -> Response:
-        return Response(server.metrics.render(), media_type=CONTENT_TYPE)
+        return Response(await server.metrics.refreshed(), media_type=CONTENT_TYPE)
 
     return router

@@ -8,19 +8,26 @@ A list that has anything without a `type` is no list of parts but plain data.
 import base64
 import binascii
 from collections.abc import Sequence
+from functools import partial
 from hashlib import sha256
+from itertools import islice
 from typing import Any, Final
 
+from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.schemas import Issue, Validator
 from app.events.ports import BlobDraft
-from app.protocols.http.errors import Problem
+from app.protocols.http.body import off_loop
+from app.protocols.http.errors import MAX_ISSUES, Problem
 from app.protocols.http.uploads import clean_mime, clean_name
 from app.views.file import Files
 
 MAX_PARTS_BYTES: Final = 32 * 1024 * 1024
 """What the parts of one submission may weigh; it is held in memory for a moment, and models take no more."""
+
+MAX_TEXT: Final = 4 * 1024 * 1024
+"""Characters of an input beside its media: about a million tokens, more than models read at once."""
 
 _MEDIA: Final = ("image", "audio", "video", "file")
 _NAME: Final = {"type": "string", "minLength": 1, "maxLength": 255}
@@ -62,18 +69,29 @@ _PART: Final = Validator(
 async def with_content(files: Files, tenant: str, given: Any) -> tuple[Any, tuple[BlobDraft, ...]]:
     """The input with its media by reference, and the content that they refer to."""
     if not isinstance(given, list) or not given or not all("type" in part for part in given):
+        refuse_long_text(len(given) if isinstance(given, str) else len(json.dumps(given)))
         return given, ()
-    wrong = [Issue(f"/input/{n}", "is no message part") for n, part in enumerate(given) if not _PART.accepts(part)]
-    if wrong:
+    found = (Issue(f"/input/{n}", "is no message part") for n, part in enumerate(given) if not _PART.accepts(part))
+    if wrong := list(islice(found, MAX_ISSUES)):
         raise Problem(Failure("INVALID_REQUEST", "a message part is wrong"), wrong)
     parts: list[JsonObject] = []
     blobs: list[BlobDraft] = []
     for number, part in enumerate(given):
         if part["type"] in _MEDIA:
-            data = None if "fileId" in part else _decoded(part["data"], number)
+            data = None
+            if "fileId" not in part:
+                data = await off_loop(len(part["data"]), partial(_decoded, part["data"], number))
             part = await by_reference(files, tenant, part, data, blobs)
         parts.append(part)
+    refuse_long_text(len(json.dumps(parts)))
     return parts, tuple(blobs)
+
+
+def refuse_long_text(size: int) -> None:
+    """For what is not content of media. It is copied, searched and hashed with every event that tells it."""
+    if size > MAX_TEXT:
+        message = f"the input without its media is larger than {MAX_TEXT} characters"
+        raise Problem(Failure("BODY_TOO_LARGE", message))
 
 
 async def by_reference(
@@ -87,7 +105,7 @@ async def by_reference(
         name, mime, data = None, clean_mime(part["mime"]), content
         if len(data) > room:
             raise _too_large()
-    digest = sha256(data).hexdigest()
+    digest = await off_loop(len(data), lambda: sha256(data).hexdigest())
     blobs.append(BlobDraft(digest, data, mime))
     made: JsonObject = {
         "type": part["type"],

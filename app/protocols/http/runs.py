@@ -16,6 +16,7 @@ from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.parameters import After, Limit, read_labels, read_place, write_place
+from app.protocols.http.request_fields import RunInput
 from app.protocols.http.submitting import (
     ENDED_OR_FOLLOWED,
     REFUSALS,
@@ -41,7 +42,7 @@ class SubmitRun(RunRequest):
 
     agent: str | None = Field(None, min_length=1, max_length=200, description="null: the workspace's default")
     tool: str | None = Field(None, min_length=1, max_length=200, description="run this tool, by no agent")
-    input: str | dict[str, Any] | list[dict[str, Any]] = Field(description="a text, an object, or message parts")
+    input: RunInput = Field(description="a text, an object, or message parts")
     thread_id: str | None = Field(None, min_length=1, max_length=200, pattern=THREAD_ID)
     create_thread: bool = Field(False, description="whether an unknown `threadId` is created")
     model_plan: str | None = Field(None, min_length=1, max_length=200, description="a model in place of the agent's")
@@ -173,7 +174,7 @@ def _add_repeating(router: APIRouter, server: Server) -> None:
         openapi_extra=takes(Rerun),
         responses=may_answer(
             "RUN_NOT_FOUND", "THREAD_DELETED", "RUN_IS_A_SUBAGENT", "WORKSPACE_GONE", "REPLAY_TOKEN_INVALID",
-            "REPLAY_MISMATCH", *REFUSALS,
+            "REPLAY_TOKEN_UNSIGNED", "REPLAY_MISMATCH", *REFUSALS,
         ),
     )  # fmt: skip
     async def rerun(run_id: str, request: HttpRequest, caller: Caller) -> Response:
@@ -191,7 +192,7 @@ def _add_repeating(router: APIRouter, server: Server) -> None:
     )
     async def show_token(run_id: str, caller: Caller) -> Response:
         await existing_run(server, caller, run_id)
-        token = await server.reruns.token(caller, run_id)
+        token = await server.reruns.signed_token(caller, run_id)
         if isinstance(token, Rejected):
             raise Problem(token.failure)
-        return json_answer({"token": token.encode()})
+        return json_answer({"token": token})

@@ -38,7 +38,7 @@ class GivenAnswers(SessionBody):
 
 class DecideToolInput(SessionBody):
     decision: Literal["accept", "decline", "cancel"]
-    answers: dict[str, GivenAnswers] | None = None
+    answers: dict[str, GivenAnswers] | None = Field(None, max_length=100)
     response: dict[str, Any] | None = None
 
 
@@ -111,6 +111,8 @@ def _add_decisions(router: APIRouter, server: Server) -> None:
         answer: dict[str, Any] = {"decision": "approve" if body.decision == "accept" else "deny"}
         if body.decision == "cancel":
             answer["reason"] = CANCELLED
+        elif body.decision == "accept" and body.scope == "session":
+            answer["scope"] = "session"
         asked = await _answer(server, caller, approval_id, "approval", answer, cancel=body.decision == "cancel")
         return json_answer({"status": "ok", "approvalId": approval_id, "threadId": asked.thread_id})
 

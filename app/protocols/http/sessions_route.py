@@ -8,17 +8,16 @@ from typing import Any, NoReturn, TypeVar
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from app.core import json
 from app.core.clock import iso
-from app.core.errors import Failure, HoldfastError
+from app.core.errors import HoldfastError
 from app.core.principal import Principal
-from app.core.schemas import Issue
 from app.protocols.context import Server
 from app.protocols.dialects.codex import UNTITLED
-from app.protocols.http.body import read_body
+from app.protocols.http.body import read_body, validated
 from app.protocols.http.errors import Problem
 from app.runtime.service import SYSTEM_THREADS, Rejected
 from app.views.ports import Tombstone
@@ -110,8 +109,4 @@ async def read(request: Request, model: type[M]) -> M:
     raw = await read_body(request)
     if not raw and "content-type" not in request.headers:
         raw = b"{}"
-    try:
-        return model.model_validate(json.loads_strict(raw))
-    except ValidationError as error:
-        issues = [Issue("/" + "/".join(map(str, e["loc"])), e["msg"]) for e in error.errors(include_input=False)]
-        raise Problem(Failure("INVALID_REQUEST", "a field is missing or wrong"), issues) from None
+    return await validated(raw, model)

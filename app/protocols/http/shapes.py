@@ -173,6 +173,7 @@ class Interrupt(Shape):
     call_id: str | None
     arguments: Any
     argument_hash: str | None
+    approver: str | None
     questions: list[dict[str, Any]] | None
     expires_at: str
     answer: dict[str, Any] | None
@@ -377,6 +378,12 @@ class Health(Shape):
     status: Literal["ok"]
 
 
+class Sandbox(Shape):
+    level: Literal["full", "partial", "none"]
+    missing: list[str] = Field(description="what programs are not kept from; docs/security.md explains each")
+
+
 class Readiness(Shape):
     status: Literal["ready", "not ready"]
     code: str | None = None
+    sandbox: Sandbox | None = Field(None, description="of tools and hooks that are programs; null: not known yet")

@@ -19,12 +19,13 @@ from app.events.envelope import Event
 from app.events.follow import FellBehind, follow
 from app.protocols.context import Server
 from app.protocols.http import shapes
-from app.protocols.http.answers import json_answer
+from app.protocols.http.answers import header_text, json_answer
 from app.protocols.http.correlation import correlation
 from app.protocols.http.documents import SSE
 from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.parts import with_content
+from app.protocols.http.request_fields import Labels, Metadata
 from app.protocols.http.sse import EventStream, Said
 from app.runtime.service import Rejected, Submission
 from app.views.run import Run, run_json
@@ -70,8 +71,8 @@ class RunLimits(Request):
 class RunRequest(Request):
     """What every submission may say."""
 
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    labels: dict[str, str] = Field(default_factory=dict)
+    metadata: Metadata = Field(default_factory=dict)
+    labels: Labels = Field(default_factory=dict)
     busy: Literal["enqueue", "reject", "interrupt", "rollback"] | None = Field(
         None, description="what to do when the thread has an active run; null: the agent's policy"
     )
@@ -111,7 +112,8 @@ async def submit(
     given, blobs = await with_content(server.files, caller.tenant, wanted.input)
     run = accepted(await server.service.submit(caller, replace(wanted, input=given, blobs=blobs)))
     if stream is not None:
-        return run_stream(server, caller, run, run.first_seq - 1, {"x-run-id": run.id, "x-thread-id": run.thread_id})
+        ids = {"x-run-id": header_text(run.id), "x-thread-id": header_text(run.thread_id)}
+        return run_stream(server, caller, run, run.first_seq - 1, ids)
     if wait is not None:
         run = await wait_for_end(server, caller, run, wait)
     return run_answer(run, 200 if run.terminal else 202)

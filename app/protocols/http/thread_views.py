@@ -1,9 +1,9 @@
 """/api/threads/{id}/...: what can be read of one thread, live and stored."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from app.core.errors import Failure
@@ -14,19 +14,24 @@ from app.events.follow import follow
 from app.protocols.context import Server
 from app.protocols.dialects import agent_os, native
 from app.protocols.http import shapes
-from app.protocols.http.answers import content_headers, events_answer, page_answer
+from app.protocols.http.answers import events_answer, page_answer
 from app.protocols.http.body import Cursor
 from app.protocols.http.caller import Caller
+from app.protocols.http.content import PART, Content, content_answer
 from app.protocols.http.documents import follows, may_answer, streams
 from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_thread, whole_transcript
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
 from app.protocols.http.sse import EventStream, Said
 from app.runtime.histories import fold
+from app.runtime.newest_messages import newest_messages
 from app.views.history import MAX_SIZE, History
 from app.views.transcript import entry_json
 
 Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
+
+BLOB_PART: Final = 8 * 1024 * 1024
+"""Bytes that are read at once; a blob is one value of the database."""
 
 
 def routes(server: Server) -> APIRouter:
@@ -85,8 +90,22 @@ def _add_what_was_said(router: APIRouter, server: Server) -> None:
         response_model=shapes.MessagePage,
         summary="The history that the next run is told",
     )
-    async def messages(thread_id: str, caller: Caller) -> Response:
+    async def messages(
+        thread_id: str,
+        caller: Caller,
+        limit: Annotated[
+            int | None, Query(ge=1, le=1000, description="only the newest, about so many: runs are not parted")
+        ] = None,
+        before: Annotated[
+            int | None, Query(ge=1, le=2**62, description="with `limit`: the `nextCursor` of the page before")
+        ] = None,
+    ) -> Response:
+        """Without `limit` the whole conversation as far as a run would be told it. With it a page from the end, oldest
+        message first; `nextCursor` leads to what was said before."""
         thread = await existing_thread(server, caller, thread_id)
+        if limit is not None:
+            found, cursor = await newest_messages(server.reader, caller.tenant, thread, limit, before)
+            return page_answer(found, cursor)
         told = await fold(server.reader, caller.tenant, thread_id, History(max_size=MAX_SIZE), thread.last_seq)
         return page_answer(told.messages())
 
@@ -94,6 +113,9 @@ def _add_what_was_said(router: APIRouter, server: Server) -> None:
     async def transcript(thread_id: str, caller: Caller, after: Cursor = 0, limit: Limit = 200) -> Response:
         """What a fork took over is one place of its log, and on one page, however much it is."""
         thread = await existing_thread(server, caller, thread_id)
+        if thread.forked_from is None:
+            own = await server.reader.transcript_page(caller.tenant, thread_id, after, limit + 1)
+            return page_answer(map(entry_json, own[:limit]), own[limit - 1].position if len(own) > limit else None)
         _, entries = await whole_transcript(server, caller, thread)
         found = [entry for entry in entries if entry.position > after]
         end = min(limit, len(found))
@@ -121,19 +143,40 @@ def _add_content(router: APIRouter, server: Server) -> None:
         "/blobs/{sha256}",
         response_class=Response,
         summary="A large value that an event refers to",
-        responses={**streams("*/*", "The value."), **may_answer("BLOB_NOT_FOUND")},
+        responses={**streams("*/*", "The value."), **PART, **may_answer("BLOB_NOT_FOUND", "RANGE_NOT_SATISFIABLE")},
     )
-    async def blob(thread_id: str, sha256: Sha256, caller: Caller) -> Response:
+    @router.head("/blobs/{sha256}", include_in_schema=False)
+    async def blob(thread_id: str, sha256: Sha256, request: Request, caller: Caller) -> Response:
+        """`Range` asks for a part of it."""
         await existing_thread(server, caller, thread_id)
-        return await blob_answer(server, caller, thread_id, sha256, sha256)
+        return await blob_answer(server, caller, request, thread_id, sha256)
 
 
-async def blob_answer(server: Server, caller: Principal, thread_id: str, sha256: str, name: str) -> Response:
-    found = await server.reader.blob(caller.tenant, thread_id, sha256)
+async def blob_answer(
+    server: Server,
+    caller: Principal,
+    request: Request,
+    thread_id: str,
+    sha256: str,
+    name: str | None = None,
+    mime: str | None = None,
+) -> Response:
+    """The blob under its own name and type, or those of what refers to it."""
+    found = await server.reader.blob_size(caller.tenant, thread_id, sha256)
     if found is None:
         raise Problem(Failure("BLOB_NOT_FOUND", "no event of the thread refers to such a blob"))
-    mime, data = found
-    return Response(data, 200, content_headers(name, sha256) | {"content-type": mime})
+    stored_mime, size = found
+
+    async def read(start: int, end: int) -> AsyncIterator[bytes]:
+        while start < end:
+            part = await server.reader.blob_part(caller.tenant, thread_id, sha256, start, min(end, start + BLOB_PART))
+            if not part:
+                return
+            yield part
+            start += len(part)
+
+    content = Content(name or sha256, stored_mime if mime is None else mime, sha256, size)
+    return content_answer(request, content, read)
 
 
 async def _with_newlines(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

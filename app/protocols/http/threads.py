@@ -1,6 +1,6 @@
 """/api/threads: create, list, change, delete, fork, and messages. What can be read of one is in `thread_views`."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Request as HttpRequest
@@ -15,6 +15,7 @@ from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_thread
 from app.protocols.http.parameters import Limit
+from app.protocols.http.request_fields import LabelChanges, Labels, Metadata, RunInput
 from app.protocols.http.submitting import (
     ENDED_OR_FOLLOWED,
     REFUSALS,
@@ -34,16 +35,16 @@ _GONE = ("THREAD_NOT_FOUND", "THREAD_DELETED", "THREAD_RESERVED", "STORAGE_FULL"
 class CreateThread(Request):
     id: str | None = Field(None, min_length=1, max_length=200, pattern=THREAD_ID, description="null: one is made up")
     title: str | None = Field(None, max_length=500)
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    labels: dict[str, str] = Field(default_factory=dict)
+    metadata: Metadata = Field(default_factory=dict)
+    labels: Labels = Field(default_factory=dict)
 
 
 class ChangeThread(Request):
     """Only what is given changes. Metadata and labels are merged; a null takes its key out."""
 
     title: str | None = Field(None, max_length=500)
-    metadata: dict[str, Any] | None = None
-    labels: dict[str, str | None] | None = None
+    metadata: Metadata | None = None
+    labels: LabelChanges | None = None
     archived: bool | None = Field(None, description="only a mark: an archived thread goes on working")
 
 
@@ -56,7 +57,7 @@ class PostMessage(RunRequest):
     """A message is a run on this thread."""
 
     agent: str | None = Field(None, min_length=1, max_length=200, description="null: the workspace's default")
-    input: str | dict[str, Any] | list[dict[str, Any]] = Field(description="a text, an object, or message parts")
+    input: RunInput = Field(description="a text, an object, or message parts")
 
 
 def routes(server: Server) -> APIRouter:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, Literal
 
+from app.core import json
 from app.core.json import JsonObject
 from app.protocols.dialects.openai_reading import parse_response_id
+from app.protocols.http.request_fields import wrong_metadata
 from app.protocols.openai.choosing import Choice, chosen_tools
 from app.protocols.openai.errors import Refusal
 from app.protocols.openai.messages import chat_messages, response_items
@@ -55,7 +57,7 @@ def chat_ask(body: JsonObject, fingerprint: str) -> Ask:
     tools, choice = chosen_tools(body, nested=True)
     instructions, messages = chat_messages(body.get("messages"))
     options = _object(body, "stream_options")
-    metadata = _object(body, "metadata")
+    metadata = _metadata(body)
     return Ask(
         "chat",
         _text(body, "model"),
@@ -82,7 +84,7 @@ def responses_ask(body: JsonObject, fingerprint: str) -> Ask:
     parameters = response_parameters(body)
     tools, choice = chosen_tools(body, nested=False)
     instructions, messages = response_items(body.get("input"), body.get("instructions"))
-    options, metadata = _object(body, "stream_options"), _object(body, "metadata")
+    options, metadata = _object(body, "stream_options"), _metadata(body)
     conversation = body.get("conversation")
     named = conversation.get("id") if isinstance(conversation, dict) else conversation
     return Ask(
@@ -107,6 +109,15 @@ def responses_ask(body: JsonObject, fingerprint: str) -> Ask:
 
 def fingerprint_of(principal: str, raw: bytes) -> str:
     return sha256(principal.encode() + b"\x00" + raw).hexdigest()[:40]
+
+
+def text_size(ask: Ask) -> int:
+    """Characters of the conversation and its tools, without the content of media."""
+    size = len(ask.instructions or "") + len(json.dumps([ask.client_tools, ask.response_schema]))
+    for message in ask.messages:
+        size += len(message["content"])
+        size += sum(len(json.dumps(call)) for call in message.get("tool_calls") or ())
+    return size
 
 
 def _refuse_upstreams(body: JsonObject) -> None:
@@ -139,6 +150,13 @@ def _object(body: JsonObject, name: str) -> JsonObject:
     if not isinstance(value, dict):
         raise Refusal("INVALID_REQUEST", f"{name} must be an object", param=name)
     return value
+
+
+def _metadata(body: JsonObject) -> JsonObject:
+    metadata = _object(body, "metadata")
+    if metadata and (wrong := wrong_metadata(metadata)) is not None:
+        raise Refusal("INVALID_REQUEST", f"metadata {wrong}", param="metadata")
+    return metadata
 
 
 def _thread(metadata: JsonObject) -> str | None:

@@ -13,6 +13,7 @@ from app.protocols.openai.errors import Refusal
 Choice = Literal["none", "required"] | dict[str, str]
 """`none` and `required`, or `{name}` of the one function that must be called."""
 
+MAX_TOOLS: Final = 128
 _WORDS: Final = frozenset({"auto", "none", "required"})
 
 
@@ -27,6 +28,8 @@ def chosen_tools(body: JsonObject, *, nested: bool) -> tuple[tuple[JsonObject, .
         return (), "none" if choice == "none" else None
     if not isinstance(given, list):
         raise Refusal("INVALID_REQUEST", "tools must be a list", param="tools")
+    if len(given) > MAX_TOOLS:
+        raise Refusal("INVALID_REQUEST", f"tools may be at most {MAX_TOOLS}", param="tools")
     if choice == "none":
         return (), "none"
     tools = tuple(_tool(tool, f"tools.{index}", nested) for index, tool in enumerate(given))
@@ -50,7 +53,7 @@ def _allowed(
     allowed = choice.get("allowed_tools") if nested else choice
     mode = allowed.get("mode") if isinstance(allowed, dict) else None
     listed = allowed.get("tools") if isinstance(allowed, dict) else None
-    if mode not in ("auto", "required") or not isinstance(listed, list) or not listed:
+    if mode not in ("auto", "required") or not isinstance(listed, list) or not 0 < len(listed) <= MAX_TOOLS:
         raise Refusal("INVALID_REQUEST", "allowed_tools needs a mode and tools", param="tool_choice")
     names = {_named(one, tools, nested) for one in listed}
     return tuple(tool for tool in tools if tool["name"] in names), "required" if mode == "required" else None

@@ -96,7 +96,7 @@ class OpenAiRoute(APIRoute):
             except HoldfastError as error:
                 return answer(error.failure)
             except RequestValidationError as error:
-                places = [".".join(map(str, issue["loc"][1:])) for issue in error.errors()]
+                places = [".".join(map(str, issue["loc"][1:])) for issue in error.errors()[:1]]
                 failure = Failure("INVALID_REQUEST", "a parameter is missing or wrong")
                 return answer(failure, param=places[0] if places else None)
 

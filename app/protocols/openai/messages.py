@@ -12,6 +12,8 @@ from app.core import json
 from app.core.json import JsonObject
 from app.protocols.openai.errors import Refusal
 
+MAX_MESSAGES: Final = 10_000
+"""Of one request. A longer conversation lives in a thread, where only what is new is sent."""
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
 _INSTRUCTING: Final = frozenset({"system", "developer"})
 _IGNORED_ITEMS: Final = frozenset({"reasoning"})
@@ -21,6 +23,8 @@ def chat_messages(given: Any) -> tuple[str | None, list[JsonObject]]:
     """(instructions, messages): system and developer messages are instructions wherever they stand."""
     if not isinstance(given, list) or not given:
         raise Refusal("INVALID_REQUEST", "messages must be a list with at least one message", param="messages")
+    if len(given) > MAX_MESSAGES:
+        raise Refusal("INVALID_REQUEST", f"messages may be at most {MAX_MESSAGES}", param="messages")
     instructions: list[str] = []
     messages: list[JsonObject] = []
     for index, message in enumerate(given):
@@ -48,6 +52,8 @@ def response_items(given: Any, instructions: Any) -> tuple[str | None, list[Json
         return instructions or None, [{"role": "user", "content": given}]
     if not isinstance(given, list) or not given:
         raise Refusal("INVALID_REQUEST", "input must be a text or a list of items", param="input")
+    if len(given) > MAX_MESSAGES:
+        raise Refusal("INVALID_REQUEST", f"input may have at most {MAX_MESSAGES} items", param="input")
     messages: list[JsonObject] = []
     for index, item in enumerate(given):
         _take_item(item, f"input.{index}", told, messages)
@@ -98,7 +104,7 @@ def _call(call_id: Any, name: Any, arguments: Any, where: str) -> JsonObject:
     if not (isinstance(call_id, str) and isinstance(name, str) and isinstance(arguments, str)):
         raise Refusal("INVALID_REQUEST", "a call needs an id, a name and its arguments as a text", param=where)
     try:
-        parsed = json.loads_strict(arguments.encode("utf-8", "surrogatepass") or b"{}")
+        parsed = json.loads_strict(arguments.encode("utf-8", "surrogatepass") or b"{}", max_values=json.MAX_VALUES)
     except json.JsonError:
         parsed = None
     if isinstance(parsed, dict):

@@ -35,6 +35,7 @@ from app.views.run import Run
 API: Final = "openai.api"
 REQUEST: Final = "openai.request"
 RETRY_WINDOW_MS: Final = 10 * 60 * 1000
+MAX_OUTPUTS: Final = 256
 _PAGE: Final = 200
 _MAX_LOOKED_AT: Final = 2000
 """Runs that are looked through for an earlier try; only retries look."""
@@ -54,6 +55,8 @@ async def open_segment(
     """`retry`: the client says that it asked the same before. `trace` ties a new run to the request."""
     fresh = after_last_answer(ask.messages)
     outputs = {message["tool_call_id"]: message["content"] for message in fresh if message["role"] == "tool"}
+    if len(outputs) > MAX_OUTPUTS:
+        raise Refusal("INVALID_REQUEST", f"at most {MAX_OUTPUTS} tool outputs may follow an answer", param="messages")
     if outputs:
         asked = await server.reader.interrupts_of_calls(caller.tenant, list(outputs))
         if asked:

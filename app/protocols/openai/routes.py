@@ -1,5 +1,6 @@
 """/v1: models, chat completions, responses. Thin: an ask becomes a segment, a segment becomes frames or an answer."""
 
+from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
@@ -12,11 +13,21 @@ from app.protocols.dialects import openai_chat, openai_responses
 from app.protocols.dialects.openai_chat import ChatAnswer, ChatChunks
 from app.protocols.dialects.openai_reading import parse_response_id
 from app.protocols.dialects.openai_responses import ResponseEvents
-from app.protocols.http.body import read_body
+from app.protocols.http.answers import header_text
+from app.protocols.http.body import off_loop, parsed, read_body
 from app.protocols.http.caller import Caller
 from app.protocols.http.connection import line_of
 from app.protocols.http.correlation import correlation, headers_of
-from app.protocols.openai.asking import Ask, OnDisconnect, chat_ask, fingerprint_of, policy_named, responses_ask
+from app.protocols.http.parts import MAX_TEXT, refuse_long_text
+from app.protocols.openai.asking import (
+    Ask,
+    OnDisconnect,
+    chat_ask,
+    fingerprint_of,
+    policy_named,
+    responses_ask,
+    text_size,
+)
 from app.protocols.openai.errors import OpenAiRoute, Refusal, failed_run
 from app.protocols.openai.opening import Segment, open_segment
 from app.protocols.openai.parameters import EFFORTS, MAX_STOPS
@@ -53,8 +64,8 @@ def _add_models(router: APIRouter, server: Server) -> None:
 def _add_chat(router: APIRouter, server: Server) -> None:
     @router.post("/chat/completions", summary="A chat completion by an agent", openapi_extra=_CHAT_BODY, responses=_SSE)
     async def chat(request: Request, caller: Caller) -> Response:
-        raw = await read_body(request, MAX_BODY_BYTES)
-        ask, headers = chat_ask(_object(raw), fingerprint_of(caller.id, raw)), headers_of(request)
+        raw, headers = await read_body(request, MAX_BODY_BYTES), headers_of(request)
+        ask = await off_loop(len(raw), lambda: _read(chat_ask, raw, caller))
         leaving = _on_disconnect(server, ask, headers)
         segment = await open_segment(server, caller, ask, retry=_is_retry(headers), trace=correlation(request))
         listening = _listening(server, caller, segment, headers, ask, leaving)
@@ -72,8 +83,8 @@ def _add_chat(router: APIRouter, server: Server) -> None:
 def _add_responses(router: APIRouter, server: Server) -> None:
     @router.post("/responses", summary="A response by an agent", openapi_extra=_RESPONSES_BODY, responses=_SSE)
     async def respond(request: Request, caller: Caller) -> Response:
-        raw = await read_body(request, MAX_BODY_BYTES)
-        ask, headers = responses_ask(_object(raw), fingerprint_of(caller.id, raw)), headers_of(request)
+        raw, headers = await read_body(request, MAX_BODY_BYTES), headers_of(request)
+        ask = await off_loop(len(raw), lambda: _read(responses_ask, raw, caller))
         leaving = _on_disconnect(server, ask, headers)
         segment = await open_segment(server, caller, ask, retry=_is_retry(headers), trace=correlation(request))
         reading = ResponseEvents(segment.number)
@@ -121,10 +132,17 @@ def _add_responses(router: APIRouter, server: Server) -> None:
 
 
 def _object(raw: bytes) -> dict[str, Any]:
-    body = json.loads_strict(raw)
+    body = parsed(raw)
     if not isinstance(body, dict):
         raise Refusal("INVALID_REQUEST", "the body must be an object")
     return body
+
+
+def _read(read: Callable[[dict[str, Any], str], Ask], raw: bytes, caller: Principal) -> Ask:
+    ask = read(_object(raw), fingerprint_of(caller.id, raw))
+    if len(raw) > MAX_TEXT:  # only then can there be more text than that
+        refuse_long_text(text_size(ask))
+    return ask
 
 
 def _is_retry(headers: Headers) -> bool:
@@ -210,7 +228,7 @@ def _model(server: Server, name: str) -> dict[str, Any]:
 
 def _told(run: Run) -> dict[str, str]:
     """The ids that are ours, for clients that want to go on by them."""
-    return {"x-holdfast-run-id": run.id, "x-holdfast-thread-id": run.thread_id}
+    return {"x-holdfast-run-id": header_text(run.id), "x-holdfast-thread-id": header_text(run.thread_id)}
 
 
 def _json(value: Any, headers: dict[str, str] | None = None) -> Response:

@@ -39,6 +39,9 @@ Command: TypeAlias = Subscribe | Unsubscribe | Ping
 
 MAX_THREADS: Final = 100
 MAX_TYPES: Final = 50
+MAX_COMMAND_BYTES: Final = 256 * 1024
+"""A hundred threads with the longest ids, every character of them escaped."""
+MAX_COMMAND_VALUES: Final = 1000
 MAX_SEQ: Final = 2**63 - 1
 """What the databases hold; a cursor over it can only be a mistake."""
 
@@ -48,8 +51,10 @@ _TYPE: Final = re.compile(r"[A-Za-z0-9_.*-]{1,100}")
 
 def parse(data: bytes) -> Command | None:
     """None for what is not a command. Unknown keys are ignored."""
+    if len(data) > MAX_COMMAND_BYTES:
+        return None
     try:
-        told = json.loads_strict(data)
+        told = json.loads_strict(data, max_values=MAX_COMMAND_VALUES)
     except json.JsonError:
         return None
     if not isinstance(told, dict):

@@ -24,6 +24,8 @@ class InTrace:
 
     def __init__(self, conduct: Conduct, reader: Reader, *, told: bool) -> None:
         self._conduct, self._reader, self._told = conduct, reader, told
+        self.on_claimed: Callable[[str, Run], None] | None = None
+        """Hears of each run that is about to be worked on here."""
         self._contexts: OrderedDict[tuple[str, str], Mapping[str, str] | None] = OrderedDict()
 
     def __len__(self) -> int:
@@ -37,6 +39,8 @@ class InTrace:
                     self._contexts.popitem(last=False)
 
     async def run(self, run: Run, scope: Scope, control: Control, thread: list[Event] | None) -> list[Payload]:
+        if self.on_claimed is not None:
+            self.on_claimed(scope.tenant, run)
         key = (scope.tenant, run.id)
         # Kept: a run that waits comes back.
         context = self._contexts[key] if key in self._contexts else await self._stored(scope.tenant, run)

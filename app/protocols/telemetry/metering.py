@@ -5,9 +5,7 @@ run was resumed. Most events are pieces of text and cost one look into a diction
 (their owners), rendering (`core.metrics`).
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
@@ -15,9 +13,8 @@ import structlog
 from app.core.metrics import Metrics
 from app.events.catalog import execution, interrupt, model, policy, request, tool
 from app.events.envelope import Event
-
-MAX_OPEN_RUNS: Final = 20_000
-"""Runs whose start is remembered; of one that fell out only the durations are missing."""
+from app.protocols.telemetry.open_runs import OpenRun, OpenRuns
+from app.protocols.telemetry.run_lines import RunLines
 
 _COMMIT_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5)
 _BATCH: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
@@ -28,18 +25,10 @@ _STEP_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 log = structlog.get_logger("holdfast.metrics")
 
 
-@dataclass(slots=True)
-class _Open:
-    """What is remembered of a run until it ends."""
-
-    agent: str
-    queued_at: int
-    started_at: int | None = None
-
-
 class Metering:
-    def __init__(self, metrics: Metrics) -> None:
-        self._open: OrderedDict[tuple[str, str], _Open] = OrderedDict()
+    def __init__(self, metrics: Metrics, runs: OpenRuns | None = None, lines: RunLines | None = None) -> None:
+        """Without `lines` nothing is logged about runs."""
+        self._open, self._lines = OpenRuns() if runs is None else runs, lines
         self._broken = False
         self._commits(metrics)
         self._runs(metrics)
@@ -104,7 +93,11 @@ class Metering:
             "run_queue_seconds", "From the acceptance of a run to its first claim.", _WAIT_SECONDS
         )
         self._run = metrics.histogram(
-            "run_seconds", "From a run's first claim to its end, waiting included.", _RUN_SECONDS, "agent", "status"
+            "run_seconds",
+            "From a run's first claim to its end, without the time that people took.",
+            _RUN_SECONDS,
+            "agent",
+            "status",
         )
         self._step = metrics.histogram("step_seconds", "Duration of a step of a run.", _STEP_SECONDS, "step")
 
@@ -136,36 +129,39 @@ class Metering:
     def _queued(self, event: Event, told: dict[str, Any]) -> None:
         agent = told.get("agent") or told.get("workflow") or "(tool)"
         self._submitted.of(agent).inc()
-        self._remember(event, _Open(agent, event.at))
+        self._open.add(event.tenant, event.run_id or "", OpenRun(agent, event.at, parent=told.get("parentRunId")))
 
     def _started(self, event: Event, told: dict[str, Any]) -> None:
-        run = self._open.get((event.tenant, event.run_id or ""))
+        run = self._open.of(event)
         if run is not None and run.started_at is None:
             run.started_at = event.at
             self._wait.observe(max(0, event.at - run.queued_at) / 1000)
+            if self._lines is not None:
+                self._lines.started(event, run)
 
     def _resumed(self, event: Event, told: dict[str, Any]) -> None:
         self._resumptions.of(told["reason"]).inc()
 
     def _ended_as(self, status: str) -> Callable[[Event, dict[str, Any]], None]:
         def ended(event: Event, told: dict[str, Any]) -> None:
-            run = self._open.pop((event.tenant, event.run_id or ""), None)
+            run = self._open.end(event)
             agent = run.agent if run is not None else "(unknown)"
             self._ended.of(agent, status).inc()
-            if status == "failed":
-                self._errors.of(told["error"]["code"]).inc()
-            if run is not None and run.started_at is not None:
-                self._run.of(agent, status).observe(max(0, event.at - run.started_at) / 1000)
+            code = told["error"]["code"] if status == "failed" else None
+            if code is not None:
+                self._errors.of(code).inc()
+            if run is not None and (worked := run.worked_ms(event.at)) is not None:
+                self._run.of(agent, status).observe(worked / 1000)
+            if self._lines is not None:
+                self._lines.ended(event, run, status, code)
 
         return ended
 
-    def _remember(self, event: Event, run: _Open) -> None:
-        self._open[event.tenant, event.run_id or ""] = run
-        if len(self._open) > MAX_OPEN_RUNS:
-            self._open.popitem(last=False)
-
     def _model_completed(self, event: Event, told: dict[str, Any]) -> None:
         name, usage = told["model"], told["usage"]
+        if (run := self._open.of(event)) is not None:
+            run.input_tokens += usage.get("inputTokens") or 0
+            run.output_tokens += usage.get("outputTokens") or 0
         self._calls.of(name, "completed").inc()
         self._tokens.of(name, "input").inc(usage.get("inputTokens") or 0)
         self._tokens.of(name, "output").inc(usage.get("outputTokens") or 0)
@@ -201,10 +197,16 @@ class Metering:
 
     def _raised(self, event: Event, told: dict[str, Any]) -> None:
         self._interrupts.of(told["kind"]).inc()
+        for run in self._open.line_of(event):
+            run.wait(told["interruptId"], event.at)
+        if self._lines is not None:
+            self._lines.waits(event, self._open.of(event), told["kind"], told["interruptId"])
 
     def _closed_as(self, outcome: str) -> Callable[[Event, dict[str, Any]], None]:
         def closed(event: Event, told: dict[str, Any]) -> None:
             self._answers.of(outcome).inc()
+            for run in self._open.line_of(event):
+                run.answered(told["interruptId"], event.at)
 
         return closed
 

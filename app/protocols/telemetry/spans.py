@@ -1,8 +1,9 @@
 """Traces as a fold of committed events: one span for a run, each model call, each tool call and each wait for a person.
 
-Names and attributes follow the GenAI conventions; contents (inputs, answers, arguments) are never told. Ids follow
-from those of runs and calls (`core.tracing`), so that a span can name its parent before that one has ended, and a
-resumed run stays one trace. Leaves to others: sampling and sending (the OpenTelemetry SDK, `otlp`).
+Names and attributes follow the GenAI conventions. Contents (inputs, answers, arguments) are left out, except for the
+payload fields that the workspace permits (`redaction.traceFields`), as the log has them, redacted. Ids follow from
+those of runs and calls (`core.tracing`), so that a span can name its parent before that one has ended, and a resumed
+run stays one trace. Leaves to others: sampling and sending (the OpenTelemetry SDK, `otlp`).
 """
 
 from collections import OrderedDict
@@ -23,6 +24,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
+from app.core import json
 from app.core.tracing import PARENT, Trace, call_key, span_id
 from app.events.catalog import execution, interrupt, model, request, tool
 from app.events.envelope import Event
@@ -30,6 +32,9 @@ from app.events.envelope import Event
 MAX_OPEN_RUNS: Final = 20_000
 MAX_OPEN_STEPS: Final = 1000
 """Per run. What is over is told without its beginning."""
+
+MAX_CONTENT: Final = 4096
+"""Characters of a permitted field: a span is no place for documents."""
 
 log = structlog.get_logger("holdfast.spans")
 
@@ -50,11 +55,13 @@ class _Run:
     thread: str
     last: int
     steps: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
+    contents: dict[str, Any] = field(default_factory=dict)
+    """What of the run's request is permitted."""
 
 
 class Spans:
-    def __init__(self, tracer: Tracer, ids: NextIds) -> None:
-        self._tracer, self._ids = tracer, ids
+    def __init__(self, tracer: Tracer, ids: NextIds, permitted: Callable[[], Sequence[str]] = tuple) -> None:
+        self._tracer, self._ids, self._permitted = tracer, ids, permitted
         self._runs: OrderedDict[tuple[str, str], _Run] = OrderedDict()
         self._broken = False
         self._folds: dict[str, Callable[[_Run, Event, dict[str, Any]], None]] = {
@@ -96,6 +103,7 @@ class Spans:
         if run is None:
             # A run of an earlier life of the process has no beginning here; what follows is told all the same.
             run = self._runs[key] = self._begun(event, told)
+            run.contents = self._contents(told)
             if len(self._runs) > MAX_OPEN_RUNS:
                 self._runs.popitem(last=False)
         fold = self._folds.get(event.type)
@@ -123,12 +131,13 @@ class Spans:
     # -- folds ---------------------------------------------------------------------------------------
 
     def _model_requested(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
-        self._open(run, told["messageId"], event, {"gen_ai.request.model": told["providerModel"]})
+        shown = self._contents(told) | {"gen_ai.request.model": told["providerModel"]}
+        self._open(run, told["messageId"], event, shown)
 
     def _model_ended(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
         began, known = self._opened(run, told["messageId"], event, told)
         usage = told.get("usage") or {}
-        attributes = known | {
+        attributes = (known | self._contents(told)) | {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": told["provider"],
             "holdfast.model": told["model"],
@@ -144,12 +153,12 @@ class Spans:
         self._tell(run, name, told["messageId"], SpanKind.CLIENT, began, event, attributes, told.get("error"))
 
     def _tool_invoked(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
-        self._open(run, told["callId"], event, {"holdfast.tool.effect": told.get("effect")})
+        self._open(run, told["callId"], event, self._contents(told) | {"holdfast.tool.effect": told.get("effect")})
 
     def _tool_resulted(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
         assert event.run_id is not None
         began, known = self._opened(run, told["callId"], event, told)
-        attributes = known | {
+        attributes = (known | self._contents(told)) | {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": told["tool"],
             "gen_ai.tool.call.id": told["callId"],
@@ -159,21 +168,22 @@ class Spans:
                    told.get("error"))  # fmt: skip
 
     def _raised(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
-        self._open(run, told["interruptId"], event, {"holdfast.interrupt.kind": told["kind"]})
+        self._open(run, told["interruptId"], event, self._contents(told) | {"holdfast.interrupt.kind": told["kind"]})
 
     def _closed(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
         began, known = self._opened(run, told["interruptId"], event, told)
         name = f"wait {known.get('holdfast.interrupt.kind', 'interrupt')}"
-        self._tell(run, name, told["interruptId"], SpanKind.INTERNAL, began, event, known)
+        self._tell(run, name, told["interruptId"], SpanKind.INTERNAL, began, event, known | self._contents(told))
 
     def _step_completed(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
         # It began when the run's last event was written: steps of a run follow each other.
-        self._tell(run, f"step {told['step']}", event.id, SpanKind.INTERNAL, run.last, event, {})
+        shown = self._contents(told)
+        self._tell(run, f"step {told['step']}", event.id, SpanKind.INTERNAL, run.last, event, shown)
 
     def _ended(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
         assert event.run_id is not None
         del self._runs[event.tenant, event.run_id]
-        attributes = {
+        attributes = (run.contents | self._contents(told)) | {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": run.agent,
             "gen_ai.conversation.id": run.thread,
@@ -182,6 +192,10 @@ class Spans:
         }
         self._tell(run, f"invoke_agent {run.agent}", event.run_id, SpanKind.SERVER, run.began, event, attributes,
                    told.get("error"), parent=run.parent)  # fmt: skip
+
+    def _contents(self, told: dict[str, Any]) -> dict[str, Any]:
+        permitted = self._permitted()
+        return {f"holdfast.{name}": _shown(told[name]) for name in permitted if told.get(name) is not None}
 
     # -- telling -------------------------------------------------------------------------------------
 
@@ -211,6 +225,13 @@ class Spans:
         if error is not None:
             span.set_status(Status(StatusCode.ERROR, error["code"]))
         span.end(event.at * 1_000_000)
+
+
+def _shown(value: Any) -> str | int | float | bool:
+    if isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value).decode()
+    return text[:MAX_CONTENT]
 
 
 def _context(trace: Trace, above: str | None) -> Any:

@@ -1,17 +1,21 @@
 """Metrics and traces of a whole server, put together: the folds of the log, and every queue and cache with its size."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from app.core.metrics import Metrics
 from app.core.settings import Settings
 from app.events.envelope import Event
 from app.events.hub import Hub
+from app.models.router import ModelRouter
 from app.protocols.telemetry.disk import watch_disk
 from app.protocols.telemetry.following import InTrace
 from app.protocols.telemetry.looplag import LoopLag
 from app.protocols.telemetry.metering import Metering
+from app.protocols.telemetry.open_interrupts import OpenInterrupts
+from app.protocols.telemetry.open_runs import OpenRuns
+from app.protocols.telemetry.run_lines import RunLines
 from app.runtime.executor import Executor
 
 
@@ -32,15 +36,29 @@ def telemetry(
     hub: Hub,
     database: Callable[[], Mapping[str, float]],
     executor: Executor,
-    breakers: Callable[[], Mapping[str, float]],
+    router: ModelRouter,
+    open_interrupts: Callable[[int], Awaitable[Mapping[str, float]]],
     traced: InTrace,
+    permitted: Callable[[], Sequence[str]] = tuple,
 ) -> Iterator[Metrics]:
-    """Each queue and cache is bounded where it stands; here it only gets a number."""
+    """Each queue and cache is bounded where it stands; here it only gets a number. `permitted` are the payload fields
+    that traces may show."""
     metrics = Metrics()
-    metering, lag = Metering(metrics), LoopLag(metrics)
+    runs, lines = OpenRuns(), RunLines()
+    metering, lag = Metering(metrics, runs, lines), LoopLag(metrics)
+    traced.on_claimed = runs.claimed
+    interrupts = OpenInterrupts(open_interrupts)
+    metrics.before_render(interrupts.refresh)
+    metrics.watch_each(
+        "interrupts_open", "Pauses that wait for an answer, in the whole database.", "kind", interrupts.counts
+    )
     watch_disk(metrics, settings)
     metrics.watch_each("database", "How busy the database is.", "what", database)
-    metrics.watch_each("breaker", "Circuit breakers: 0 closed, 1 half open, 2 open.", "model", breakers)
+    metrics.watch_each("breaker", "Circuit breakers: 0 closed, 1 half open, 2 open.", "model", router.health.breakers)
+    calls = router.limiter
+    metrics.watch("model_calls_running", "Model calls at work.", lambda: calls.running)
+    metrics.watch("model_calls_waiting", "Model calls that wait for a place.", lambda: calls.waiting)
+    metrics.watch("model_calls_limit", "Model calls that may be at work at once.", lambda: calls.concurrency)
     metrics.watch("events_waiting", "Appends that wait for the next commit.", lambda: log.pending)
     metrics.watch("hot_threads", "Threads whose records the writer keeps in memory.", lambda: log.hot_threads)
     metrics.watch("subscribers", "Listeners of the hub.", lambda: len(hub))
@@ -51,7 +69,7 @@ def telemetry(
     metrics.watch("runs_measured", "Open runs that the metrics remember.", lambda: metering.open_runs)
     metrics.watch("trace_contexts", "Runs whose caller's trace is remembered.", lambda: len(traced))
     with contextlib.ExitStack() as stack:
-        tell = _spans(stack) if settings.traces == "otlp" else None
+        tell = _spans(stack, permitted) if settings.traces == "otlp" else None
 
         def committed(events: Sequence[Event], seconds: float) -> None:
             metering.committed(events, seconds)
@@ -62,14 +80,15 @@ def telemetry(
         log.on_commit = committed
         lag.start()
         stack.callback(lag.stop)
+        stack.callback(lines.flush)
         yield metrics
 
 
-def _spans(stack: contextlib.ExitStack) -> Callable[[Sequence[Event]], None]:
+def _spans(stack: contextlib.ExitStack, permitted: Callable[[], Sequence[str]]) -> Callable[[Sequence[Event]], None]:
     # Imported only where traces are on.
     from app.protocols.telemetry.otlp import open_tracer
     from app.protocols.telemetry.spans import Spans
 
     tracer, ids, provider = open_tracer()
     stack.callback(provider.shutdown)
-    return Spans(tracer, ids).committed
+    return Spans(tracer, ids, permitted).committed

@@ -13,6 +13,7 @@ from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.events.catalog.execution import BudgetExceeded
 from app.events.ports import StoreError
+from app.runtime.approvals import Approvals, session_grants
 from app.runtime.context import Brief, RunContext
 from app.runtime.inlined import stored_blobs
 from app.runtime.media import Media
@@ -38,6 +39,8 @@ async def run_backend(passage: Passage) -> None:
         limit = passage.budget.wall_seconds or 0
         exceeded = BudgetExceeded(budget="wall_time", scope="run", limit=limit, used=limit)
         raise await passage.log.exceeded(exceeded) from None
+    if passage.log.is_root:
+        await passage.log.pause_if_asked()  # one that came with the last model call
     passage.output = Output(result) if isinstance(result, str) else result
 
 
@@ -57,9 +60,11 @@ def make_context(passage: Passage) -> RunContext:
         ask_model=partial(_mend, models, gateway, allowed),
     )  # fmt: skip
     scope = _approvals(passage, ToolScope(log.run_id, allowed, log.scope.tenant))
+    submitted_by = passage.family[0].actor if passage.family else None
+    grants = session_grants(services.reader, log.scope.tenant, log.scope.thread_id)
     tools = passage.tools = ToolCalls(
-        log, gateway, scope, ports, parallel=models.parallel, who=agent.name,
-        limit=passage.budget.tool_calls,
+        log, gateway, scope, ports, Approvals(log, grants, who=agent.name, submitted_by=submitted_by),
+        parallel=models.parallel, limit=passage.budget.tool_calls,
     )  # fmt: skip
 
     def set_limits(wanted: Any) -> None:
@@ -94,9 +99,13 @@ def _gateway(passage: Passage) -> tuple[Gateway, frozenset[str]]:
     """The workspace's tools, and what only this run has: the client's own and the agent's subagents."""
     agent, registry = passage.agent, passage.kit.gateway.registry
     allowed = passage.kit.tools_of(agent)
+    if passage.ceiling is not None:
+        # Down the line of subagents nothing is added but what a parent expressly passes on (S17).
+        allowed = (allowed & passage.ceiling) | frozenset(agent.subagents)
     if passage.skill is not None:
         # A skill only narrows; text never widens what an agent may use.
         allowed &= frozenset(passage.skill.allowed_tools)
+    passage.own_tools = allowed - frozenset(agent.subagents)
     wanted = passage.asked.get("clientTools")
     if not wanted and not agent.subagents:
         return passage.kit.gateway, allowed

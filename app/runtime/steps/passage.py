@@ -61,6 +61,8 @@ class Passage:
     """The input as the backend is to see it."""
     ask_agent: Callable[["Passage", str, Any, str], Awaitable[AgentAnswer]]
     hooks: RunHooks
+    ceiling: frozenset[str] | None = None
+    """Of a subagent: the workspace's tools that its parent lets it use. None for a root run."""
     depth: int = 0
     root_run_id: str = ""
 
@@ -73,4 +75,6 @@ class Passage:
     skill: CompiledSkill | None = None
     notes: Sequence[str] = ()
     tools: ToolCalls | None = None
+    own_tools: frozenset[str] = frozenset()
+    """The workspace's tools that this run may use, after its skill and its parents."""
     output: Output | None = None

@@ -18,8 +18,11 @@ from app.runtime.steps.passage import Passage
 async def choose_skill(passage: Passage) -> None:
     workspace, recorded = passage.workspace, passage.log.memo.skill
     if recorded is not None:
-        chosen = workspace.skills.get(recorded["skill"])
-        passage.skill = chosen and replace(chosen, allowed_tools=tuple(recorded["allowedTools"]))
+        kept = workspace.skills.get(recorded["skill"])
+        if kept is None:
+            # Without it the run would go on with tools that the skill had taken away.
+            raise StepFailed(Failure("WORKSPACE_GONE", "the skill that the run began with is not there any more"))
+        passage.skill = replace(kept, allowed_tools=tuple(recorded["allowedTools"]))
         return
     text = text_of(passage.given)
     hit = workspace.triggers.best(text, passage.agent.skills)

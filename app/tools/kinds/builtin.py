@@ -60,6 +60,7 @@ def builtins(
     write_claim: Validator | None = None,
     client: HttpClient | None = None,
     fetch_hosts: frozenset[str] = frozenset(),
+    fetch_private: frozenset[str] = frozenset(),
 ) -> dict[str, Tool]:
     """By name. `write_claim` is the compiled write_claim_v1, which a protected write's claim must satisfy."""
     files = _Files(data, write_claim)
@@ -74,7 +75,7 @@ def builtins(
         BuiltinTool(_WRITE, files.write),
     ]
     if client is not None and fetch_hosts:
-        made.append(BuiltinTool(_FETCH, _Fetch(client, AddressPolicy(only=fetch_hosts))))
+        made.append(BuiltinTool(_FETCH, _Fetch(client, AddressPolicy(fetch_private, fetch_hosts))))
     return {tool.definition.name: tool for tool in made}
 
 
@@ -257,8 +258,8 @@ def _changed(notes: list[JsonObject], arguments: JsonObject, key: str | None) ->
 def make_builtin(
     declared: CompiledTool, _workspace: CompiledWorkspace, shipped: Mapping[str, Tool]
 ) -> BuiltinTool | Failure:
-    """A shipped tool by its name, or by `config.builtin` under another one; the document may narrow its schema."""
-    tool = shipped.get(str(declared.spec.config.get("builtin", declared.name)))
+    """A shipped tool by its name, or by `entry` under another one; the document may narrow its schema."""
+    tool = shipped.get(declared.spec.entry or str(declared.spec.config.get("builtin", declared.name)))
     if not isinstance(tool, BuiltinTool):
         return Failure("TOOL_INVALID", f"{declared.name}: no built-in tool has this name, or it is switched off")
     return BuiltinTool(define(declared, tool.definition), tool.action)

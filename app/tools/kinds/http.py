@@ -88,11 +88,15 @@ class HttpTool:
         if ctx.idempotency_key is not None:
             headers["Idempotency-Key"] = ctx.idempotency_key
         hosts = request.hosts or frozenset({_host(url)})
+        if request.within:
+            # Also where a redirect leads.
+            hosts = frozenset(host for host in hosts if _listed(host, request.within))
         if request.within and not _listed(_host(url), request.within):
-            raise RenderingError(Failure("ADDRESS_REFUSED", "the workspace does not allow calls to this host"))
+            message = "the workspace does not allow calls to this host; `outgoing.hosts` of the Runtime lists those"
+            raise RenderingError(Failure("ADDRESS_REFUSED", message))
         left = max(0.05, ctx.deadline - asyncio.get_running_loop().time())
         return Outgoing(
-            request.method, url, headers, body, AddressPolicy(request.private, hosts),
+            request.method, url, headers, body, AddressPolicy(request.private, hosts, proxied=bool(request.within)),
             Deadlines(connect=min(10.0, left), idle=left, total=left), ctx.max_output_bytes, _MAX_REDIRECTS,
         )  # fmt: skip
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from app.core import json, tracing
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.tools.complaints import error_text
 from app.tools.contract import BytesResult, JsonResult, Result, TextResult, ToolContext, ToolDefinition
 from app.tools.declared import define
 from app.tools.guard import ToolInvalid
@@ -76,7 +77,12 @@ class McpServer:
             raise ToolInvalid(name, f"the MCP server's tool {offer.name!r} is not among the allowed ones")
         expected = self._pins.setdefault(offer.name, offer.hash)
         definition = ToolDefinition(
-            name=name, description=offer.description, input=offer.input, output=offer.output, closed=False
+            name=name,
+            description=offer.description,
+            input=offer.input,
+            output=offer.output,
+            closed=False,
+            pin=expected,
         )
         return McpTool(replace(definition, **fields), offer.name, expected, self._sessions)
 
@@ -85,8 +91,10 @@ class McpServer:
 class McpTool:
     definition: ToolDefinition
     remote: str
-    pin: str
+    pin: str | None
+    """The hash that the server's offer must have; None when none was known: then the first that is seen counts."""
     sessions: Sessions = field(repr=False)
+    seen: dict[str, str] = field(default_factory=dict, repr=False)
 
     async def invoke(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
         try:
@@ -104,7 +112,7 @@ class McpTool:
             return lost.failure
 
     async def _once(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
-        async with self.sessions.session() as session:
+        async with self.sessions.session(ctx.tenant) as session:
             changed = await self._changed(session)
             if changed is not None:
                 return changed
@@ -128,7 +136,7 @@ class McpTool:
     async def _changed(self, session: Session) -> Failure | None:
         for offer in await _listed(session):
             if offer.name == self.remote:
-                if offer.hash == self.pin:
+                if offer.hash == (self.pin or self.seen.setdefault(self.remote, offer.hash)):
                     return None
                 message = f"the MCP server changed {self.remote!r} since it was approved"
                 return Failure("TOOL_SCHEMA_CHANGED", message)
@@ -168,7 +176,7 @@ def _offer(tool: "mcp_types.Tool") -> Offer:
 def _result(answer: "mcp_types.CallToolResult", secrets: Redaction) -> Result | Failure:
     texts = [secrets.text(block.text) for block in answer.content if block.type == "text"]
     if answer.is_error:
-        return Failure("TOOL_FAILED", "\n".join(texts)[:2000] or "the MCP server reported an error")
+        return Failure("TOOL_FAILED", error_text("\n".join(texts), 2000) or "the MCP server reported an error")
     if answer.structured_content is not None:
         return JsonResult(secrets.value(answer.structured_content))
     if len(texts) == len(answer.content):
@@ -179,29 +187,52 @@ def _result(answer: "mcp_types.CallToolResult", secrets: Redaction) -> Result | 
     return JsonResult(secrets.value(blocks))
 
 
+async def offers_of(workspace: CompiledWorkspace, sessions: Mapping[str, Sessions]) -> dict[str, list[Offer] | Failure]:
+    """What the servers offer that any tool of the workspace names, asked all at once: each within its own time."""
+    used = sorted({tool.spec.mcp.server for tool in workspace.tools.values() if tool.spec.mcp is not None})
+    names = [name for name in used if name in sessions]
+    servers = [
+        McpServer(sessions[name], allow=frozenset(workspace.mcp_servers[name].spec.tools.allow)) for name in names
+    ]
+    return dict(zip(names, await asyncio.gather(*(server.offers() for server in servers)), strict=True))
+
+
 async def make_mcp(
-    declared: CompiledTool, workspace: CompiledWorkspace, sessions: Mapping[str, Sessions]
+    declared: CompiledTool,
+    workspace: CompiledWorkspace,
+    sessions: Mapping[str, Sessions],
+    offered: Mapping[str, list[Offer] | Failure],
 ) -> McpTool | Failure:
-    """`sessions` are those of the workspace's servers, by name. The pins stand in the McpServer document."""
+    """`sessions` are those of the workspace's servers, by name, `offered` is what they offer now (`offers_of`). The
+    pins stand in the McpServer document.
+
+    Of a server that cannot be reached a tool is made all the same if its document says what it takes: it is offered,
+    and its calls fail until the server is back. Else the answer is TOOL_UNAVAILABLE, and the tool is left out.
+    """
     spec = declared.spec.mcp
-    if spec is None or spec.server not in sessions:
+    if spec is None or spec.server not in sessions or spec.server not in offered:
         return Failure("TOOL_INVALID", f"{declared.name}: its MCP server is not there")
     tools = workspace.mcp_servers[spec.server].spec.tools
     server = McpServer(sessions[spec.server], allow=frozenset(tools.allow), pins=tools.pins)
-    offers = await server.offers()
-    if isinstance(offers, Failure):
-        return offers
     wanted = spec.tool or declared.name
+    offers = offered[spec.server]
+    if isinstance(offers, Failure):
+        if offers.code != "TOOL_UNAVAILABLE" or declared.spec.input is None:
+            return offers
+        return McpTool(define(declared), wanted, tools.pins.get(wanted), sessions[spec.server])
     for offer in offers:
         if offer.name == wanted:
             made = server.tool(offer, declared.name)
             return replace(made, definition=define(declared, made.definition))
-    return Failure("TOOL_INVALID", f"{declared.name}: the MCP server {spec.server} offers no {wanted!r}")
+    return Failure("TOOL_UNAVAILABLE", f"{declared.name}: the MCP server {spec.server} offers no {wanted!r}")
 
 
-def server_of(named: Named[McpServerSpec], private: frozenset[str] = frozenset()) -> Server:
+def server_of(
+    named: Named[McpServerSpec], private: frozenset[str] = frozenset(), hosts: frozenset[str] = frozenset()
+) -> Server:
+    """`private` and `hosts` as the Runtime's `outgoing` lists them."""
     spec = named.spec
     return Server(
         named.name, spec.command, spec.url, dict(spec.env), dict(spec.headers), private,
-        float(spec.connect_seconds), float(spec.call_seconds), spec.sessions,
+        float(spec.connect_seconds), float(spec.call_seconds), spec.sessions, spec.shared, only=hosts or None,
     )  # fmt: skip

@@ -1,8 +1,10 @@
-"""Connections to one MCP server: started when needed, shared, replaced when they break.
+"""Connections to one MCP server: started when needed, each for one tenant, replaced when they break.
 
-A session lives in a task of its own, since the client must be left by the task that entered it. Calls share
-the least busy one; one that broke, or did not answer in time, is ended, its process with it, and the next
-call starts another. Nothing here retries: whether a call may be repeated is not for a connection to say.
+A session lives in a task of its own, since the client must be left by the task that entered it. Calls of a tenant share
+its least busy one, unless the server's document says that it is `shared`; one that broke, or did not answer in time, is
+ended, its process with it, and the next call starts another. All are bounded in number, and idle ones are closed. A
+server that cannot be reached is left alone for a while, so that a dead one costs a call nothing. Nothing here retries:
+whether a call may be repeated is not for a connection to say.
 """
 
 import asyncio
@@ -14,15 +16,24 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from app.core.errors import Failure
+from app.core.principal import DEFAULT_TENANT
 from app.outside.addresses import AddressPolicy
 from app.outside.dialogue import MAX_LINE
 from app.outside.http import HttpClient
 from app.outside.httpx_transport import PinnedTransport
+from app.tools.complaints import error_text
 from app.tools.kinds.mcp_stdio import stdio_transport
 from app.tools.rendering import Redaction, Rendering, RenderingError, Secret, Text
 
 _CLOSE_SECONDS: Final = 6.0  # a process has 2 s to end by itself and 1 s after SIGTERM
 _SSE_IDLE: Final = 300.0
+IDLE_SECONDS: Final = 600.0
+"""How long a session without calls stays open."""
+MAX_SESSIONS: Final = 64
+"""Of one server, over all tenants: each may be a process."""
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 30.0
+"""Seconds for which a server that could not be reached is left alone; doubled each time."""
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +52,11 @@ class Server:
     connect_seconds: float = 10.0
     call_seconds: float = 60.0
     sessions: int = 4
+    """Of one tenant."""
+    shared: bool = False
+    """Whether all tenants use the same sessions."""
+    only: frozenset[str] | None = None
+    """When set, the only hosts that it may be reached at."""
     max_message_bytes: int = MAX_LINE
     """Of one message over stdio; a server that sends more is ended."""
 
@@ -63,47 +79,113 @@ class Sessions:
         self.secrets = Redaction()
         """Those that the server was given."""
         self._client, self._secret = client, secret
-        self._open: list[Session] = []
-        self._starting = asyncio.Lock()
+        self._open: dict[str, list[Session]] = {}
+        self._starting: dict[str, asyncio.Lock] = {}
         self._closed = False
+        self._down: SessionLost | None = None
+        self._pause, self._retry_at = 0.0, 0.0
+        self._sweep: asyncio.TimerHandle | None = None
+        self._sweeping: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._open.values()))
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator["Session"]:
-        session = await self._least_busy()
+    async def session(self, tenant: str = DEFAULT_TENANT) -> AsyncIterator["Session"]:
+        key = "" if self.server.shared else tenant
+        session = await self._least_busy(key)
         session.users += 1
         try:
             yield session
         finally:
             session.users -= 1
+            session.used_at = asyncio.get_running_loop().time()
             if session.broken:
-                await self._discard(session)
+                await self._discard(key, session)
+            else:
+                self._sweep_later()
 
     async def close(self) -> None:
         self._closed = True
-        sessions, self._open = self._open, []
-        await asyncio.gather(*(session.close() for session in sessions))
+        if self._sweep is not None:
+            self._sweep.cancel()
+        sessions = [session for found in self._open.values() for session in found]
+        self._open = {}
+        await asyncio.gather(*(session.close() for session in sessions), *self._sweeping)
 
-    async def _least_busy(self) -> "Session":
-        async with self._starting:
+    async def _least_busy(self, key: str) -> "Session":
+        lock = self._starting.setdefault(key, asyncio.Lock())
+        async with lock:
             if self._closed:
                 raise SessionLost(self._unavailable("is closed"))
-            for session in [s for s in self._open if s.broken]:
-                await self._discard(session)
-            idle = min(self._open, key=lambda s: s.users, default=None)
-            if idle is not None and (idle.users == 0 or len(self._open) >= self.server.sessions):
+            for session in [s for s in self._open.get(key, ()) if s.broken]:
+                await self._discard(key, session)
+            found = self._open.get(key, ())
+            idle = min(found, key=lambda s: s.users, default=None)
+            if idle is not None and (idle.users == 0 or len(found) >= self.server.sessions):
                 return idle
-            session = Session(self.server, self._connect, self.secrets)
+            try:
+                return await self._started(key)
+            finally:
+                if key not in self._open:
+                    self._starting.pop(key, None)
+
+    async def _started(self, key: str) -> "Session":
+        loop = asyncio.get_running_loop()
+        if self._down is not None and loop.time() < self._retry_at:
+            raise SessionLost(self._down.failure)
+        await self._make_room()
+        session = Session(self.server, self._connect, self.secrets)
+        try:
             await session.start()
-            self._open.append(session)
-            return session
+        except SessionLost as lost:
+            self._pause = min(LONGEST_PAUSE, self._pause * 2 or FIRST_PAUSE)
+            self._down, self._retry_at = lost, loop.time() + self._pause
+            _log.warning(
+                "an MCP server cannot be used", extra={"server": self.server.name, "cause": lost.failure.message}
+            )
+            raise
+        self._down, self._pause, session.used_at = None, 0.0, loop.time()
+        self._open.setdefault(key, []).append(session)
+        return session
+
+    async def _make_room(self) -> None:
+        """The session that was idle longest goes, whoever's it is."""
+        if len(self) < MAX_SESSIONS:
+            return
+        idle = [(s.used_at, key, s) for key, found in self._open.items() for s in found if s.users == 0]
+        if not idle:
+            raise SessionLost(self._unavailable(f"has {MAX_SESSIONS} busy sessions already"))
+        _, key, session = min(idle, key=lambda it: it[0])
+        await self._discard(key, session)
+
+    def _sweep_later(self) -> None:
+        if self._sweep is None and not self._closed:
+            self._sweep = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._close_idle)
+
+    def _close_idle(self) -> None:
+        self._sweep = None
+        longest = asyncio.get_running_loop().time() - IDLE_SECONDS
+        for key, found in list(self._open.items()):
+            for session in [s for s in found if s.users == 0 and s.used_at <= longest]:
+                task = asyncio.ensure_future(self._discard(key, session))
+                self._sweeping.add(task)
+                task.add_done_callback(self._sweeping.discard)
+        if len(self):
+            self._sweep_later()
 
     async def _connect(self, stack: AsyncExitStack, too_large: Callable[[], None]) -> Any:
         rendering = Rendering({}, self._secret, self.secrets)
         return await _connect(stack, self.server, self._client, rendering, too_large)
 
-    async def _discard(self, session: "Session") -> None:
-        if session in self._open:
-            self._open.remove(session)
+    async def _discard(self, key: str, session: "Session") -> None:
+        found = self._open.get(key, [])
+        if session in found:
+            found.remove(session)
+            if not found:
+                self._open.pop(key, None)
+                if (lock := self._starting.get(key)) is not None and not lock.locked():
+                    self._starting.pop(key)
             await asyncio.shield(session.close())
 
     def _unavailable(self, what: str) -> Failure:
@@ -115,6 +197,7 @@ class Session:
 
     def __init__(self, server: Server, connect: Connect, secrets: Redaction) -> None:
         self.users = 0
+        self.used_at = 0.0
         self.broken = False
         self._server, self._connect, self._secrets = server, connect, secrets
         self._end = asyncio.Event()
@@ -134,7 +217,9 @@ class Session:
             await self.close()
             if ready.done() and not ready.cancelled():
                 ready.exception()
-            what = "did not answer in time" if isinstance(error, TimeoutError) else "cannot be reached"
+            what = f"did not answer within {self._server.connect_seconds:g} s"
+            if not isinstance(error, TimeoutError):
+                what = f"cannot be reached ({_cause(error)})"
             raise SessionLost(self._failure(what)) from error
 
     async def call(self, ask: Callable[[Any], Awaitable[Any]], *, during_call: bool = False) -> Any:
@@ -163,7 +248,7 @@ class Session:
                 if error.code == REQUEST_TIMEOUT:
                     return self._timeout()
                 raise SessionLost(self._lost(), during_call=during_call) from error
-            said = self._secrets.text(error.message)[:500]
+            said = error_text(self._secrets.text(error.message))
             return Failure("TOOL_FAILED", f"the MCP server {self._server.name} answered: {said}")
         except SessionLost:
             raise
@@ -248,7 +333,7 @@ async def _connect(
         headers = {name: rendering.text(Text.of(value)) for name, value in server.headers.items()}
         url = rendering.text(Text.of(server.url))
         client = httpx2.AsyncClient(
-            transport=PinnedTransport(http, AddressPolicy(private=server.private)),
+            transport=PinnedTransport(http, AddressPolicy(server.private, server.only, proxied=True)),
             headers=headers,
             timeout=httpx2.Timeout(server.connect_seconds, read=_SSE_IDLE),
             trust_env=False,
@@ -256,3 +341,10 @@ async def _connect(
         await stack.enter_async_context(client)
         transport = streamable_http_client(url, http_client=client)
     return await stack.enter_async_context(Client(transport, read_timeout_seconds=server.call_seconds, cache=None))
+
+
+def _cause(error: BaseException) -> str:
+    """The type of what went wrong first: its text may hold anything."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return type(error).__name__

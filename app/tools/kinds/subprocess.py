@@ -16,6 +16,7 @@ from app.core import json, tracing
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.outside import process
+from app.outside.hidden import hidden_from_programs
 from app.outside.process import Finished, Limits, ProcessError, Program
 from app.tools.contract import JsonResult, Result, TextResult, ToolContext, ToolDefinition
 from app.tools.declared import define
@@ -39,6 +40,10 @@ class Command:
     """Further folders it may write to, besides the one it runs in."""
     folder: Path | None = None
     """Where a program that is named by a relative path is found."""
+    data: Path | None = None
+    """The server's data folder, which no program may read."""
+    required: bool = False
+    """Whether it is not run where the sandbox lacks something."""
 
 
 class SubprocessTool:
@@ -55,18 +60,27 @@ class SubprocessTool:
 
     async def invoke(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
         rendering = Rendering(arguments, self._secret)
-        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="holdfast-tool-"))
+        folder, hidden = await asyncio.to_thread(self._prepare)
         try:
-            program = self._program(rendering, arguments, ctx, folder)
+            program = replace(self._program(rendering, arguments, ctx, folder), hidden=hidden)
             finished = await process.run(program, grace=self._grace)
         except RenderingError as error:
             return error.failure
         except ProcessError as error:
-            return Failure("TOOL_UNAVAILABLE", error.failure.message)
+            incomplete = error.code == "SANDBOX_INCOMPLETE"
+            return error.failure if incomplete else Failure("TOOL_UNAVAILABLE", error.failure.message)
         finally:
             # Shielded: a second cancel must not leave the folder behind.
             await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
         return self._result(finished, rendering, ctx)
+
+    def _prepare(self) -> tuple[Path, tuple[Path, ...]]:
+        """The folder it runs in, and what it must not read."""
+        command = self._command
+        for place in command.write:
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        hidden = hidden_from_programs(command.data, command.folder)
+        return Path(tempfile.mkdtemp(prefix="holdfast-tool-")), hidden
 
     def _program(self, rendering: Rendering, arguments: JsonObject, ctx: ToolContext, folder: Path) -> Program:
         command = self._command
@@ -78,7 +92,10 @@ class SubprocessTool:
         env |= _told(ctx, left)
         limits = replace(command.limits, wall_seconds=left, output_bytes=ctx.max_output_bytes)
         stdin = json.dumps(arguments) if command.stdin == "json" else b""
-        return Program(argv, folder, stdin, env, command.read, command.write, command.network, limits)
+        return Program(
+            argv, folder, stdin, env, command.read, command.write, command.network, limits,
+            scratch=True, required=command.required,
+        )  # fmt: skip
 
     def _argument(self, rendering: Rendering, template: Template) -> str:
         text = rendering.text(template)
@@ -90,6 +107,10 @@ class SubprocessTool:
     def _result(self, finished: Finished, rendering: Rendering, ctx: ToolContext) -> Result | Failure:
         if finished.too_large:
             return Failure("OUTPUT_TOO_LARGE", f"the program wrote more than {ctx.max_output_bytes} bytes")
+        if finished.disk_full:
+            limits = self._command.limits
+            most = f"{limits.disk_bytes // 2**20} MiB or {limits.disk_files} files"
+            return Failure("OUTPUT_TOO_LARGE", f"the program wrote more than {most} to disk")
         if finished.timed_out:
             return Failure("TOOL_TIMEOUT", f"{ctx.tool} did not finish within its time")
         secrets = rendering.secrets
@@ -114,14 +135,20 @@ def _told(ctx: ToolContext, left: float) -> dict[str, str]:
 
 
 def make_subprocess(
-    declared: CompiledTool, _workspace: CompiledWorkspace, folder: Path, data: Path, secret: Secret
+    declared: CompiledTool,
+    workspace: CompiledWorkspace,
+    folder: Path,
+    files: Path,
+    secret: Secret,
+    data: Path | None = None,
 ) -> SubprocessTool | Failure:
-    """`folder` is where the workspace's files are, which the program may read; `data` the data folder."""
+    """`folder` is where the workspace's files are, which the program may read; `files` where those of tools are;
+    `data` the data folder, which it may not read."""
     spec, templates = declared.spec.subprocess, declared.templates
     if spec is None:
         return Failure("TOOL_INVALID", f"{declared.name}: a tool of kind subprocess needs `subprocess`")
-    writable = tuple((data / name).resolve() for name in spec.writable)
-    if any(not place.is_relative_to(data.resolve()) for place in writable):
+    writable = tuple((files / name).resolve() for name in spec.writable)
+    if any(not place.is_relative_to(files.resolve()) for place in writable):
         return Failure("TOOL_INVALID", f"{declared.name}: a writable folder is not beneath the data folder")
     limits = Limits(
         cpu_seconds=max(1, round(spec.cpu_seconds)), memory_bytes=spec.memory_bytes, processes=spec.max_processes
@@ -136,5 +163,7 @@ def make_subprocess(
         read=(folder.resolve(),),
         write=writable,
         folder=folder.resolve(),
+        data=data,
+        required=workspace.runtime.sandbox == "required",
     )
     return SubprocessTool(define(declared), command, secret=secret)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from app.workspace.specs.base import (
     Count,
@@ -37,6 +37,14 @@ class ContextPolicy(Spec):
     summary_model: Name | None = None
     tool_result_bytes: Count = 16_384
 
+    @model_validator(mode="after")
+    def _fits_strategy(self) -> Self:
+        if self.strategy != "summarise" and self.model_fields_set & {"compact_at_tokens", "keep_last", "summary_model"}:
+            raise ValueError("`compactAtTokens`, `keepLast` and `summaryModel` belong to the strategy summarise")
+        if self.strategy == "all" and self.model_fields_set & {"max_messages", "max_tokens"}:
+            raise ValueError("`maxMessages` and `maxTokens` have no effect with the strategy all")
+        return self
+
 
 class AgentGuardrails(Spec):
     input: tuple[Name, ...] = ()
@@ -51,6 +59,20 @@ class Edge(Spec):
     condition: Text | None = None
 
 
+class Subagent(Spec):
+    """An agent that this one may ask. It may use those of its own tools that its parent has, and those in `tools`."""
+
+    agent: Name
+    tools: tuple[Name, ...] = Field((), description="tools that it may use though its parent has them not")
+
+
+def _form(value: object) -> str:
+    return "entry" if isinstance(value, Subagent | dict) else "name"
+
+
+SubagentEntry = Annotated[Annotated[Name, Tag("name")] | Annotated[Subagent, Tag("entry")], Discriminator(_form)]
+
+
 class AgentSpec(Spec):
     backend: KindName = "native"
     model: Name | None = None
@@ -58,7 +80,7 @@ class AgentSpec(Spec):
     instructions: str = Field("", description="text, or the path of an .md file of the workspace")
     tools: tuple[Name, ...] = ()
     skills: tuple[Name, ...] = ()
-    subagents: tuple[Name, ...] = ()
+    subagents: tuple[SubagentEntry, ...] = Field((), description="names of agents, or `{agent, tools}`")
     memory: tuple[Name, ...] = ()
     hooks: tuple[Name, ...] = ()
     guardrails: AgentGuardrails = AgentGuardrails()
@@ -84,6 +106,15 @@ class AgentSpec(Spec):
         if self.model is not None and self.model_plan is not None:
             raise ValueError("give `model` or `modelPlan`, not both")
         return self
+
+    @property
+    def subagent_names(self) -> tuple[str, ...]:
+        return tuple(entry if isinstance(entry, str) else entry.agent for entry in self.subagents)
+
+    def passed_on(self, subagent: str) -> frozenset[str]:
+        """The tools that a subagent may use though this agent has them not."""
+        entries = (entry for entry in self.subagents if isinstance(entry, Subagent))
+        return frozenset(tool for entry in entries if entry.agent == subagent for tool in entry.tools)
 
     @property
     def plan(self) -> ModelPlan | None:

@@ -74,15 +74,27 @@ class Timeouts(Spec):
 
 
 class Retry(Spec):
-    attempts: Annotated[int, Field(ge=1, le=10)] = 3
+    attempts: Annotated[int, Field(ge=1, le=10)] = Field(
+        3, description="tries of this model, including the first one, before the next model of the plan is asked"
+    )
+    total_seconds: Annotated[float, Field(ge=0, le=86_400)] = Field(
+        120,
+        description="without another model to ask: how long outages (no connection, 5xx, 429, timeouts, an open "
+        "breaker) are retried beyond `attempts`; 0 for `attempts` alone",
+    )
     initial_delay_seconds: Seconds = 0.5
     max_delay_seconds: Seconds = 20
-    budget_per_minute: Annotated[int, Field(ge=0)] = 60
+    budget_per_minute: Annotated[int, Field(ge=0)] = Field(
+        60, description="retries of this model in any minute, over all runs; later ones wait for their turn"
+    )
     mid_stream: Literal["fail", "restart"] = "fail"
 
 
 class Breaker(Spec):
-    failures: Count = 5
+    failures: Count = Field(10, description="opens after so many failures in the window, if the rate is reached too")
+    failure_rate: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.8, description="share of the last calls of the window: of four times `failures` at most"
+    )
     window_seconds: Seconds = 60
     open_seconds: Seconds = 30
 
@@ -99,6 +111,7 @@ class ScriptMatch(Spec):
 
 
 class ScriptToolCall(Spec):
+    id: str | None = Field(None, description="the id that the provider gives to the call; without it each has its own")
     name: Text
     args: JsonMap = Field(default_factory=dict)
     raw_args: str | None = Field(None, description="arguments as sent, to try out what does not parse")

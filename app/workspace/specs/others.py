@@ -82,6 +82,10 @@ class HookSpec(Spec):
     def _handler_fits_kind(self) -> Self:
         if (self.kind == "command") != bool(self.command):
             raise ValueError("`command` belongs to hooks of kind command, and they need it")
+        if self.kind == "command" and self.entry is not None:
+            raise ValueError("`entry` belongs to hooks of kind python or builtin")
+        if self.kind != "command" and self.env:
+            raise ValueError("`env` belongs to hooks of kind command")
         if self.kind != "command" and self.entry is None:
             raise ValueError(f"a hook of kind {self.kind} needs `entry`")
         return self

@@ -37,16 +37,29 @@ class Route(Spec):
 
 
 class Concurrency(Spec):
-    runs: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    per_agent: Count | None = None
-    per_tenant: Count | None = None
-    queue_per_thread: Count = 100
+    """How many runs work at once. The server's settings are ceilings: of both values the smaller counts."""
+
+    runs: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
+        None, description="runs that work at once; at most HOLDFAST_MAX_CONCURRENT_RUNS"
+    )
+    per_agent: Count | None = Field(None, description="runs of one agent; an agent's own `concurrency` may be smaller")
+    per_tenant: Count | None = Field(
+        None, description="runs of one tenant; at most HOLDFAST_MAX_CONCURRENT_RUNS_PER_TENANT"
+    )
+    queue_per_thread: Count | None = Field(
+        None, description="active and waiting runs of one thread; at most HOLDFAST_MAX_QUEUED_RUNS_PER_THREAD"
+    )
 
 
 class TenantBudget(Spec):
+    """What the runs of one tenant may use."""
+
     tokens_per_day: Count | None = None
     cost_usd_per_day: Money | None = None
-    runs_per_minute: Count | None = None
+    runs_per_minute: Count | None = Field(
+        None,
+        description="new runs; more are answered 429 with Retry-After; at most HOLDFAST_MAX_RUNS_PER_MINUTE_PER_TENANT",
+    )
 
 
 class Budgets(Spec):
@@ -55,8 +68,14 @@ class Budgets(Spec):
 
 
 class Retention(Spec):
-    deleted_days: Days = 30
-    threads_days: Days | None = None
+    """When data goes for good. The server's settings are ceilings: of both values the smaller counts."""
+
+    deleted_days: Days | None = Field(
+        None, description="days until a deleted thread or file is purged; at most HOLDFAST_RETENTION_DELETED_DAYS"
+    )
+    threads_days: Annotated[int, Field(ge=1, le=36_500)] | None = Field(
+        None, description="days without an event until a thread is deleted; at most HOLDFAST_RETENTION_THREADS_DAYS"
+    )
 
 
 class Redaction(Spec):
@@ -64,7 +83,9 @@ class Redaction(Spec):
 
     kinds: tuple[KindName, ...] = ("secret",)
     reasoning: Literal["none", "metadata", "full"] = "metadata"
-    trace_fields: tuple[Text, ...] = ()
+    trace_fields: tuple[Text, ...] = Field(
+        (), description="fields of event payloads that are added to traces; without it a trace has no content"
+    )
 
 
 class Narration(Spec):
@@ -91,10 +112,12 @@ class Trust(Spec):
 
 
 class Outgoing(Spec):
-    """Hosts that tools may call; `private` lifts the refusal of private addresses for hosts by name (S11)."""
+    """Where tools and MCP servers may be reached. An entry is `host`, `host:port` or `*.example.org`."""
 
-    hosts: tuple[Text, ...] = ()
-    private: tuple[Text, ...] = ()
+    hosts: tuple[Text, ...] = Field((), description="the only hosts that tools may call; without it any public one")
+    private: tuple[Text, ...] = Field(
+        (), description="hosts that may have a private address, such as an internal server; all others are refused"
+    )
 
 
 class Interrupts(Spec):
@@ -102,7 +125,9 @@ class Interrupts(Spec):
 
 
 class RuntimeSpec(Spec):
-    default_agent: Name | None = None
+    default_agent: Name | None = Field(
+        None, description="the agent that answers when a request names none; not needed where there is only one"
+    )
     default_workflow: Name | None = None
     routes: Mapping[Name, Route] = Field(default_factory=dict)
     env: tuple[EnvName, ...] = Field((), description="environment variables that documents may refer to")
@@ -117,7 +142,13 @@ class RuntimeSpec(Spec):
     trust: Trust = Trust()
     outgoing: Outgoing = Outgoing()
     interrupts: Interrupts = Interrupts()
-    drain_seconds: Seconds = 30
+    sandbox: Literal["available", "required"] = Field(
+        "available", description="required: programs are not run on a machine that lacks a part of the sandbox"
+    )
+    drain_seconds: Seconds | None = Field(
+        None, description="seconds that running runs have to end when the server stops; at most HOLDFAST_DRAIN_SECONDS"
+    )
+    strict: bool = Field(False, description="true makes a tool with an input schema and no output schema an error")
 
 
 class RuntimeDocument(Document):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from app.workspace.specs.base import (
     Bytes,
@@ -21,6 +21,14 @@ from app.workspace.specs.base import (
     ToolMetadata,
 )
 
+Approver = Annotated[
+    str,
+    Field(
+        pattern=r"^(anyone|other|role:[A-Za-z0-9_.-]{1,64})$",
+        description="anyone with the scope, other than who submitted the run, or role:<name>",
+    ),
+]
+
 
 class HttpTemplate(Spec):
     """A request whose texts may use `{{ args.name }}`, quoted for where they stand."""
@@ -35,6 +43,14 @@ class HttpTemplate(Spec):
     hosts: tuple[Text, ...] = Field((), description="hosts this tool may reach; the URL's own by default")
     result: Literal["json", "text", "response"] = "json"
     ok_status: tuple[Annotated[int, Field(ge=100, le=599)], ...] = ()
+
+    @model_validator(mode="after")
+    def _body_is_sent(self) -> Self:
+        if self.json_ is not None and self.body != "json":
+            raise ValueError("`json` is sent with `body: json` only")
+        if self.text is not None and self.body != "text":
+            raise ValueError("`text` is sent with `body: text` only")
+        return self
 
 
 class McpTarget(Spec):
@@ -75,6 +91,17 @@ class Repair(Spec):
     model_round: bool = True
 
 
+class ApprovalRule(Spec):
+    """Which calls need an approval, and who may give it."""
+
+    when: Cel = Field("always", description="never, always, or a CEL rule on `args` that asks when true")
+    approver: Approver = "anyone"
+
+
+def _form(value: object) -> str:
+    return "rule" if isinstance(value, ApprovalRule | dict) else "text"
+
+
 class Compensation(Spec):
     """The undo: a tool and its arguments, whose texts may use `{{ args.x }}` and `{{ result.y }}`."""
 
@@ -92,7 +119,9 @@ class ToolSpec(Spec):
     max_output_bytes: Bytes = 1024 * 1024
     # As JSON it may become six times as long, and must still fit an event.
     excerpt_bytes: Annotated[int, Field(ge=1, le=128 * 1024)] = 16 * 1024
-    approval: Cel = Field("never", description="never, always, or a CEL rule on `args` that asks when true")
+    approval: Annotated[Annotated[Cel, Tag("text")] | Annotated[ApprovalRule, Tag("rule")], Discriminator(_form)] = (
+        Field("never", description="never, always, a CEL rule on `args` that asks when true, or `{when, approver}`")
+    )
     rules: tuple[Rule, ...] = ()
     compensation: Compensation | None = None
     paths: tuple[Text, ...] = Field((), description="arguments that are paths, besides `format: path`")
@@ -103,6 +132,15 @@ class ToolSpec(Spec):
     subprocess: Subprocess | None = None
     config: JsonMap = Field(default_factory=dict, description="passed to the tool kind untouched")
 
+    @property
+    def asks_when(self) -> str:
+        """never, always, or the CEL rule."""
+        return self.approval if isinstance(self.approval, str) else self.approval.when
+
+    @property
+    def approver(self) -> str:
+        return "anyone" if isinstance(self.approval, str) else self.approval.approver
+
     @model_validator(mode="after")
     def _section_fits_kind(self) -> Self:
         for kind in ("http", "mcp", "subprocess"):
@@ -111,6 +149,8 @@ class ToolSpec(Spec):
                 raise ValueError(f"a tool of kind {kind} needs `{kind}`")
             if self.kind != kind and section is not None:
                 raise ValueError(f"`{kind}` belongs to tools of kind {kind}")
+        if self.entry is not None and self.kind in ("http", "mcp", "subprocess"):
+            raise ValueError("`entry` belongs to tools of kind python or builtin")
         if self.kind == "python" and self.entry is None:
             raise ValueError("a tool of kind python needs `entry: module:function`")
         return self
@@ -137,12 +177,17 @@ class McpServerSpec(Spec):
     tools: McpTools = McpTools()
     connect_seconds: Seconds = 10
     call_seconds: Seconds = 60
-    sessions: Annotated[int, Field(ge=1, le=64)] = 4
+    sessions: Annotated[int, Field(ge=1, le=64)] = Field(4, description="connections of one tenant at once")
+    shared: bool = Field(False, description="whether all tenants use the same connections and processes")
 
     @model_validator(mode="after")
     def _one_transport(self) -> Self:
         if bool(self.command) == (self.url is not None):
             raise ValueError("give either `command` (stdio) or `url`")
+        if self.env and self.url is not None:
+            raise ValueError("`env` belongs to a server with `command`")
+        if self.headers and self.command:
+            raise ValueError("`headers` belong to a server with `url`")
         return self
 
 

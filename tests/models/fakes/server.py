@@ -4,7 +4,7 @@ A `Speaker` knows the format; everything about connections and faults is here.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -104,6 +104,9 @@ class Fake:
         self.gate = asyncio.Event()
         self.disconnected = asyncio.Event()
         self.url = ""
+        self.stop: Callable[[], Awaitable[None]]
+        """Connections are refused from now on."""
+        self.start_again: Callable[[], Awaitable[None]]
 
     def plays(self, *behaviours: Behaviour) -> None:
         """One per request, the last one for ever."""
@@ -192,8 +195,12 @@ async def running(speaker: Speaker) -> AsyncIterator[Fake]:
     app.router.add_post("/{path:.*}", fake.handle)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    fake.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    fake.url = f"http://127.0.0.1:{port}"
+    fake.stop = site.stop
+    fake.start_again = web.TCPSite(runner, "127.0.0.1", port, reuse_address=True).start
     try:
         yield fake
     finally:

@@ -57,7 +57,8 @@ def unsigned(told: dict[str, Any]) -> str:
 
 @pytest.mark.requirement("S4", "PX-7")
 async def test_a_token_says_who_it_is_and_what_they_may(tmp_path: Path) -> None:
-    async with open_house(tmp_path, auth="jwt", jwt_issuers=issuers(tmp_path)) as house:
+    listed = issuers(tmp_path, entry(scopes=["metrics:read"]))
+    async with open_house(tmp_path, auth="jwt", jwt_issuers=listed) as house:
         member = house.client(bearer(sign(claims())))
         run = (await member.post("/api/runs", json={"agent": "echo", "input": "x"})).json()
         events = await house.holdfast.store.reader.run_events("acme", run["id"], 0, 10)
@@ -198,3 +199,42 @@ def test_a_list_of_issuers_that_cannot_work_stops_the_start(tmp_path: Path, list
     (tmp_path / "issuers.json").write_bytes(json.dumps(listed))
     with pytest.raises(SettingsError, match=named):
         load_issuers(tmp_path / "issuers.json")
+
+
+@pytest.mark.requirement("S4")
+@pytest.mark.parametrize("tenant", [{"tenant": "acme"}, {}], ids=["fixed tenant", "claimed tenant"])
+async def test_an_issuer_gives_no_more_than_its_entry_allows(tmp_path: Path, tenant: dict[str, str]) -> None:
+    async with open_house(tmp_path, auth="jwt", jwt_issuers=issuers(tmp_path, entry(**tenant))) as house:
+        for wanted in (
+            {"roles": ["system"]},
+            {"roles": ["admin", "owner", "system"]},
+            {"roles": "system"},
+            {"roles": [], "scope": "keys:manage tenants:manage keys:* tenants:*"},
+            {"roles": ["member"], "scope": "keys:manage tenants:manage metrics:read audit:read"},
+        ):
+            client = house.client(bearer(sign(claims(**wanted))))
+            for body in (
+                {"name": "mine", "roles": ["admin"]},
+                {"name": "x", "tenant": "other", "scopes": ["runs:read"]},
+            ):
+                assert (await client.post("/api/keys", json=body)).status_code == 403, wanted
+            assert (await client.get("/metrics")).status_code == 403
+            assert (await client.get("/api/threads/sys_ledger/events")).status_code == 403
+        assert (await house.client(bearer(sign(claims()))).get("/api/threads")).status_code == 200
+
+
+@pytest.mark.requirement("S4")
+async def test_an_issuer_that_may_name_admins_names_no_system(tmp_path: Path) -> None:
+    listed = issuers(tmp_path, entry(roles=["admin", "finance"]))
+    async with open_house(tmp_path, auth="jwt", jwt_issuers=listed) as house:
+        admin = house.client(bearer(sign(claims(roles=["admin", "system", "finance"], scope="tenants:manage"))))
+        assert (await admin.post("/api/keys", json={"name": "k", "roles": ["member"]})).status_code == 201
+        other = {"name": "k", "tenant": "other", "roles": ["member"]}
+        assert (await admin.post("/api/keys", json=other)).status_code == 403
+        assert (await admin.post("/api/keys", json={"name": "k", "roles": ["system"]})).status_code == 403
+
+
+@pytest.mark.parametrize("more", [{"roles": ["system"]}, {"scopes": ["tenants:manage"]}, {"scopes": ["unheard:of"]}])
+def test_an_entry_that_gives_too_much_stops_the_start(tmp_path: Path, more: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError):
+        load_issuers(issuers(tmp_path, entry(**more)))

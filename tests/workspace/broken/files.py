@@ -95,7 +95,7 @@ ENVELOPE = [
         "DEFAULT_AGENT_MISSING",
         R,
         5,
-        {R: RUNTIME.replace("  defaultAgent: helper\n", "")},
+        {R: RUNTIME.replace("  defaultAgent: helper\n", ""), A: document("Agent", "a", "model: main")},
     ),
     Case(
         "an empty folder",

@@ -20,6 +20,13 @@ KINDS = [
         6,
         agent("backend: langgraph\nmodel: main"),
     ),
+    Case(
+        "a document that is not served",
+        "NOT_SERVED",
+        A,
+        8,
+        agent("model: main\nconfig:\n  native: {anything: 1}"),
+    ),
     Case("a native agent without a model", "FIELD_MISSING", A, 5, agent("tools: [echo]")),
     Case("an unknown provider", "PROVIDER_UNKNOWN", M, 6, model("provider: openia\nmodel: x")),
     Case(
@@ -153,7 +160,6 @@ KINDS = [
         A,
         8,
         agent("model: main\nconfig:\n  langraph: {x: 1}"),
-        warning=True,
     ),
     Case(
         "a capability nobody has",

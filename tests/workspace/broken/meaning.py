@@ -111,6 +111,74 @@ MEANING = [
         tool(f"kind: builtin\nentry: echo\ninput: {OBJECT}\noutput: {{}}\npaths: [y]"),
     ),
     Case(
+        "an approval rule on a misspelt argument",
+        "ARGUMENT_UNKNOWN",
+        T,
+        10,
+        tool(f"kind: builtin\nentry: echo\ninput: {OBJECT}\noutput: {{}}\napproval: args.y > 50"),
+    ),
+    Case(
+        "a rule on a misspelt argument",
+        "ARGUMENT_UNKNOWN",
+        T,
+        10,
+        tool(
+            f"kind: builtin\nentry: echo\ninput: {OBJECT}\noutput: {{}}\n"
+            "rules: [{check: 'size(args[\"y\"]) > 1', message: m}]"
+        ),
+    ),
+    Case(
+        "a template on a misspelt argument",
+        "ARGUMENT_UNKNOWN",
+        T,
+        8,
+        tool(f"kind: http\nhttp:\n  url: 'https://example.com/{{{{ args.y }}}}'\ninput: {OBJECT}\noutput: {{}}"),
+    ),
+    Case(
+        "single braces in a URL",
+        "TEMPLATE_BRACES",
+        T,
+        8,
+        tool(f"kind: http\nhttp:\n  url: 'https://example.com/{{args.x}}'\ninput: {OBJECT}\noutput: {{}}"),
+    ),
+    Case(
+        "a function that takes another argument",
+        "SIGNATURE_DIFFERS",
+        T,
+        8,
+        {
+            **tool(f"kind: python\nentry: work:run\ninput: {OBJECT}\noutput: {{}}"),
+            "work.py": "def run(y, **more): ...\n",
+        },
+    ),
+    Case(
+        "a function that lacks an argument",
+        "SIGNATURE_DIFFERS",
+        T,
+        8,
+        {**tool(f"kind: python\nentry: work:run\ninput: {OBJECT}\noutput: {{}}"), "work.py": "def run(): ...\n"},
+    ),
+    Case(
+        "a function with another type",
+        "SIGNATURE_DIFFERS",
+        T,
+        8,
+        {
+            **tool(f"kind: python\nentry: work:run\ninput: {OBJECT}\noutput: {{}}"),
+            "work.py": "def run(x: int = 1): ...\n",
+        },
+    ),
+    Case(
+        "a skill that allows none of its agent's tools",
+        "SKILL_WITHOUT_TOOLS",
+        A,
+        7,
+        {
+            **agent("model: main\nskills: [s]"),
+            "skills/s/SKILL.md": SKILL.format(name="s", more="allowed-tools: [echo]\n"),
+        },
+    ),
+    Case(
         "an example that breaks the schema",
         "EXAMPLE_INVALID",
         T,

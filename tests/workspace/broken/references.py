@@ -56,8 +56,26 @@ REFERENCES = [
         "agents in a circle",
         "SUBAGENT_CYCLE",
         A,
+        8,
+        agent("model: main\ntools: [echo]\nsubagents: [helper]") | {"agents/helper.yaml": AGENT + "  subagents: [a]\n"},
+    ),
+    Case(
+        "a tool passed on to a subagent that does not have it",
+        "SUBAGENT_TOOLS",
+        A,
         7,
-        {**agent("model: main\nsubagents: [helper]"), "agents/helper.yaml": AGENT + "  subagents: [a]\n"},
+        {
+            **agent("backend: echo\nsubagents: [{agent: helper, tools: [echo]}]"),
+            "agents/helper.yaml": document("Agent", "helper", "backend: echo"),
+        },
+    ),
+    Case(
+        "a subagent with tools that its parent lacks",
+        "SUBAGENT_TOOLS",
+        A,
+        8,
+        {**agent("model: main\nsubagents:\n- helper"), "agents/helper.yaml": AGENT},
+        warning=True,
     ),
     Case("fallbacks in a circle", "FALLBACK_CYCLE", M, 8, model("provider: scripted\nmodel: x\nfallbacks: [m]")),
     Case(

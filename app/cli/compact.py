@@ -1,0 +1,43 @@
+"""`holdfast compact`: makes the embedded database as small as its content, with the server stopped."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def compact(
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the embedded database.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Return the free space of the embedded database to the disk. The server must be stopped.
+
+    Needs once as much room as the database takes. Afterwards `HOLDFAST_SQLITE_VACUUM=incremental` keeps it small while
+    the server runs.
+    """
+    from app.cli.loop import run_loop
+    from app.cli.session import print_json
+    from app.core.errors import HoldfastError
+    from app.core.settings import Settings
+    from app.store.folder import DataFolder
+    from app.store.vacuum import compact as compact_file
+
+    async def work() -> None:
+        settings = Settings.load(os.environ, data_dir=data_dir)
+        if settings.is_postgres:
+            raise HoldfastError("INVALID_REQUEST", "the database is a Postgres: use VACUUM FULL")
+        if not settings.sqlite_path.is_file():
+            raise HoldfastError("NOT_FOUND", f"there is no database in {settings.data_dir}")
+        folder = DataFolder(settings.data_dir)
+        folder.take()
+        try:
+            before, after = compact_file(settings.sqlite_path)
+        finally:
+            folder.release()
+        if as_json:
+            print_json({"bytesBefore": before, "bytesAfter": after})
+        else:
+            typer.echo(f"{settings.sqlite_path}: {before / 1024**2:.1f} MiB before, {after / 1024**2:.1f} MiB now")
+
+    run_loop(work())

@@ -1,0 +1,49 @@
+"""Counts and logs HTTP requests when their answer begins: by route template, method and status.
+
+Nothing happens per part of an answer. A request that matched no route counts as `(none)`, so strangers cannot multiply
+the labels; a log line has the path without its query. Leaves to others: rendering (`core.metrics`, `core.logs`).
+"""
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+import structlog
+from starlette.types import Scope
+
+from app.core.metrics import Metrics
+
+Observe = Callable[[Scope, float, int], None]
+"""(scope, when the request arrived, status)."""
+
+_NO_ROUTE: Final = "(none)"
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_MAX_PATH: Final = 200
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+def unobserved(scope: Scope, began: float, status: int) -> None:
+    """For a gate whose requests nobody counts."""
+
+
+log = structlog.get_logger("holdfast.http")
+
+
+class RequestMeter:
+    def __init__(self, metrics: Metrics, *, access_log: bool) -> None:
+        self._write = log.info if access_log else log.debug
+        self._requests = metrics.counter("http_requests", "Requests answered.", "method", "route", "status")
+        self._seconds = metrics.histogram(
+            "http_request_seconds", "From a request's arrival to the begin of its answer.", _SECONDS, "route"
+        )
+
+    def __call__(self, scope: Scope, began: float, status: int) -> None:
+        route = getattr(scope.get("route"), "path", _NO_ROUTE)
+        method = scope["method"] if scope["method"] in _METHODS else "(other)"
+        seconds = monotonic() - began
+        self._requests.of(method, route, str(status)).inc()
+        self._seconds.of(route).observe(seconds)
+        self._write(
+            "http.request", method=method, path=scope["path"][:_MAX_PATH], route=route, status=status,
+            ms=round(seconds * 1000, 1),
+        )  # fmt: skip

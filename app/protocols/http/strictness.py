@@ -1,0 +1,68 @@
+"""Our own routes take what they declare and nothing else: a misspelt parameter is a mistake, not a surprise.
+
+What a route takes is derived from its declaration when the application is put together. Routes of other interfaces
+(`/v1`, sessions) stay lenient, because their clients may send more than we know; so does the websocket. Leaves to
+others: the fields of a body that a route does read (`body`).
+"""
+
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import parse_qsl
+
+from fastapi import Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from starlette.requests import HTTPConnection
+from starlette.routing import BaseRoute
+
+from app.core.errors import Failure
+from app.core.schemas import Issue
+from app.protocols.http.body import parsed, read_body
+from app.protocols.http.body_issues import shown, unknown_name
+from app.protocols.http.errors import MAX_ISSUES, Problem
+
+_MAX_EMPTY_BODY: Final = 1024
+"""Bytes of a body that may be an empty object, where no body is needed."""
+
+
+def mark(routes: Iterable[BaseRoute]) -> None:
+    """Notes on every route of ours what it takes."""
+    for route in routes:
+        if type(route) is APIRoute:  # those of other interfaces have classes of their own
+            setattr(route, "holdfast_query", frozenset(_query_names(route.dependant)))  # noqa: B010
+            takes_body = "requestBody" in (route.openapi_extra or {})
+            setattr(route, "holdfast_takes_body", takes_body)  # noqa: B010
+
+
+async def refuse_undeclared(connection: HTTPConnection) -> None:
+    scope = connection.scope
+    route = scope.get("route")
+    known: frozenset[str] | None = getattr(route, "holdfast_query", None)
+    if known is None:
+        return
+    if scope["query_string"]:
+        _refuse_unknown_names(scope["query_string"], known)
+    if not getattr(route, "holdfast_takes_body", True) and isinstance(connection, Request):
+        await _refuse_body(connection)
+
+
+def _refuse_unknown_names(query: bytes, known: frozenset[str]) -> None:
+    names = {name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)}
+    if unknown := sorted(names - known):
+        issues = [Issue(f"/query/{shown(name)}", unknown_name(name, known)) for name in unknown[:MAX_ISSUES]]
+        raise Problem(Failure("UNKNOWN_PARAMETER", "the address has a parameter that this call does not take"), issues)
+
+
+async def _refuse_body(request: Request) -> None:
+    headers = request.headers
+    if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
+        return
+    raw = await read_body(request, _MAX_EMPTY_BODY)
+    if raw.strip() and parsed(raw) != {}:
+        raise Problem(Failure("INVALID_REQUEST", "this call takes no body"), [Issue("/", "must be empty")])
+
+
+def _query_names(dependant: Dependant) -> Iterable[str]:
+    yield from (field.alias for field in dependant.query_params)
+    for inner in dependant.dependencies:
+        yield from _query_names(inner)

@@ -1,0 +1,163 @@
+"""A database that neither answers nor goes away: frozen, or kept locked by somebody else.
+
+Every request is answered in time, `/readyz` too, and work goes on by itself afterwards.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import sqlite3
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import asyncpg
+import httpx2
+import pytest
+
+from app.core.settings import Settings
+from tests.faults.conftest import Report
+from tests.faults.processes import serving
+from tests.postgres import PostgresServer
+
+ANSWERS_WITHIN = 3.0
+"""Seconds: two that are promised, and one for a busy machine."""
+READY_WITHIN = 2.0
+RESUMES_WITHIN = 10.0
+AT_ONCE = 30
+"""More than the pool has connections."""
+_READ_LOCKS = 123, 5
+"""Place and number of the bytes of the shared index by which SQLite's readers say what they read."""
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[PostgresServer]:
+    """Not the session's one: this one is frozen."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-postgres-") as folder:
+        server = PostgresServer(Path(folder), fsync=False)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.thaw()
+            server.stop()
+
+
+@pytest.fixture
+async def own_settings(own_server: PostgresServer, tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
+    name = f"frozen_{abs(hash(request.node.name))}"
+    admin = await asyncpg.connect(own_server.url("postgres"))
+    await admin.execute(f"CREATE DATABASE {name}")
+    await admin.close()
+    return Settings(data_dir=tmp_path, database_url=own_server.url(name))
+
+
+async def _timed(http: httpx2.AsyncClient, method: str, path: str, body: object = None) -> tuple[int, str, float]:
+    started = time.monotonic()
+    answer = await http.request(method, path, json=body)
+    return answer.status_code, answer.text, time.monotonic() - started
+
+
+async def _run(http: httpx2.AsyncClient) -> dict[str, str]:
+    answer = await http.post("/api/runs?wait=10", json={"agent": "echo", "input": "x"})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, str] = answer.json()
+    return found
+
+
+async def _works_again(http: httpx2.AsyncClient) -> None:
+    async with asyncio.timeout(RESUMES_WITHIN):
+        while (await http.get("/readyz")).status_code != 200:  # noqa: ASYNC110  # there is no event for it
+            await asyncio.sleep(0.05)
+        while (await http.post("/api/runs?wait=8", json={"agent": "echo", "input": "y"})).status_code != 200:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+@contextlib.asynccontextmanager
+async def _served(settings: Settings) -> AsyncIterator[tuple[httpx2.AsyncClient, dict[str, str]]]:
+    async with serving(settings) as (_, url), httpx2.AsyncClient(base_url=url, timeout=60) as http:
+        yield http, await _run(http)
+
+
+async def _refuse_in_time(http: httpx2.AsyncClient, run: dict[str, str], report: Report) -> None:
+    """Reads, a write and `/readyz`, first one by one, then many together."""
+    reads = [f"/api/runs/{run['id']}", f"/api/threads/{run['threadId']}/events", "/api/runs", "/api/threads"]
+    took: dict[str, float] = {}
+    for method, path in [("GET", "/readyz"), *(("GET", read) for read in reads), ("POST", "/api/runs")]:
+        body = {"agent": "echo", "input": "in vain"} if method == "POST" else None
+        status, text, took[f"{method} {path.split('/')[-1]}"] = await _timed(http, method, path, body)
+        assert status == 503 and "STORAGE_DOWN" in text, (path, status, text)
+    together = await asyncio.gather(*(_timed(http, "GET", reads[n % 4]) for n in range(AT_ONCE)))
+    assert {status for status, _, _ in together} == {503}
+    slowest = max(*took.values(), *(seconds for _, _, seconds in together))
+    report(f"the slowest answer after {slowest:.2f} s, /readyz after {took['GET readyz']:.2f} s")
+    assert slowest < ANSWERS_WITHIN and took["GET readyz"] < READY_WITHIN
+
+
+@pytest.mark.requirement("G17")
+async def test_a_frozen_postgres_is_answered_503_in_time_and_work_goes_on_when_it_thaws(
+    own_server: PostgresServer, own_settings: Settings, report: Report
+) -> None:
+    async with _served(own_settings) as (http, run):
+        own_server.freeze()
+        try:
+            await _refuse_in_time(http, run, report)
+        finally:
+            own_server.thaw()
+        await _works_again(http)
+
+
+@pytest.mark.requirement("G17")
+async def test_a_locked_table_is_answered_503_in_time_and_is_not_called_ready(
+    own_settings: Settings, report: Report
+) -> None:
+    assert own_settings.database_url is not None
+    async with _served(own_settings) as (http, run):
+        other = await asyncpg.connect(own_settings.database_url)
+        try:
+            async with other.transaction():
+                await other.execute("LOCK TABLE events, runs, threads IN ACCESS EXCLUSIVE MODE")
+                await _refuse_in_time(http, run, report)
+        finally:
+            await other.close()
+        await _works_again(http)
+
+
+@pytest.mark.requirement("G17")
+async def test_an_embedded_database_that_another_process_writes_to_refuses_writes_and_serves_reads(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(data_dir=tmp_path / "data")
+    async with _served(settings) as (http, run):
+        other = sqlite3.connect(settings.sqlite_path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        try:
+            for method, path, limit in (("GET", "/readyz", READY_WITHIN), ("POST", "/api/runs", ANSWERS_WITHIN)):
+                body = {"agent": "echo", "input": "in vain"} if method == "POST" else None
+                status, text, seconds = await _timed(http, method, path, body)
+                assert status == 503 and "STORAGE_DOWN" in text and seconds < limit, (path, text, seconds)
+            assert (await _timed(http, "GET", f"/api/runs/{run['id']}"))[0] == 200
+        finally:
+            other.execute("ROLLBACK")
+            other.close()
+        await _works_again(http)
+
+
+@pytest.mark.requirement("G17")
+async def test_reads_of_an_embedded_database_that_another_process_keeps_locked_are_answered_in_time(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(data_dir=tmp_path / "data")
+    async with _served(settings) as (http, run):
+        shared = os.open(settings.sqlite_path.with_name("holdfast.db-shm"), os.O_RDWR)
+        try:
+            place, length = _READ_LOCKS
+            fcntl.lockf(shared, fcntl.LOCK_EX, length, place)
+            answers = await asyncio.gather(*(_timed(http, "GET", f"/api/runs/{run['id']}") for _ in range(12)))
+            assert {status for status, _, _ in answers} == {503}
+            assert max(seconds for _, _, seconds in answers) < ANSWERS_WITHIN
+        finally:
+            os.close(shared)
+        await _works_again(http)

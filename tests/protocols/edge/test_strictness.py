@@ -1,0 +1,82 @@
+"""Every route of ours, from the application: a parameter or a field that it does not declare is refused by name."""
+
+from pathlib import Path
+
+import httpx2
+import pytest
+from fastapi.routing import APIRoute
+
+from app.protocols.auth.permissions import OPEN, needs_of, template
+from tests.protocols.auth.house import open_house
+
+LENIENT = ("/v1/", "/api/sessions", "/api/approvals/", "/api/tool-input/", "/api/tool-calls/", "/api/capabilities")
+"""Interfaces of others: their clients may send more than we know."""
+
+
+def _address(route: APIRoute) -> str:
+    return template(route.path).replace("{}", "none")
+
+
+def _issues(answer: httpx2.Response) -> dict[str, str]:
+    return {issue["path"]: issue["message"] for issue in answer.json()["error"]["issues"]}
+
+
+@pytest.mark.requirement("S10")
+async def test_no_route_of_ours_takes_a_parameter_that_it_does_not_declare(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as house:
+        client = await house.caller("system")
+        walked = 0
+        for route in house.app.routes:
+            if not isinstance(route, APIRoute) or needs_of(route) == OPEN or route.path.startswith(LENIENT):
+                continue
+            for method in (route.methods or set()) - {"HEAD"}:
+                answer = await client.request(method, _address(route), params={"wiat": "10", "x" * 100: "1"})
+                assert (answer.status_code, answer.json()["error"]["code"]) == (400, "UNKNOWN_PARAMETER"), route.path
+                assert set(_issues(answer)) == {"/query/wiat", "/query/*"}
+                walked += 1
+        assert walked > 45
+
+
+@pytest.mark.requirement("S10")
+async def test_no_route_of_ours_takes_a_field_that_it_does_not_declare(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as house:
+        client = await house.caller("system")
+        for route in house.app.routes:
+            if not isinstance(route, APIRoute) or needs_of(route) == OPEN or route.path.startswith(LENIENT):
+                continue
+            if route.path in ("/api/files", "/api/interrupts/{interrupt_id}/answer"):
+                continue  # the bytes are the file; the interrupt's kind says what its answer has
+            for method in (route.methods or set()) - {"HEAD"}:
+                answer = await client.request(method, _address(route), json={"unheard": 1})
+                assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST"), route.path
+                empty = await client.request(method, _address(route), json={})
+                assert "must be empty" not in empty.text
+
+
+async def test_who_misspells_a_name_learns_the_nearest(tmp_path: Path) -> None:
+    async with open_house(tmp_path, auth="disabled") as house:
+        client = house.client()
+        for address, meant in (("/api/runs?statsu=queued", "status"), ("/api/runs?threadID=x", "threadId")):
+            assert f"`{meant}`" in next(iter(_issues(await client.get(address)).values()))
+        waited = await client.post("/api/runs?wiat=10", json={"agent": "echo", "input": "x"})
+        assert _issues(waited) == {"/query/wiat": "is not known here; did you mean `wait`?"}
+        body = {"agent": "echo", "input": "x", "thraedId": "t"}
+        assert _issues(await client.post("/api/runs", json=body)) == {
+            "/thraedId": "is not known here; did you mean `threadId`?"
+        }
+        limits = {"agent": "echo", "input": "x", "limits": {"tokns": 5}}
+        assert _issues(await client.post("/api/runs", json=limits)) == {
+            "/limits/tokns": "is not known here; did you mean `tokens`?"
+        }
+        assert not (await client.get("/api/runs")).json()["items"]
+
+
+async def test_clients_of_other_interfaces_may_send_more(tmp_path: Path) -> None:
+    async with open_house(tmp_path, auth="disabled") as house:
+        client = house.client()
+        assert (await client.get("/v1/models?api-version=2024")).status_code == 200
+        assert (await client.get("/api/sessions?page=1")).status_code == 200
+        assert (await client.post("/api/sessions?x=1", json={"unheard": 1})).status_code < 300
+        chat = {"model": "echo", "messages": [{"role": "user", "content": "hi"}], "unheard": 1}
+        assert (await client.post("/v1/chat/completions?api-version=1", json=chat)).status_code == 200
+        assert (await client.get("/healthz?verbose")).status_code == 200

@@ -1,0 +1,189 @@
+"""Commands that are accepted while a run gives its last answer: followed, or answered as too late."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.principal import LOCAL
+from app.core.settings import Settings
+from app.events.catalog import request
+from app.events.envelope import Event
+from app.events.follow import follow
+from app.runtime.service import Rejected, Submission
+from app.views.run import Run
+from app.wiring import Holdfast, open_holdfast
+from tests.store_equals_replay import assert_tables_equal_replay
+from tests.waiting import until as condition
+
+SPACE = """
+apiVersion: holdfast/v1
+kind: Runtime
+metadata: {name: runtime}
+spec: {defaultAgent: worker}
+---
+apiVersion: holdfast/v1
+kind: Model
+metadata: {name: script}
+spec:
+  provider: scripted
+  model: script
+  capabilities: {streaming: true}
+  script:
+    rules:
+      - {match: {contains: "be quick"}, reply: {text: "quickly"}}
+      - {match: {contains: slowly}, reply: {chunks: ["one ", "two ", "three ", "four"], chunkDelaySeconds: 0.2}}
+    default: {text: "You said: {{ input }}"}
+---
+apiVersion: holdfast/v1
+kind: Agent
+metadata: {name: worker}
+spec: {model: script, maxTurns: 3}
+---
+apiVersion: holdfast/v1
+kind: Agent
+metadata: {name: brief}
+spec: {model: script, maxTurns: 1}
+"""
+
+
+@asynccontextmanager
+async def opened(settings: Settings, tmp_path: Path) -> AsyncIterator[Holdfast]:
+    root = tmp_path / "workspace"
+    root.mkdir(exist_ok=True)
+    (root / "all.yaml").write_text(SPACE)
+    async with open_holdfast(settings.model_copy(update={"workspace": root})) as holdfast:
+        yield holdfast
+        await assert_tables_equal_replay(holdfast.store)
+
+
+async def submit(holdfast: Holdfast, text: str, agent: str = "worker") -> Run:
+    run = await holdfast.service.submit(LOCAL, Submission(agent, text))
+    assert isinstance(run, Run), run
+    return run
+
+
+async def until(holdfast: Holdfast, run: Run, *types: str) -> list[Event]:
+    seen: list[Event] = []
+    async with asyncio.timeout(30):
+        store = holdfast.store
+        async for batch in follow(store.hub, store.reader.events, "default", run.thread_id, run.first_seq - 1):
+            for event in batch:
+                seen.append(event)
+                if event.type in (types or request.TERMINAL):
+                    return seen
+    raise AssertionError("the stream ended")
+
+
+def at_the_very_end(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch, work: Callable[[str], Awaitable[None]]
+) -> None:
+    """Do something once, after the run has its answer and before its end is appended."""
+    conduct: Any = holdfast.executor._conduct_run
+    left = [work]
+
+    async def conducted(run: Run, *more: Any) -> Any:
+        ending = await conduct(run, *more)
+        if left:
+            await left.pop()(run.id)
+        return ending
+
+    monkeypatch.setattr(holdfast.executor, "_conduct_run", conducted)
+
+
+async def inject(holdfast: Holdfast, run_id: str, name: str, **arguments: Any) -> None:
+    answer = await holdfast.commands.inject(LOCAL, run_id, name, arguments)
+    assert isinstance(answer, Run), answer
+
+
+def denied(events: list[Event]) -> list[Any]:
+    taken = [event.payload["result"] for event in events if event.type == "runtime.step.completed"]
+    return [told["arguments"].get("denied") for result in taken for told in result]
+
+
+@pytest.mark.requirement("HK-26")
+async def test_steering_during_the_last_model_call_gives_one_more_turn(settings: Settings, tmp_path: Path) -> None:
+    async with opened(settings, tmp_path) as holdfast:
+        run = await submit(holdfast, "slowly")
+        await until(holdfast, run, "runtime.adapter.event")
+        await inject(holdfast, run.id, "steer", message="be quick")
+        events = await until(holdfast, run)
+        assert events[-1].payload["output"] == "quickly"
+        assert [event.type for event in events].count("runtime.model.completed") == 2
+        assert denied(events) == [None]
+
+
+@pytest.mark.requirement("HK-26")
+@pytest.mark.parametrize("replica", ["here", "elsewhere"])
+async def test_steering_between_the_answer_and_the_end_gives_one_more_turn(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replica: str
+) -> None:
+    """Accepted by another replica, the run's owner hears of it from its own append, which is refused."""
+    async with opened(settings, tmp_path) as holdfast:
+        if replica == "elsewhere":
+            monkeypatch.setattr(holdfast.commands, "_deliver", lambda tenant, run_id, told: None)
+        at_the_very_end(holdfast, monkeypatch, lambda run_id: inject(holdfast, run_id, "steer", message="be quick"))
+        run = await submit(holdfast, "hello")
+        events = await until(holdfast, run)
+        assert events[-1].type == "runtime.request.completed" and events[-1].payload["output"] == "quickly"
+        types = [event.type for event in events]
+        assert types.count("runtime.model.completed") == 2, "the first answer was not asked for again"
+        assert types.count("runtime.request.started") == 1 and "runtime.request.resumed" not in types
+
+
+@pytest.mark.requirement("HK-26")
+@pytest.mark.parametrize("agent", ["brief", "echo"])
+async def test_steering_that_no_turn_is_left_for_is_answered_as_too_late(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str
+) -> None:
+    echo = "---\napiVersion: holdfast/v1\nkind: Agent\nmetadata: {name: echo}\nspec: {backend: echo}\n"
+    monkeypatch.setattr(f"{__name__}.SPACE", SPACE + echo)
+    async with opened(settings, tmp_path) as holdfast:
+        at_the_very_end(holdfast, monkeypatch, lambda run_id: inject(holdfast, run_id, "steer", message="be quick"))
+        run = await submit(holdfast, "hello", agent)
+        events = await until(holdfast, run)
+        assert events[-1].type == "runtime.request.completed" and "quick" not in events[-1].payload["output"]
+        assert ["too late" in reason for reason in denied(events)] == [True]
+        late = await holdfast.commands.inject(LOCAL, run.id, "steer", {"message": "be quick"})
+        assert isinstance(late, Rejected) and late.failure.code == "RUN_TERMINAL"
+
+
+@pytest.mark.requirement("HK-26")
+@pytest.mark.parametrize("moment", ["during the answer", "after the answer"])
+async def test_a_pause_during_the_last_model_call_takes_effect(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    async with opened(settings, tmp_path) as holdfast:
+        if moment == "after the answer":
+            at_the_very_end(holdfast, monkeypatch, lambda run_id: inject(holdfast, run_id, "pause"))
+        run = await submit(holdfast, "slowly" if moment == "during the answer" else "hello")
+        if moment == "during the answer":
+            await until(holdfast, run, "runtime.adapter.event")
+            await inject(holdfast, run.id, "pause")
+        paused = await until(holdfast, run, "runtime.interrupt.raised")
+        assert paused[-1].payload["kind"] == "paused"
+        await inject(holdfast, run.id, "resume")
+        events = await until(holdfast, run)
+        assert events[-1].type == "runtime.request.completed"
+        assert [event.type for event in events].count("runtime.model.completed") == 1
+
+
+async def test_a_pause_that_is_taken_back_before_the_end_changes_nothing(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(settings, tmp_path) as holdfast:
+
+        async def pause_and_resume(run_id: str) -> None:
+            await inject(holdfast, run_id, "pause")
+            await inject(holdfast, run_id, "resume")
+
+        at_the_very_end(holdfast, monkeypatch, pause_and_resume)
+        run = await submit(holdfast, "hello")
+        events = await until(holdfast, run)
+        assert events[-1].payload["output"] == "You said: hello"
+        assert "runtime.interrupt.raised" not in [event.type for event in events]
+        assert denied(events) == []
+        await condition(lambda: holdfast.executor.running == 0)

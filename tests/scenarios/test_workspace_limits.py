@@ -1,0 +1,133 @@
+"""The Runtime's own limits take effect below the server's settings, and follow a reloaded workspace."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from app.core.settings import Settings
+from tests.scenarios.test_control import Patient
+from tests.server import InProcessServer, in_process
+
+RUNTIME = "apiVersion: holdfast/v1\nkind: Runtime\nmetadata: {name: limits}\nspec:\n  defaultAgent: echo\n"
+AGENTS = "".join(
+    f"apiVersion: holdfast/v1\nkind: Agent\nmetadata: {{name: {name}}}\nspec: {{backend: echo}}\n---\n"
+    for name in ("echo", "other")
+)
+
+
+class Limited:
+    """A server whose workspace's Runtime can be rewritten."""
+
+    def __init__(self, server: InProcessServer, client: httpx2.AsyncClient, folder: Path, patient: Patient) -> None:
+        self.server, self.client, self.folder, self.patient = server, client, folder, patient
+
+    async def set(self, *lines: str) -> None:
+        (self.folder / "runtime.yaml").write_text(RUNTIME + "".join(f"  {line}\n" for line in lines))
+        answer = await self.client.post("/api/workspace/reload")
+        assert answer.status_code == 200, answer.text
+
+    async def run(self, agent: str = "echo", **more: object) -> httpx2.Response:
+        return await self.client.post("/api/runs", json={"agent": agent, "input": "x"} | more)
+
+    async def begun(self) -> str:
+        return await asyncio.wait_for(self.patient.begun.get(), 20)
+
+    async def finish(self) -> None:
+        """Every run ends, those that wait as well."""
+        self.patient.go_on.set()
+        async with asyncio.timeout(20):
+            while self.server.holdfast.executor.waiting or self.server.holdfast.executor.running:
+                await self.server.holdfast.executor.idle()
+                await asyncio.sleep(0)
+        self.patient.go_on.clear()
+        while not self.patient.begun.empty():
+            self.patient.begun.get_nowait()
+
+
+@pytest.fixture
+async def limited(settings: Settings, tmp_path: Path) -> AsyncIterator[Limited]:
+    (tmp_path / "runtime.yaml").write_text(RUNTIME)
+    (tmp_path / "agents.yaml").write_text(AGENTS)
+    ceilings = {"workspace": tmp_path, "max_runs_per_minute_per_tenant": 4, "drain_seconds": 20}
+    patient = Patient()
+    async with (
+        in_process(settings.model_copy(update=ceilings), {"echo": patient}) as server,
+        httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
+    ):
+        made = Limited(server, client, tmp_path, patient)
+        yield made
+        await made.finish()
+
+
+@pytest.mark.requirement("OS-I3")
+async def test_runs_per_minute_are_refused_with_the_time_to_wait(limited: Limited) -> None:
+    await limited.set("budgets: {tenant: {runsPerMinute: 2}}")
+    key = {"Idempotency-Key": "the-first"}
+    body = {"agent": "echo", "input": "x"}
+    first = await limited.client.post("/api/runs", json=body, headers=key)
+    # The same request again starts nothing, so it does not count.
+    repeated = await limited.client.post("/api/runs", json=body, headers=key)
+    assert repeated.json()["id"] == first.json()["id"]
+    assert (await limited.run()).status_code == 202
+    refused = await limited.run()
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "RUNS_PER_MINUTE")
+    assert 1 <= int(refused.headers["retry-after"]) <= 30
+    over_openai = await limited.client.post(
+        "/v1/chat/completions", json={"model": "echo", "messages": [{"role": "user", "content": "x"}]}
+    )
+    assert (over_openai.status_code, over_openai.json()["error"]["code"]) == (429, "runs_per_minute")
+    await limited.set("budgets: {tenant: {runsPerMinute: 1000}}")  # above the server's own, which counts then
+    assert [(await limited.run()).status_code for _ in range(3)] == [202, 202, 429]
+
+
+@pytest.mark.requirement("OS-I3")
+@pytest.mark.parametrize(
+    ("line", "free"),
+    [("concurrency: {runs: 1}", None), ("concurrency: {perTenant: 1}", None), ("concurrency: {perAgent: 1}", "other")],
+    ids=["runs", "per-tenant", "per-agent"],
+)
+async def test_only_so_many_runs_work_at_once(limited: Limited, line: str, free: str | None) -> None:
+    await limited.set(line)
+    first, second = (await limited.run()).json(), (await limited.run()).json()
+    assert await limited.begun() == first["id"]
+    if free is not None:
+        third = (await limited.run(free)).json()
+        assert await limited.begun() == third["id"]
+    waiting = (await limited.client.get(f"/api/runs/{second['id']}")).json()
+    assert waiting["status"] == "queued"
+    await limited.set("concurrency: {runs: 10}")  # more room from now on, without a restart
+    assert await limited.begun() == second["id"]
+
+
+@pytest.mark.requirement("OS-I3")
+async def test_a_thread_takes_as_many_runs_as_the_workspace_says(limited: Limited) -> None:
+    await limited.set("concurrency: {queuePerThread: 2}")
+    first = (await limited.run()).json()
+    thread = {"threadId": first["threadId"]}
+    assert (await limited.run(**thread)).status_code == 202
+    refused = await limited.run(**thread)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "QUEUE_FULL")
+    await limited.set("concurrency: {queuePerThread: 1000}")
+    assert (await limited.run(**thread)).status_code == 202
+
+
+@pytest.mark.requirement("OS-I3")
+async def test_the_time_to_drain_is_the_smaller_one(limited: Limited) -> None:
+    drain = limited.server.holdfast.drain_seconds
+    assert drain() == 20
+    await limited.set("drainSeconds: 7")
+    assert drain() == 7
+    await limited.set("drainSeconds: 70")
+    assert drain() == 20
+
+
+async def test_a_single_agent_answers_without_being_named(limited: Limited) -> None:
+    (limited.folder / "agents.yaml").write_text(AGENTS.partition("---")[0])
+    (limited.folder / "runtime.yaml").write_text(RUNTIME.replace("  defaultAgent: echo\n", "  {}\n"))
+    assert (await limited.client.post("/api/workspace/reload")).json()["defaultAgent"] == "echo"
+    limited.patient.go_on.set()
+    answer = await limited.client.post("/api/runs", params={"wait": 20}, json={"input": "x"})
+    assert (answer.json()["agent"], answer.json()["status"]) == ("echo", "completed")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import importlib
 import os
 import random
 import shutil
@@ -65,7 +66,7 @@ from app.store.blobs import Blobs
 from app.store.broken import StopsWhenBroken
 from app.store.engine import Database
 from app.store.files import FileStore
-from app.store.folder import DataFolder
+from app.store.folder import DataFolder, FolderUnusable
 from app.store.health import WatchedDatabase
 from app.store.idle_threads import IdleThreadReader
 from app.store.keys import StoredKeys
@@ -155,7 +156,10 @@ async def open_store(
     if not settings.is_postgres:
         folder.take()
     try:
-        open_privately(settings.data_dir)
+        try:
+            open_privately(settings.data_dir)
+        except OSError as error:
+            raise FolderUnusable(settings.data_dir, error) from error
         await migrate(settings)
         tighten(settings.data_dir)  # what the migration made
         database = WatchedDatabase(open_database(settings), clock, partial(_has_room, settings))
@@ -432,6 +436,7 @@ class ToolMakers:
         secret: Callable[[str], str | None],
     ) -> Maker:  # fmt: skip
         # Imported on first use: most workspaces have no such server, and the start is quicker for it.
+        await asyncio.to_thread(importlib.import_module, "app.tools.kinds.mcp")
         from app.tools.kinds.mcp import make_mcp, offers_of, server_of
         from app.tools.kinds.mcp_sessions import Sessions
 

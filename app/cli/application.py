@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from app.cli import approvals, keys, log, runs, threads, tools
+from app.cli.agents import agents
 from app.cli.audit import audit
 from app.cli.backup import backup
 from app.cli.check import check
@@ -84,6 +85,7 @@ def serve(
 
 app.command()(run)
 app.command()(chat)
+app.command()(agents)
 app.add_typer(runs.app, name="runs")
 app.add_typer(threads.app, name="threads")
 app.add_typer(approvals.app, name="approvals")

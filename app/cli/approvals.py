@@ -62,13 +62,6 @@ async def decide(
     answered = await session.client.post(f"{path_of('interrupts', interrupt)}/answer", answer)
     session.result(answered, interrupt if session.quiet else f"{interrupt} is answered; {answered['runId']} goes on")
     if session.in_process and answered["runId"] is not None:
-        await _see_to_its_rest(session, answered["runId"])
+        from app.cli.follow import see_to_its_rest
 
-
-async def _see_to_its_rest(session: Session, run_id: str) -> None:
-    """No other server is there to go on with the run: this one does, until it has ended or waits again."""
-    from app.cli.follow import Follower, first_seq
-    from app.cli.screen import Screen
-
-    screen = Screen(session.notes, (), answer=not session.as_json)
-    await Follower(session, screen).follow(run_id, await first_seq(session, run_id) - 1)
+        await see_to_its_rest(session, answered["runId"])

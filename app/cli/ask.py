@@ -4,9 +4,11 @@ Gives the answer in the shape that the interrupt's kind wants. Leaves to others:
 """
 
 import asyncio
+import atexit
 import contextlib
 import sys
 import threading
+from functools import cache
 from typing import Any
 
 import typer
@@ -20,28 +22,59 @@ def can_ask() -> bool:
 
 
 async def read_line(prompt: str) -> str | None:
-    """A line, edited as usual on a terminal; None at its end (Ctrl-D).
+    """A line, edited as usual on a terminal; None at its end (Ctrl-D)."""
+    return await _LINES.read(prompt)
 
-    On a thread that nobody waits for: one that hangs in `input` must not keep the process when the loop has ended.
-    """
-    loop = asyncio.get_running_loop()
-    line: asyncio.Future[str | None] = loop.create_future()
 
-    def settle(text: str | None) -> None:
-        if not line.done():
-            line.set_result(text)
+class _Lines:
+    """Lines from the terminal, on a thread that nobody waits for: one that hangs in `input` must not keep the process
+    when the loop has ended. A prompt that is given up leaves such a thread behind; it reads for the next one."""
 
-    def read() -> None:
+    def __init__(self) -> None:
+        self._wanted: asyncio.Future[str | None] | None = None
+        self._reading = False
+
+    async def read(self, prompt: str) -> str | None:
+        loop = asyncio.get_running_loop()
+        line: asyncio.Future[str | None] = loop.create_future()
+        self._wanted = line
+        if self._reading:
+            sys.stdout.write(prompt)
+            sys.stdout.flush()
+        else:
+            self._reading = True
+            threading.Thread(target=self._read, args=(loop, prompt), name="holdfast-terminal", daemon=True).start()
+        return await line
+
+    def _read(self, loop: asyncio.AbstractEventLoop, prompt: str) -> None:
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401  # its import gives `input` editing and history
+        _restore_terminal_at_exit()
         try:
             text: str | None = input(prompt)
         except (EOFError, ValueError):
             text = None
-        loop.call_soon_threadsafe(settle, text)
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(self._settle, text)
 
-    threading.Thread(target=read, name="holdfast-terminal", daemon=True).start()
-    return await line
+    def _settle(self, text: str | None) -> None:
+        self._reading = False
+        if self._wanted is not None and not self._wanted.done():
+            self._wanted.set_result(text)
+
+
+_LINES = _Lines()
+
+
+@cache
+def _restore_terminal_at_exit() -> None:
+    """Editing a line changes the terminal; a prompt that was given up would leave it so."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import termios
+
+        descriptor = sys.stdin.fileno()
+        before = termios.tcgetattr(descriptor)
+        atexit.register(termios.tcsetattr, descriptor, termios.TCSANOW, before)
 
 
 async def ask(interrupt: dict[str, Any]) -> dict[str, Any] | None:

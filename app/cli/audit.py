@@ -19,6 +19,8 @@ def audit(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     data_dir: Annotated[Path | None, typer.Option(help="Folder of the embedded database.")] = None,
     database_url: Annotated[str | None, typer.Option(help="postgresql://... of a shared database.")] = None,
+    url: Annotated[str | None, typer.Option(help="Address of the server; HOLDFAST_URL.", show_default=False)] = None,
+    key: Annotated[str | None, typer.Option(help="Key to show it; HOLDFAST_API_KEY.", show_default=False)] = None,
 ) -> None:
     """Check that each run's log is complete. Exit code 1 when something is missing."""
     from app.cli.access import open_log
@@ -33,7 +35,7 @@ def audit(
     async def work() -> None:
         lines = file
         if lines is None:
-            async with open_log(data_dir, database_url) as access:
+            async with open_log(data_dir, database_url, url, key) as access:
                 lines = [line async for line in access.export(thread, "native")]
         by_run: dict[str, list[Event]] = {}
         for event in read_export(lines).events:

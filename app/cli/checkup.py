@@ -1,6 +1,7 @@
 """What `holdfast doctor` looks at: one function per subject, each giving what it found with a remedy.
 
-Reads only: no migration, no lock, no call to a provider that would cost something. Leaves printing to `doctor`.
+Reads only: no migration, no lock, no call to a provider that would cost something; MCP servers are connected to.
+Leaves printing to `doctor`.
 """
 
 import os
@@ -14,6 +15,7 @@ from typing import Any, Final, Literal
 
 from app.cli.client import open_client
 from app.core import json
+from app.core.errors import Failure
 from app.core.settings import Settings
 from app.events.ports import StoreError
 from app.outside.process import MISSING
@@ -50,6 +52,7 @@ async def examine(settings: Settings, environ: Mapping[str, str]) -> list[Findin
     found += await _server(settings)
     found += await _database(settings)
     found += _workspace(settings, environ)
+    found += await _mcp_servers(settings, environ)
     found += _disk(settings.data_dir)
     found += _limits(settings)
     found.append(await _sandbox(settings))
@@ -137,6 +140,25 @@ def _workspace(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
             else Finding("providers", "ok", f"model {name} ({model.spec.provider}) has what it needs")
         )  # fmt: skip
     return found
+
+
+async def _mcp_servers(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
+    """Each is connected to and asked what it offers; none of its tools is called."""
+    folder = settings.workspace
+    result = compile(read_folder(folder), shipped_catalog(), profile=settings.profile) if folder.is_dir() else None
+    if not isinstance(result, Compiled) or not result.workspace.mcp_servers:
+        return []
+    from app.tools.kinds.mcp_probe import probe_servers
+
+    allowed = frozenset(result.workspace.runtime.env)
+    tried = await probe_servers(result.workspace, lambda name: environ.get(name) if name in allowed else None)
+    return [
+        Finding("mcp", "wrong", offered.message,
+                f"Start it, or correct McpServer/{name}; until then only calls of its tools fail.")
+        if isinstance(offered, Failure)
+        else Finding("mcp", "ok", f"the MCP server {name} offers {offered} tools")
+        for name, offered in tried.items()
+    ]  # fmt: skip
 
 
 def _names(value: Any) -> list[str]:

@@ -29,6 +29,8 @@ class Place:
     data_dir: Path | None
     database_url: str | None
     workspace: Path | None
+    server_named: bool = True
+    """False for the server that was found by the data folder's lock: it is on this machine."""
 
     @classmethod
     def find(
@@ -48,7 +50,7 @@ class Place:
             settings = found.settings()
             running = None if settings.is_postgres else DataFolder(settings.data_dir).running_server()
             if running:
-                found = cls(running.get("url"), found.key, data_dir, database_url, workspace)
+                found = cls(running.get("url"), found.key, data_dir, database_url, workspace, server_named=False)
         return found
 
     def settings(self) -> Settings:

@@ -6,8 +6,8 @@ A run rests when it has ended, or when it waits for an answer that cannot be had
 import asyncio
 import contextlib
 import signal
-from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias
+from collections.abc import Coroutine, Iterator
+from typing import Any, Final, Literal, TypeAlias
 
 import typer
 
@@ -16,7 +16,10 @@ from app.cli.client import path_of
 from app.cli.screen import Screen
 from app.cli.session import WAITS, Session
 from app.core import json
+from app.core.errors import HoldfastError
 from app.events.catalog.request import TERMINAL
+
+_CLOSED: Final = frozenset({"runtime.interrupt.resolved", "runtime.interrupt.expired"})
 
 Approve: TypeAlias = Literal["ask", "always", "never"]
 
@@ -55,7 +58,7 @@ class Follower:
                 if event["runId"] == run_id and event["type"] in TERMINAL:
                     self._message = event["payload"].get("messageId")
                     break
-                if event["type"] == "runtime.interrupt.raised" and not await self._answered(event["payload"]):
+                if event["type"] == "runtime.interrupt.raised" and not await self._answered(event):
                     break
         run = await self._session.client.get(path_of("runs", run_id))
         if self._screen is not None:
@@ -77,8 +80,9 @@ class Follower:
         else:
             self._screen.show(event, depth=self._depths[event["runId"]])
 
-    async def _answered(self, raised: dict[str, Any]) -> bool:
+    async def _answered(self, event: dict[str, Any]) -> bool:
         """Whether the run goes on. An interrupt of the past may have been answered long ago."""
+        raised = event["payload"]
         path = path_of("interrupts", raised["interruptId"])
         if not await self._is_open(raised["interruptId"]):
             return True
@@ -87,17 +91,57 @@ class Follower:
             answer = {"decision": "approve" if self._approve == "always" else "deny"}
         elif self._screen is not None and can_ask():
             self._screen.close()
-            answer = await ask(raised)
+            asking = asyncio.create_task(ask(raised))
+            if not await self._first(asking, self._closed_elsewhere(event)):
+                typer.echo("", err=True)  # the prompt's line stays unfinished
+                return True
+            answer = asking.result()
         if answer is None:
             return False
-        await self._session.client.post(f"{path}/answer", answer)
+        try:
+            await self._session.client.post(f"{path}/answer", answer)
+        except HoldfastError as error:
+            if error.code != "INTERRUPT_NOT_OPEN":
+                raise
+            self._session.notes.print("  somebody else was quicker")
         return True
+
+    async def _first(self, asking: "asyncio.Task[Any]", elsewhere: Coroutine[Any, Any, None]) -> bool:
+        """Whether the person here answered before it was settled elsewhere; then nobody is asked any more."""
+        watching = asyncio.create_task(elsewhere)
+        try:
+            await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return True
+            watching.result()
+            return False
+        finally:
+            for task in (asking, watching):
+                task.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def _closed_elsewhere(self, raised: dict[str, Any]) -> None:
+        """Returns when the interrupt was answered or expired, or its run ended. Listens beside the main stream, which
+        goes on with whatever happened meanwhile."""
+        interrupt_id, run_id = raised["payload"]["interruptId"], raised["runId"]
+        events = self._session.client.events(raised["threadId"], raised["seq"])
+        async with contextlib.aclosing(events):
+            async for event in events:
+                closed = event["type"] in _CLOSED and event["payload"]["interruptId"] == interrupt_id
+                if closed or (event["type"] in TERMINAL and event["runId"] == run_id):
+                    return
 
     async def _is_open(self, interrupt_id: str) -> bool:
         async for interrupt in self._session.client.pages("/api/interrupts", status="open"):
             if interrupt["id"] == interrupt_id:
                 return True
         return False
+
+
+async def see_to_its_rest(session: Session, run_id: str) -> None:
+    """No other server is there to go on with the run: this one does, until it has ended or waits again."""
+    screen = Screen(session.notes, (), answer=not session.as_json)
+    await Follower(session, screen).follow(run_id, await first_seq(session, run_id) - 1)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from app.cli.connect import Place, reached
 from app.core.clock import SystemClock
 from app.core.errors import Failure, HoldfastError
 from app.core.keys import key_json
+from app.protocols.auth.bootstrap import FILE_NAME
 from app.runtime.keys import DAY_MS, Grant, Keys
 from app.wiring import open_keys as keys_of
 from app.wiring import open_store
@@ -30,11 +31,20 @@ class KeyAccess(Protocol):
 async def open_keys(data_dir: Path | None, database_url: str | None) -> AsyncIterator[KeyAccess]:
     place = Place.find(data_dir=data_dir, database_url=database_url)
     if place.url is not None:
-        async with reached(place.url, place.key) as client:
+        async with reached(place.url, place.key or _bootstrap_token(place)) as client:
             yield OverHttp(client)
     else:
         async with open_store(place.settings()) as store:
             yield InProcess(keys_of(store, SystemClock()))
+
+
+def _bootstrap_token(place: Place) -> str | None:
+    """Of a server without an admin key that uses this data folder: it makes the first one."""
+    if place.server_named:
+        return None
+    with contextlib.suppress(OSError):
+        return (place.settings().data_dir / FILE_NAME).read_text(encoding="ascii").strip()
+    return None
 
 
 class InProcess:

@@ -1,7 +1,7 @@
 """`holdfast log`: export, import, verify, replay and tail a thread's log.
 
-Talks to the server that holds the data folder, or opens the database itself when none does. Verifying and replaying
-happen here, on exported bytes, so that they trust neither.
+Talks to the server of `--url` or the one that holds the data folder, or opens the database itself when none does.
+Verifying and replaying happen here, on exported bytes, so that they trust neither.
 """
 
 import contextlib
@@ -26,6 +26,8 @@ app = typer.Typer(no_args_is_help=True, help="The event log: export, import, ver
 Thread = Annotated[str, typer.Argument(help="A thread's id, or the path of an exported file.")]
 DataDir = Annotated[Path | None, typer.Option(help="Folder of the embedded database.")]
 DatabaseUrl = Annotated[str | None, typer.Option(help="postgresql://... of a shared database.")]
+Url = Annotated[str | None, typer.Option(help="Address of the server; HOLDFAST_URL.", show_default=False)]
+Key = Annotated[str | None, typer.Option(help="Key to show it; HOLDFAST_API_KEY.", show_default=False)]
 
 
 def _read_file(path: Path) -> "Export | None":
@@ -35,14 +37,14 @@ def _read_file(path: Path) -> "Export | None":
 
 
 def _open(
-    thread: str | None, data_dir: Path | None, database_url: str | None
+    thread: str | None, data_dir: Path | None, database_url: str | None, url: str | None, key: str | None
 ) -> "AbstractAsyncContextManager[LogAccess | None]":
     """The log, unless the thread is an exported file: that needs neither a server nor a database."""
     from app.cli.access import open_log
 
     if thread is not None and Path(thread).is_file():
         return contextlib.nullcontext()
-    return open_log(data_dir, database_url)
+    return open_log(data_dir, database_url, url, key)
 
 
 async def _load(access: "LogAccess | None", thread: str) -> "Export":
@@ -92,12 +94,14 @@ def export_command(
     format: Annotated[str, typer.Option(help="native, or agent-os for .events.jsonl.")] = "native",
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
+    url: Url = None,
+    key: Key = None,
 ) -> None:
     """Write a thread's log as JSON lines, the head of its chain last."""
     from app.cli.access import open_log
 
     async def work() -> None:
-        async with open_log(data_dir, database_url) as access:
+        async with open_log(data_dir, database_url, url, key) as access:
             with _sink(output) as sink:
                 async for line in access.export(thread, format):
                     sink.write(line + b"\n")
@@ -134,6 +138,8 @@ def verify_command(
     head: Annotated[str | None, typer.Option(help="SEQ:HASH of an earlier export, to notice a cut-off end.")] = None,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
+    url: Url = None,
+    key: Key = None,
 ) -> None:
     """Check the hash chain; names the first bad seq and why. Exit code 1 when something is wrong."""
     from app.events.chain import Broken, Head
@@ -148,7 +154,7 @@ def verify_command(
 
     async def work() -> None:
         nonlocal bad
-        async with _open(thread, data_dir, database_url) as access:
+        async with _open(thread, data_dir, database_url, url, key) as access:
             if thread is not None:
                 names = [thread]
             else:
@@ -168,13 +174,15 @@ def verify_command(
 
 
 @app.command("replay")
-def replay_command(thread: Thread, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
+def replay_command(
+    thread: Thread, data_dir: DataDir = None, database_url: DatabaseUrl = None, url: Url = None, key: Key = None
+) -> None:
     """Fold the log and print what it says: thread, runs, interrupts, transcript, artifacts. Calls nobody."""
     from app.core import json
     from app.views.records import records_json, replay
 
     async def work() -> None:
-        async with _open(thread, data_dir, database_url) as access:
+        async with _open(thread, data_dir, database_url, url, key) as access:
             events = (await _load(access, thread)).events
             name = events[0].thread_id if events else thread
             sys.stdout.buffer.write(json.pretty(records_json(replay(name, events))))
@@ -189,12 +197,14 @@ def tail_command(
     follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f", help="Wait for more.")] = False,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
+    url: Url = None,
+    key: Key = None,
 ) -> None:
     """Print a thread's events, one line each; with -f as they come."""
     from app.cli.access import open_log
 
     async def work() -> None:
-        async with open_log(data_dir, database_url) as access:
+        async with open_log(data_dir, database_url, url, key) as access:
             async for event in access.events(thread, after, follow):
                 typer.echo(f"{event['seq']:>6}  {event['at']}  {event['type']:<36} {_brief(event['payload'])}")
 

@@ -25,6 +25,7 @@ SECONDS: Final = 10.0
 """For one place."""
 TOTAL_SECONDS: Final = 60.0
 AT_ONCE: Final = 16
+_MCP: Final = "MCP server"
 _MAX_LIST: Final = 8 * 1024 * 1024  # bytes
 
 
@@ -58,8 +59,13 @@ async def reach(workspace: CompiledWorkspace, environ: Mapping[str, str]) -> lis
     places = list(_places(workspace, environ, client))
     gate = asyncio.Semaphore(AT_ONCE)
     ends = asyncio.get_running_loop().time() + TOTAL_SECONDS
+    found: list[Attempt] = []
     try:
-        return list(await asyncio.gather(*(_attempt(kind, name, each, gate, ends) for kind, name, each in places)))
+        # MCP servers last: loading their client keeps the loop busy, and the others would run out of time meanwhile.
+        for of_mcp in (False, True):
+            group = [place for place in places if (place[0] == _MCP) == of_mcp]
+            found += await asyncio.gather(*(_attempt(kind, name, each, gate, ends) for kind, name, each in group))
+        return found
     finally:
         await client.close()
 
@@ -87,7 +93,7 @@ def _places(
         if model.spec.provider in LISTS:
             yield "model", name, _Provider(model.spec, environ, client)
     for name in sorted(workspace.mcp_servers):
-        yield "MCP server", name, _McpServer(workspace, name, client)
+        yield _MCP, name, _McpServer(workspace, name, client)
     for name, tool in sorted(workspace.tools.items()):
         if tool.spec.http is not None:
             yield "HTTP tool", name, _HttpHost(workspace, name, environ, client)

@@ -164,8 +164,28 @@ def _where_to_look(url: str, settings: Settings, holdfast: Holdfast) -> Iterator
     yield "database", "Postgres" if settings.is_postgres else str(settings.sqlite_path)
     yield "look", f"{url}/docs (every call), {url}/readyz, {url}/metrics"
     if settings.auth_modes:
-        yield "keys", f"{settings.admin_key_file or 'holdfast keys create NAME --role admin'}"
+        yield from _first_key(url, settings, holdfast)
         return
-    yield "try", f'curl -s \'{url}/api/runs?wait=10\' -d \'{{"agent": "echo", "input": "hello"}}\''
-    yield "", 'holdfast run assistant "publish it"   (in another terminal, in this folder: asks for an approval)'
-    yield "", f'an OpenAI client with base_url {url}/v1 and the model "assistant"'
+    name = holdfast.workspace.current.default_agent or min(agents, default=None)
+    if name is None:
+        return
+    yield "try", f'curl -s \'{url}/api/runs?wait=10\' -d \'{{"agent": "{name}", "input": "hello"}}\''
+    where = "in another terminal, in this folder"
+    if "publish" in agents[name].tools:
+        yield "", f'holdfast run {name} "publish it"   ({where}: asks for an approval)'
+    else:
+        yield "", f'holdfast run {name} "hello"   ({where})'
+    yield "", f'an OpenAI client with base_url {url}/v1 and the model "{name}"'
+
+
+def _first_key(url: str, settings: Settings, holdfast: Holdfast) -> Iterator[tuple[str, str]]:
+    """How to get a key. The token is shown while there is no admin key; it makes one, once."""
+    bootstrap = holdfast.access.bootstrap
+    if bootstrap is None or bootstrap.token is None:
+        yield "keys", f"{settings.admin_key_file or 'holdfast keys create NAME --role ROLE'}"
+        return
+    command = "holdfast keys create NAME --role admin"
+    yield "first key", "there is no admin key yet; in another terminal:"
+    if not settings.is_postgres:
+        yield "", f"{command}   (in this folder), or from anywhere:"
+    yield "", f"HOLDFAST_URL={url} HOLDFAST_API_KEY={bootstrap.token} {command}"

@@ -54,6 +54,6 @@ class LocalBudget:
         self.used_calls += 1
 
     def _exceeded(self, what: str, limit: float, used: float) -> Failure:
-        message = f"the call might use more {what} than the {self._scope}'s budget has left"
+        message = f"the call might use more {what} than the {self._scope}'s budget has left: {used:,} of {limit:,} used"
         detail = {"budget": what, "limit": limit, "used": used, "scope": self._scope}
         return Failure("BUDGET_EXCEEDED", message, detail=detail)

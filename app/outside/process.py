@@ -127,7 +127,7 @@ async def run(program: Program, *, grace: float = CANCEL_GRACE) -> Finished:
 async def probe() -> SandboxStatus:
     """Puts up the walls once, around nothing. Raises ProcessError where there is no sandbox at all."""
     with tempfile.TemporaryDirectory(prefix="holdfast-probe-") as folder:
-        program = Program([sys.executable], Path(folder), scratch=True)
+        program = Program([sys.executable], Path(folder), limits=Limits(wall_seconds=10), scratch=True)
         uid = _hand_over(program)
         finished = await _supervised(program, _policy(program, sys.executable, uid) | {"probe": True}, TIMEOUT_GRACE)
     found = json.loads(finished.stdout)
@@ -232,7 +232,10 @@ class _Running:
             self._kill()
             with contextlib.suppress(TimeoutError):
                 await asyncio.shield(asyncio.wait_for(self._process.wait(), _REAP))
-        _, stdout, stderr, _ = await work
+        try:
+            _, stdout, stderr, _ = await asyncio.wait_for(work, _REAP)
+        except TimeoutError:
+            raise ProcessError("PROCESS_FAILED", "the supervisor of a program does not end") from None
         return Finished(self._process.returncode or 0, stdout, stderr, timed_out, self._too_large)
 
     async def _stop(self, work: "asyncio.Future[tuple[None, bytes, bytes, int]]", grace: float) -> None:

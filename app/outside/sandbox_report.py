@@ -5,8 +5,9 @@ Leaves to `process`: the sandbox itself, and refusing to run a program without a
 
 import structlog
 
+from app.core.errors import HoldfastError
 from app.core.json import JsonObject
-from app.outside.process import MISSING, ProcessError, SandboxStatus, probe
+from app.outside.process import MISSING, SandboxStatus, probe
 
 log = structlog.get_logger("holdfast.sandbox")
 
@@ -20,8 +21,10 @@ async def sandbox_status() -> SandboxStatus:
     if _known is None:
         try:
             _known = await probe()
-        except (ProcessError, OSError):
-            return SandboxStatus(missing=tuple(MISSING))  # nothing can be started in it
+        except (HoldfastError, OSError) as error:
+            # Nothing can be started in it, or not in time; the next one who asks tries again.
+            log.warning("sandbox.broken", error=str(error))
+            return SandboxStatus(missing=tuple(MISSING))
     return _known
 
 

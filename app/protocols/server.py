@@ -24,6 +24,7 @@ from app.protocols.http import (
     errors,
     files,
     health,
+    home,
     interrupts,
     keys,
     metrics,
@@ -58,6 +59,7 @@ def create_app(server: Server) -> FastAPI:
     errors.install(app)
     for module in _ROUTES:
         _add(app, module.routes(server).routes)
+    _add(app, home.routes().routes)
     _add(app, docs.routes(lambda: documents.document(app)).routes)
     guard(app.routes, authorise)
     strictness.mark(app.routes)
@@ -72,10 +74,10 @@ def create_edge(server: Server) -> ASGIApp:
     in_flight = InFlight(settings.max_requests, settings.max_requests_per_tenant)
     origins = Origins(settings.hosts, settings.origins)
     app = create_app(server)
+    meter = RequestMeter(server.metrics, access_log=settings.access_log, log_level=settings.log_level)
     straight = [route for route in app.routes if isinstance(route, OpenAiRoute) and route.is_straight]
     cancels = cancels_of(app.routes, settings.rate_per_key, settings.max_requests, settings.max_requests_per_tenant,
                          server.clock)  # fmt: skip
-    meter = RequestMeter(server.metrics, access_log=settings.access_log)
     gate = Gate(Shortcut(app, straight), server.access, origins, rates, in_flight, settings.max_sockets,
                 settings.max_upload_bytes, cancels, meter)  # fmt: skip
     watch("requests_in_flight", "Requests being served.", lambda: in_flight.total)

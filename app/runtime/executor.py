@@ -26,6 +26,7 @@ from app.events.ports import Appended, Draft, Fence, Refused, StoreError
 from app.events.recorder import UNSTORABLE, Entry, Recorder, Scope
 from app.models.router import error_value
 from app.runtime.control import Control, too_late
+from app.runtime.partial_answer import partial_answer
 from app.runtime.places import Place
 from app.runtime.ports import Backlog, Fresh, Leases
 from app.runtime.queue import FairQueue, Wanted
@@ -377,6 +378,8 @@ class Executor:
             tried |= {command["commandId"] for command in late}
             await self._record_held(scope, await control.take_held())
             return False
+        if isinstance(ending[-1], request.RequestCancelled):
+            ending = [*ending[:-1], await self._with_partial_answer(held, run, ending[-1])]
         children, last = await self._end_children(run, held), await control.take_held()
         seen = [ports.CommandsSeen(run.id, len(control.known))] if completes else []
         answer = await self._recorder.record(scope, *last, *children, *too_late(late), *ending, conditions=seen)
@@ -389,6 +392,14 @@ class Executor:
             answer = await self._recorder.record(scope, *last, *children, failed)
         expect(answer)
         return True
+
+    async def _with_partial_answer(
+        self, held: _Held, run: Run, ended: request.RequestCancelled
+    ) -> request.RequestCancelled:
+        said = await partial_answer(self._reader, held.wanted, run)
+        if said is None:
+            return ended
+        return ended.model_copy(update={"message_id": said[0], "output": said[1]})
 
     async def _record_held(self, scope: Scope, held: Sequence[Draft]) -> None:
         if held:

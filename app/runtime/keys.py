@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from app.core.access import is_tenant, unknown
+from app.core.access import is_tenant, scopes_of, unknown
 from app.core.clock import Clock, iso
 from app.core.errors import Failure
 from app.core.keys import ApiKey, digest_of, id_of, new_secret
@@ -19,12 +19,15 @@ from app.runtime.ledger import Ledger
 
 MAX_NAME: Final = 200
 DAY_MS: Final = 86_400_000
+_PAGE: Final = 1000
 
 
 class KeyStore(Protocol):
     async def find(self, key_id: str) -> ApiKey | None: ...
 
     async def of_tenant(self, tenant: str, after: str, limit: int) -> list[ApiKey]: ...
+
+    async def living(self, after: str, limit: int) -> list[ApiKey]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,15 @@ class Keys:
             return known
         made = await self.create(Grant("first admin key", roles=("system",)), "system", secret)
         return made if isinstance(made, Failure) else made.key
+
+    async def has_admin(self) -> bool:
+        """Whether there is a key, of whichever tenant, that counts and may manage keys."""
+        after, now = "", self._clock.now_ms()
+        while page := await self._store.living(after, _PAGE):
+            if any(key.is_live(now) and "keys:manage" in scopes_of(key.roles, key.scopes) for key in page):
+                return True
+            after = page[-1].id
+        return False
 
     async def list(self, tenant: str, after: str = "", limit: int = 100) -> list[ApiKey]:
         return await self._store.of_tenant(tenant, after, limit)

@@ -17,6 +17,7 @@ from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.ports import Answer, Appended, Draft, Refused
 from app.events.recorder import UNSTORABLE, Entry, Recorder, Scope
+from app.runtime.budget_messages import budget_failure
 from app.runtime.control import Control
 from app.runtime.expected import Expected
 from app.runtime.memo import Memo
@@ -192,9 +193,7 @@ class RunLog:
 
     async def exceeded(self, payload: BudgetExceeded) -> StepFailed:
         await self.record(payload)
-        message = f"the {payload.scope}'s budget of {payload.budget.replace('_', ' ')} is used up"
-        detail = {"budget": payload.budget, "limit": payload.limit}
-        return StepFailed(Failure("BUDGET_EXCEEDED", message, detail=detail))
+        return StepFailed(budget_failure(payload))
 
     async def raise_interrupt(self, raised: InterruptRaised) -> Suspended:
         """A subagent's interrupt belongs to the root run: that is what waits, and what the answer wakes."""

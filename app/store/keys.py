@@ -18,6 +18,7 @@ LIVING_KEYS: Final = Sql("SELECT id FROM api_keys WHERE tenant = $1 AND id = $2 
 _COLUMNS: Final = "id, tenant, digest, revoked_at, state"
 _FIND: Final = Sql(f"SELECT {_COLUMNS} FROM api_keys WHERE id = $1")
 _OF_TENANT: Final = Sql(f"SELECT {_COLUMNS} FROM api_keys WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3")
+_LIVING: Final = Sql(f"SELECT {_COLUMNS} FROM api_keys WHERE revoked_at IS NULL AND id > $1 ORDER BY id LIMIT $2")
 
 
 def key_row(key: ApiKey) -> Row:
@@ -57,6 +58,11 @@ class StoredKeys:
         """Without a tenant: this is where the tenant of a caller comes from."""
         rows = await self._database.read(lambda tx: tx.rows(_FIND, key_id))
         return _key(rows[0]) if rows else None
+
+    async def living(self, after: str, limit: int) -> list[ApiKey]:
+        """Of all tenants, without revoked ones; expired ones are among them."""
+        rows = await self._database.read(lambda tx: tx.rows(_LIVING, after, limit))
+        return [_key(row) for row in rows]
 
     async def of_tenant(self, tenant: str, after: str, limit: int) -> list[ApiKey]:
         rows = await self._database.read(lambda tx: tx.rows(_OF_TENANT, tenant, after, limit))

@@ -1,6 +1,6 @@
 """The transcript: what was said in a thread, one entry per message, tool call or client's own row.
 
-Deltas are not part of it: a message enters when it is complete, and a stream shows it meanwhile.
+Deltas are not part of it: a message enters when it is complete or its run was cancelled; streams show it before.
 """
 
 from collections.abc import Callable
@@ -56,6 +56,10 @@ def _output_key(event: Told) -> str:
     return str(event.payload.get("messageId") or f"{event.run_id}:output")
 
 
+def _partial_key(event: Told) -> str | None:
+    return _output_key(event) if event.payload.get("output") is not None else None
+
+
 def _error_key(event: Told) -> str:
     return f"{event.run_id}:error"
 
@@ -77,6 +81,7 @@ ENTRY_KEYS: Final[dict[str, Callable[[Told], str | None]]] = {
     request.RequestQueued.type: _input_key,
     request.RequestCompleted.type: _output_key,
     request.RequestFailed.type: _error_key,
+    request.RequestCancelled.type: _partial_key,
     model.ModelCompleted.type: _message_key,
     tool.ToolInvoked.type: _call_key,
     tool.ToolResulted.type: _call_key,
@@ -95,6 +100,11 @@ def _output(entry: Entry, event: Event) -> None:
     entry.turn_id, entry.status = event.run_id or "", "complete"
     entry.content = as_text(event.payload["output"])
     entry.started_at, entry.completed_at = entry.started_at or event.at, event.at
+
+
+def _partial(entry: Entry, event: Event) -> None:
+    _output(entry, event)
+    entry.status = "canceled"
 
 
 def _error(entry: Entry, event: Event) -> None:
@@ -139,6 +149,7 @@ _CHANGES: Final = {
     request.RequestQueued.type: _input,
     request.RequestCompleted.type: _output,
     request.RequestFailed.type: _error,
+    request.RequestCancelled.type: _partial,
     model.ModelCompleted.type: _message,
     tool.ToolInvoked.type: _call,
     tool.ToolResulted.type: _result,

@@ -65,7 +65,7 @@ async def test_a_model_with_little_room_is_sent_no_more_than_it_takes(space: Spa
 
 
 async def test_all_means_all(space: Space) -> None:
-    space.write({}, agent="  contextPolicy: {strategy: all, maxMessages: 1}\n")
+    space.write({}, agent="  contextPolicy: {strategy: all}\n")
     async with opened(space.settings, space.root) as holdfast:
         thread_id = await talk(holdfast, "one", "two")
         events = await until(holdfast, await submit(holdfast, "clerk", "three", thread_id))

@@ -1,8 +1,10 @@
 """`holdfast keys`: on a stopped server it works on the database, on a running one it asks with a key."""
 
 import asyncio
+import stat
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from app.core import json
@@ -11,7 +13,8 @@ from app.core.settings import Settings
 from app.store.keys import StoredKeys
 from app.wiring import open_holdfast, open_store
 from tests.cli.conftest import Holdfast
-from tests.protocols.auth.house import open_house
+from tests.protocols.auth.house import bearer, open_house
+from tests.server import ServerProcess
 
 
 @pytest.mark.requirement("S3", "S20")
@@ -71,3 +74,20 @@ async def test_a_key_and_its_entry_in_the_ledger_are_one_commit_on_both_database
         assert found.revoked_at is not None
         types = [event.type for event in await store.reader.events("default", "sys_ledger", 0, 100)]
         assert [type for type in types if ".key." in type] == ["runtime.key.created", "runtime.key.revoked"]
+
+
+@pytest.mark.requirement("S3")
+def test_keys_create_beside_a_running_server_makes_the_first_key(tmp_path: Path, holdfast: Holdfast) -> None:
+    server = ServerProcess.start(tmp_path, variables={"HOLDFAST_AUTH": "keys"})
+    try:
+        token = tmp_path / "bootstrap-token"
+        assert stat.S_IMODE(token.stat().st_mode) == 0o600
+        made = holdfast("keys", "create", "me", "--role", "admin", "--data-dir", str(tmp_path))
+        assert made.exit_code == 0, made.output
+        secret = made.stdout.strip().splitlines()[-1]
+        assert httpx2.get(f"{server.url}/api/runs", headers=bearer(secret)).status_code == 200
+        assert not token.exists()
+        refused = holdfast("keys", "create", "you", "--role", "admin", "--data-dir", str(tmp_path))
+        assert refused.exit_code != 0
+    finally:
+        server.stop()

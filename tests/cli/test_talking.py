@@ -86,6 +86,53 @@ def test_what_the_server_refuses_is_a_line_with_its_remedy(holdfast: Holdfast, h
     assert result.stderr.startswith("AGENT_NOT_FOUND: ") and len(result.stderr.splitlines()) == 2
 
 
+def test_a_denied_publication_is_not_called_published(holdfast: Holdfast, here: list[str]) -> None:
+    told = holdfast("run", "assistant", "publish it", "--approve", "never", *here).stdout
+    assert told.startswith("It was not published: ") and "denied" in told.lower()
+
+
+def test_agents_are_listed(holdfast: Holdfast, here: list[str]) -> None:
+    assert set(holdfast("agents", "--quiet", *here).stdout.split()) >= {"assistant", "echo", "researcher"}
+
+
+def test_a_run_is_run_again(holdfast: Holdfast, here: list[str]) -> None:
+    first = json.loads(holdfast("run", "echo", "one two", "--json", *here).stdout)
+    again = holdfast("runs", "rerun", first["id"], *here)
+    assert (again.exit_code, again.stdout) == (0, "one two\n")
+    told = json.loads(holdfast("runs", "rerun", first["id"], "--json", "--recorded", *here).stdout)
+    assert told["rerunOf"] == first["id"] and told["threadId"] != first["threadId"]
+
+
+def test_a_run_is_paused_steered_and_resumed(holdfast: Holdfast, server: ServerProcess, here: list[str]) -> None:
+    """Commands take effect at the run's next step; this one waits for an approval before it."""
+    answer = httpx2.post(f"{server.url}/api/runs?wait=10", json={"agent": "assistant", "input": "publish it"})
+    run = answer.json()
+    for words in (("pause",), ("resume",), ("steer", "and be quick")):
+        done = holdfast("runs", words[0], run["id"], *words[1:], *here)
+        assert done.exit_code == 0 and done.stdout.startswith(run["id"]), done.output
+    events = httpx2.get(f"{server.url}/api/runs/{run['id']}/events?limit=200").json()["items"]
+    told = [event["payload"] for event in events if event["type"] == "runtime.command.injected"]
+    assert [one["command"] for one in told] == ["pause", "resume", "steer"]
+    assert told[2]["arguments"] == {"message": "and be quick"}
+    assert holdfast("runs", "cancel", run["id"], *here).exit_code == 0
+
+
+def test_log_and_audit_take_the_address_of_a_server(holdfast: Holdfast, server: ServerProcess, here: list[str]) -> None:
+    run = json.loads(holdfast("run", "echo", "hello", "--json", *here).stdout)
+    verified = holdfast("log", "verify", run["threadId"], "--url", server.url)
+    assert verified.exit_code == 0 and "chain intact" in verified.stdout
+    assert "runtime.request.completed" in holdfast("log", "tail", run["threadId"], "--url", server.url).stdout
+    audited = holdfast("audit", run["threadId"], "--url", server.url)
+    assert audited.exit_code == 0 and "nothing is missing" in audited.stdout
+
+
+def test_the_first_page_says_what_it_is_and_the_banner_what_there_is(server: ServerProcess) -> None:
+    told = httpx2.get(server.url).json()
+    assert told["name"] == "Holdfast" and told["links"]["docs"] == "/docs"
+    page = httpx2.get(server.url, headers={"accept": "text/html"})
+    assert page.headers["content-type"].startswith("text/html") and 'href="/docs"' in page.text
+
+
 @pytest.mark.requirement("SH-16")
 def test_the_events_that_patterns_name_are_shown_as_well(holdfast: Holdfast, here: list[str]) -> None:
     plain = holdfast("run", "echo", "hello", *here)
@@ -228,6 +275,27 @@ def test_a_reason_typed_instead_of_yes_denies_and_reaches_the_agent(holdfast: Ho
     terminal.type("not on a Friday\n")
     terminal.until('"reason":"not on a Friday"')
     assert terminal.end() == 0
+
+
+@pytest.mark.requirement("SH-23")
+def test_an_approval_given_elsewhere_ends_the_prompt_and_the_run_goes_on(holdfast: Holdfast, here: list[str]) -> None:
+    terminal = Terminal("run", "assistant", "publish it", *here)
+    terminal.until("approve? ")
+    open_ones = json.loads(holdfast("approvals", "list", "--json", *here).stdout)
+    newest = max(open_ones, key=lambda one: str(one["createdAt"]))
+    assert holdfast("approvals", "decide", newest["id"], "approve", *here).exit_code == 0
+    terminal.until("It has been published.")
+    assert terminal.end() == 0
+
+
+def test_a_cancel_elsewhere_ends_the_prompt(holdfast: Holdfast, here: list[str]) -> None:
+    terminal = Terminal("run", "assistant", "publish it", *here)
+    terminal.until("approve? ")
+    waiting = json.loads(holdfast("runs", "list", "--status", "waiting", "--json", *here).stdout)
+    newest = max(waiting, key=lambda one: str(one["createdAt"]))
+    assert holdfast("runs", "cancel", newest["id"], *here).exit_code == 0
+    terminal.until("cancelled")
+    assert terminal.end() == 1
 
 
 @pytest.mark.requirement("G8")

@@ -162,10 +162,13 @@ async def server(
     arguments = ["--data-dir", str(settings.data_dir), "--workspace", str(workspace)]
     if settings.database_url is not None:
         arguments += ["--database-url", settings.database_url]
+    always = {"HOLDFAST_DRAIN_SECONDS": "5"}
+    if settings.secret_file is not None:
+        always["HOLDFAST_SECRET_FILE"] = str(settings.secret_file)
     output = settings.data_dir / f"server-{len(list(settings.data_dir.glob('server-*')))}.log"
     process = _processes.Process(
         target=_serve,
-        args=(arguments, str(output), point, {"HOLDFAST_DRAIN_SECONDS": "5"} | (environment or {})),
+        args=(arguments, str(output), point, always | (environment or {})),
         daemon=True,
     )
     await asyncio.to_thread(process.start)

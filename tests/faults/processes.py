@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -66,10 +66,12 @@ class Child:
 
 
 @contextlib.asynccontextmanager
-async def started(module: str, *arguments: str, limit: int = 2**16) -> AsyncIterator[Child]:
+async def started(
+    module: str, *arguments: str, limit: int = 2**16, variables: Mapping[str, str] | None = None
+) -> AsyncIterator[Child]:
     """`python -m module ...`; whatever is left of it at the end is killed."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", module, *arguments, cwd=ROOT, limit=limit, env=_environment(),
+        sys.executable, "-m", module, *arguments, cwd=ROOT, limit=limit, env=_environment() | dict(variables or {}),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     child = Child(process)
@@ -98,6 +100,7 @@ def flags(settings: Settings) -> list[str]:
 @contextlib.asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[tuple[Child, str]]:
     """`holdfast serve` as a process, and where it listens."""
-    async with started("app.main", "serve", "--port", "0", *flags(settings)) as child:
+    secret = {} if settings.secret_file is None else {"HOLDFAST_SECRET_FILE": str(settings.secret_file)}
+    async with started("app.main", "serve", "--port", "0", *flags(settings), variables=secret) as child:
         url = await child.line("listening on ")
         yield child, url

@@ -21,6 +21,7 @@ from app.core.settings import Settings
 from tests.faults.conftest import Report
 from tests.faults.processes import serving
 from tests.postgres import PostgresServer
+from tests.server import secret_file
 
 ANSWERS_WITHIN = 3.0
 """Seconds: two that are promised, and one for a busy machine."""
@@ -51,7 +52,7 @@ async def own_settings(own_server: PostgresServer, tmp_path: Path, request: pyte
     admin = await asyncpg.connect(own_server.url("postgres"))
     await admin.execute(f"CREATE DATABASE {name}")
     await admin.close()
-    return Settings(data_dir=tmp_path, database_url=own_server.url(name))
+    return Settings(data_dir=tmp_path, database_url=own_server.url(name), secret_file=secret_file(tmp_path))
 
 
 async def _timed(http: httpx2.AsyncClient, method: str, path: str, body: object = None) -> tuple[int, str, float]:

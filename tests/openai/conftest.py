@@ -102,7 +102,7 @@ kind: Agent
 metadata: {name: chief}
 spec:
   model: script
-  subagents: [closed, helper]
+  subagents: [closed, {agent: helper, tools: [clock, publish]}]
 ---
 apiVersion: holdfast/v1
 kind: Agent

@@ -3,6 +3,7 @@ side of the real server, a recording provider on the other.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,8 @@ import httpx2
 import openai
 import pytest
 import pytest_asyncio
+from openai.types.chat import ChatCompletion
 
-from app.core.ids import new_id
 from app.core.settings import Settings
 from tests.models.fakes.openai import OpenAiSpeaker
 from tests.models.fakes.server import Answer, Call, Fake, running
@@ -106,12 +107,10 @@ class World:
         """The newest request that reached the provider."""
         return self.upstream.seen[-1].body
 
-    def calls(self, name: str = "weather") -> str:
-        """The next answer is a call of the client's function, the one after it words. Gives the call's id."""
-        call_id = new_id("call")
-        calling = Answer(chunks=(), calls=(Call(name, '{"city":"Oslo"}', call_id),), finish="tool_use")
+    def calls(self, name: str = "weather") -> None:
+        """The next answer is a call of the client's function, the one after it words."""
+        calling = Answer(chunks=(), calls=(Call(name, '{"city":"Oslo"}', "call_1"),), finish="tool_use")
         self.upstream.plays(calling, Answer())
-        return call_id
 
     async def events(self, run_id: str, kind: str) -> list[Any]:
         answer = await self.api.get(f"/api/runs/{run_id}/events", params={"limit": 1000, "type": kind})
@@ -209,7 +208,7 @@ async def test_an_agent_may_pin_its_sampling(world: World) -> None:
 
 
 async def test_parameters_are_for_the_run_s_own_answers_and_not_for_its_subagents(world: World) -> None:
-    calling = Answer(chunks=(), calls=(Call("free", '{"input":"look"}', new_id("call")),), finish="tool_use")
+    calling = Answer(chunks=(), calls=(Call("free", '{"input":"look"}', "call_1"),), finish="tool_use")
     world.upstream.plays(calling, Answer())
     before = len(world.upstream.seen)
     await world.client.chat.completions.create(model="chief", messages=[user("hi")], temperature=0.7)
@@ -311,9 +310,19 @@ async def test_harmless_parameters_are_taken_without_effect(world: World) -> Non
 # -- tools --------------------------------------------------------------------------------------------
 
 
+def cities(answer: ChatCompletion) -> list[str]:
+    calls = answer.choices[0].message.tool_calls or []
+    return [json.loads(call.function.arguments)["city"] for call in calls if call.type == "function"]
+
+
+def tool_output(answer: ChatCompletion) -> Any:
+    """The result of the answer's one call, by the id it was given to the client with."""
+    (call,) = answer.choices[0].message.tool_calls or []
+    return {"role": "tool", "tool_call_id": call.id, "content": "sunny"}
+
+
 async def test_one_call_at_a_time_is_what_the_model_is_told_and_what_the_client_gets(world: World) -> None:
-    first, second = new_id("call"), new_id("call")
-    both = (Call("weather", '{"city":"Oslo"}', first), Call("weather", '{"city":"Rome"}', second))
+    both = (Call("weather", '{"city":"Oslo"}', "one"), Call("weather", '{"city":"Rome"}', "two"))
     world.upstream.plays(Answer(chunks=(), calls=both, finish="tool_use"), Answer())
     asked: list[Any] = [user("the weather")]
     answer = await world.client.chat.completions.create(
@@ -321,10 +330,10 @@ async def test_one_call_at_a_time_is_what_the_model_is_told_and_what_the_client_
     )
     assert world.sent["parallel_tool_calls"] is False
     # A provider that calls twice all the same is heard one call after the other.
-    assert [call.id for call in answer.choices[0].message.tool_calls or []] == [first]
-    asked += [answer.choices[0].message, {"role": "tool", "tool_call_id": first, "content": "sunny"}]
+    assert cities(answer) == ["Oslo"]
+    asked += [answer.choices[0].message, tool_output(answer)]
     answer = await world.client.chat.completions.create(model="free", messages=asked, tools=[WEATHER])
-    assert [call.id for call in answer.choices[0].message.tool_calls or []] == [second]
+    assert cities(answer) == ["Rome"]
 
 
 async def test_an_agent_that_calls_one_by_one_is_not_made_to_do_otherwise(world: World) -> None:
@@ -342,14 +351,14 @@ NAMED: Any = {"type": "function", "function": {"name": "weather"}}
 async def test_a_choice_of_tool_holds_for_the_first_model_call_of_a_segment(
     world: World, choice: Any, sent: Any
 ) -> None:
-    call_id = world.calls()
+    world.calls()
     before = len(world.upstream.seen)
     asked: list[Any] = [user("the weather")]
     answer = await world.client.chat.completions.create(
         model="free", messages=asked, tools=[WEATHER, CLOCK], tool_choice=choice
     )
     assert answer.choices[0].finish_reason == "tool_calls"
-    asked += [answer.choices[0].message, {"role": "tool", "tool_call_id": call_id, "content": "sunny"}]
+    asked += [answer.choices[0].message, tool_output(answer)]
     answer = await world.client.chat.completions.create(model="free", messages=asked, tools=[WEATHER, CLOCK])
     assert answer.choices[0].message.content == "Hello, world"
     assert [seen.body.get("tool_choice") for seen in world.upstream.seen[before:]] == [sent, None]
@@ -367,12 +376,13 @@ async def test_allowed_tools_are_all_that_the_model_is_offered(world: World) -> 
 
 
 async def test_a_response_names_its_function_in_its_own_spelling(world: World) -> None:
-    call_id = world.calls()
+    world.calls()
     named: Any = {"type": "function", "name": "weather"}
     first = await world.client.responses.create(model="free", input="hi", tools=[TOOL], tool_choice=named)
     assert world.sent["tool_choice"] == NAMED
     assert first.to_dict()["tool_choice"] == named
-    output: Any = {"type": "function_call_output", "call_id": call_id, "output": "sunny"}
+    call = next(item for item in first.output if item.type == "function_call")
+    output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}
     second = await world.client.responses.create(
         model="free", input=[output], previous_response_id=first.id, tools=[TOOL], tool_choice="none", temperature=0.4
     )
@@ -383,13 +393,13 @@ async def test_a_response_names_its_function_in_its_own_spelling(world: World) -
 
 @pytest.mark.requirement("PX-5", "G4")
 async def test_parameters_beside_tool_outputs_count_from_there_on_and_are_told_once(world: World) -> None:
-    call_id = world.calls()
+    world.calls()
     asked: list[Any] = [user("the weather")]
     raw = await world.client.chat.completions.with_raw_response.create(
         model="free", messages=asked, tools=[WEATHER], temperature=0.2, seed=3
     )
     run_id = raw.headers["x-holdfast-run-id"]
-    asked += [raw.parse().choices[0].message, {"role": "tool", "tool_call_id": call_id, "content": "sunny"}]
+    asked += [raw.parse().choices[0].message, tool_output(raw.parse())]
     wanted: Any = {"model": "free", "messages": asked, "tools": [WEATHER], "temperature": 0.9}
     answer = await world.client.chat.completions.create(**wanted)
     assert (world.sent["temperature"], world.sent["seed"]) == (0.9, 3)
@@ -402,22 +412,22 @@ async def test_parameters_beside_tool_outputs_count_from_there_on_and_are_told_o
 
 
 async def test_the_same_parameters_beside_tool_outputs_are_no_news(world: World) -> None:
-    call_id = world.calls()
+    world.calls()
     asked: list[Any] = [user("the weather")]
     raw = await world.client.chat.completions.with_raw_response.create(
         model="free", messages=asked, tools=[WEATHER], temperature=0.2
     )
-    asked += [raw.parse().choices[0].message, {"role": "tool", "tool_call_id": call_id, "content": "sunny"}]
+    asked += [raw.parse().choices[0].message, tool_output(raw.parse())]
     await world.client.chat.completions.create(model="free", messages=asked, tools=[WEATHER], temperature=0.2)
     assert world.sent["temperature"] == 0.2
     assert await world.events(raw.headers["x-holdfast-run-id"], "runtime.command.injected") == []
 
 
 async def test_a_function_that_the_run_does_not_have_cannot_be_chosen_on_the_way(world: World) -> None:
-    call_id = world.calls()
+    world.calls()
     asked: list[Any] = [user("the weather")]
     answer = await world.client.chat.completions.create(model="free", messages=asked, tools=[WEATHER])
-    asked += [answer.choices[0].message, {"role": "tool", "tool_call_id": call_id, "content": "sunny"}]
+    asked += [answer.choices[0].message, tool_output(answer)]
     hour: Any = {"type": "function", "function": {"name": "hour"}}
     with pytest.raises(openai.BadRequestError) as caught:
         await world.client.chat.completions.create(

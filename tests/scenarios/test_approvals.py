@@ -178,7 +178,9 @@ async def begin(client: httpx2.AsyncClient, agent: str, text: str, **more: Any) 
 async def settled(client: httpx2.AsyncClient, run_id: str, before: tuple[str, ...] = ()) -> dict[str, Any]:
     """The run when it has ended or waits for something new."""
     for _ in range(400):
-        run: dict[str, Any] = (await client.get(f"/api/runs/{run_id}")).json()
+        answer = await client.get(f"/api/runs/{run_id}")
+        assert answer.status_code == 200, answer.text
+        run: dict[str, Any] = answer.json()
         if run["finishedAt"] is not None or set(run["waitingOn"]) - set(before):
             return run
         await asyncio.sleep(0.02)

@@ -175,9 +175,15 @@ async def test_file_tools_that_are_asked_for_folders_leak_no_descriptor(
 
 
 @pytest.mark.requirement("S15")
-async def test_readiness_says_how_complete_the_sandbox_is(client: httpx2.AsyncClient) -> None:
-    async with asyncio.timeout(20):
-        while (sandbox := (await client.get("/readyz")).json()["sandbox"]) is None:  # noqa: ASYNC110  # of another process
-            await asyncio.sleep(0.05)
+async def test_readiness_says_how_complete_the_sandbox_is(client: httpx2.AsyncClient, server: ServerProcess) -> None:
+    sandbox = None
+    async with asyncio.timeout(
+        60
+    ):  # the server gives its own look at it ten seconds, and a busy machine takes its time
+        while sandbox is None:
+            answer = await client.get("/readyz")
+            assert answer.status_code == 200, answer.text
+            sandbox = answer.json()["sandbox"]
+    assert "sandbox.broken" not in server.errors()
     assert sandbox["level"] in ("full", "partial", "none")
     assert (sandbox["level"] == "full") == (sandbox["missing"] == [])

@@ -328,7 +328,7 @@ spec: {defaultAgent: parent}
 apiVersion: holdfast/v1
 kind: Agent
 metadata: {name: parent, description: Lets the child work.}
-spec: {model: script, instructions: parent, subagents: [child]}
+spec: {model: script, instructions: parent, subagents: [{agent: child, tools: [notes]}]}
 ---
 apiVersion: holdfast/v1
 kind: Agent

@@ -47,7 +47,11 @@ def test_no_query_reads_a_whole_table(database: sqlite3.Connection, module: Modu
         name: step
         for name, sql in queries.items()
         for step in _plan(database, sql)
-        if step.startswith("SCAN") and "json_each" not in step and "subquery" not in step
+        if step.startswith("SCAN")
+        and "json_each" not in step
+        and "subquery" not in step
+        # Holds those that are open and nothing else, and whoever counts them has to look at each.
+        and "interrupts_open" not in step
     }
     database.close()
     assert scans == {}

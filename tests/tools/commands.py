@@ -31,6 +31,23 @@ takes. A key is given by `--key` or `HOLDFAST_API_KEY`. Results go to standard o
 `holdfast --install-completion` teaches your shell to complete commands and options.
 While a run goes, its tool calls and pauses are shown, and the events that the workspace names in
 `runtime.cli.events.include` (narration by default); `--events PATTERN` names others.
+
+For example, beside a running server, in its folder:
+
+```sh
+holdfast agents                                   # whom one can ask
+holdfast run assistant "publish it"               # asks for an approval; an answer given elsewhere ends the question
+holdfast approvals list                           # in another terminal: what waits
+holdfast approvals decide ID approve
+holdfast runs list --status running
+holdfast runs steer RUN "and be brief"            # before the run's next model call
+holdfast runs pause RUN
+holdfast runs resume RUN
+holdfast runs rerun RUN                           # the recorded input again, on a fork of its thread
+holdfast threads fork THREAD --seq 12             # a new thread with the history up to there
+holdfast log tail THREAD -f --url http://127.0.0.1:8700
+holdfast audit THREAD --url http://127.0.0.1:8700
+```
 """
 
 

@@ -78,6 +78,10 @@ class RequestFailed(Payload):
 class RequestCancelled(Payload):
     reason: str | None = None
     by: str | None = None
+    output: Any = None
+    """What it had said of the answer that was cut off; incomplete."""
+    message_id: str | None = None
+    """The message whose deltas said it."""
 
 
 TERMINAL: Final = frozenset({RequestCompleted.type, RequestFailed.type, RequestCancelled.type})

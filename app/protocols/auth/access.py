@@ -12,6 +12,7 @@ from starlette.types import Scope
 
 from app.core.clock import Clock
 from app.core.principal import LOCAL, Principal
+from app.protocols.auth.bootstrap import Bootstrap
 from app.protocols.auth.denials import Denials
 from app.protocols.auth.keyring import Keyring
 from app.protocols.auth.proxies import Proxies
@@ -42,7 +43,9 @@ class Access:
         keyring: Keyring | None = None,
         tokens: TokenMode | None = None,
         proxies: Proxies | None = None,
+        bootstrap: Bootstrap | None = None,
     ) -> None:
+        self.bootstrap = bootstrap
         self.denials = denials
         self._clock = clock
         self._keyring, self._tokens, self._proxies = keyring, tokens, proxies
@@ -66,6 +69,8 @@ class Access:
         secret = secret_of(scope, headers)
         if secret is None:
             return Denied("no_credentials")
+        if self.bootstrap is not None and (first := self.bootstrap.recognise(secret)) is not None:
+            return first
         if self._tokens is not None and secret.count(".") == 2:
             return self._tokens.recognise(secret)
         return Denied("unknown_key") if self._keyring is None else await self._keyring.recognise(secret)

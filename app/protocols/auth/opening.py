@@ -12,6 +12,7 @@ from app.core.clock import Clock
 from app.core.keys import is_secret, new_secret
 from app.core.settings import PREFIX, Settings, SettingsError
 from app.protocols.auth.access import Access
+from app.protocols.auth.bootstrap import FILE_NAME, Bootstrap
 from app.protocols.auth.denials import Denials
 from app.protocols.auth.keyring import Find, Keyring
 from app.protocols.auth.proxies import Proxies
@@ -31,14 +32,17 @@ async def open_access(
 
         tokens = Tokens(load_issuers(settings.jwt_issuers), clock)
     proxies = Proxies(settings.proxy_networks) if "header" in modes else None
+    bootstrap = None
     if keyring is not None:
         keys.on_revoked = keyring.forget
         if settings.admin_key_file is not None:
             await keys.ensure_first(_first_secret(settings.admin_key_file))
+        bootstrap = Bootstrap(keys.has_admin, None if settings.is_postgres else settings.data_dir / FILE_NAME)
+        await bootstrap.open()
     denials = Denials(ledger.record, clock)
     denials.start()
     try:
-        yield Access(denials, clock, keyring=keyring, tokens=tokens, proxies=proxies)
+        yield Access(denials, clock, keyring=keyring, tokens=tokens, proxies=proxies, bootstrap=bootstrap)
     finally:
         await denials.close()
 

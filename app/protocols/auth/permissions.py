@@ -25,6 +25,7 @@ _SYSTEM_THREADS: Final = "sys_"
 
 NEEDS: Final[dict[str, str]] = {
     # operation
+    "GET /": OPEN,
     "GET /healthz": OPEN,
     "GET /readyz": OPEN,
     "GET /metrics": "metrics:read",
@@ -162,7 +163,8 @@ def _guard_one(route: BaseRoute, authorise: Callable[..., object]) -> str | None
     path = template(getattr(route, "path", "?"))
     methods = ["WS"] if isinstance(route, APIWebSocketRoute) else sorted(getattr(route, "methods", None) or ["?"])
     # HEAD shows less than GET does, and needs the same.
-    needed = {NEEDS.get(f"{'GET' if method == 'HEAD' else method} {path}") for method in methods}
+    methods = sorted({"GET" if method == "HEAD" else method for method in methods})
+    needed = {NEEDS.get(f"{method} {path}") for method in methods}
     if None in needed or len(needed) != 1:
         return f"{'/'.join(methods)} {path} has no one permission"
     needs = needed.pop()

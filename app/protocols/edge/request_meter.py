@@ -30,8 +30,8 @@ log = structlog.get_logger("holdfast.http")
 
 
 class RequestMeter:
-    def __init__(self, metrics: Metrics, *, access_log: bool) -> None:
-        self._write = log.info if access_log else log.debug
+    def __init__(self, metrics: Metrics, *, access_log: bool, log_level: str) -> None:
+        self._write = log.info if access_log else log.debug if log_level == "debug" else None
         self._requests = metrics.counter("http_requests", "Requests answered.", "method", "route", "status")
         self._seconds = metrics.histogram(
             "http_request_seconds", "From a request's arrival to the begin of its answer.", _SECONDS, "route"
@@ -43,7 +43,6 @@ class RequestMeter:
         seconds = monotonic() - began
         self._requests.of(method, route, str(status)).inc()
         self._seconds.of(route).observe(seconds)
-        self._write(
-            "http.request", method=method, path=scope["path"][:_MAX_PATH], route=route, status=status,
-            ms=round(seconds * 1000, 1),
-        )  # fmt: skip
+        if self._write is not None:
+            path, ms = scope["path"][:_MAX_PATH], round(seconds * 1000, 1)
+            self._write("http.request", method=method, path=path, route=route, status=status, ms=ms)

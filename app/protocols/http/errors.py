@@ -16,6 +16,7 @@ from app.core import json
 from app.core.error_codes import CODES
 from app.core.errors import Failure, HoldfastError
 from app.core.schemas import Issue
+from app.protocols.auth.shown import BROWSER_PATHS
 
 MAX_ISSUES: Final = 20
 """Places that an answer lists; who sends more mistakes corrects these first."""
@@ -102,7 +103,7 @@ def _headers(failure: Failure, status: int, path: str) -> dict[str, str]:
     if status in (429, 503):
         headers["retry-after"] = str(failure.detail.get("retryAfter", 1))
     elif status == 401:
-        headers["www-authenticate"] = "Bearer"
+        headers["www-authenticate"] = _BASIC if path in BROWSER_PATHS else "Bearer"
     elif status in (408, 431):
         # Not after 413: a client that is still sending would see a broken connection instead of the answer.
         headers["connection"] = "close"
@@ -110,6 +111,8 @@ def _headers(failure: Failure, status: int, path: str) -> dict[str, str]:
         headers["x-should-retry"] = "false"  # its clients would repeat a conflict by themselves
     return headers
 
+
+_BASIC: Final = 'Basic realm="Holdfast: any name, and a key as the password", charset="UTF-8"'
 
 Dialect: TypeAlias = Callable[[Failure, int, list[Issue], dict[str, Any]], dict[str, Any]]
 

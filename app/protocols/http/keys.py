@@ -1,5 +1,6 @@
 """/api/keys: grant, list and revoke API keys. A secret is in one answer only, the one that creates it."""
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -10,6 +11,7 @@ from app.core.access import scopes_of
 from app.core.errors import Failure
 from app.core.keys import key_json
 from app.core.principal import Principal
+from app.protocols.auth.bootstrap import BOOTSTRAP
 from app.protocols.context import Server
 from app.protocols.http.answers import json_answer
 from app.protocols.http.body import read_model
@@ -75,12 +77,17 @@ def routes(server: Server) -> APIRouter:
     )
     async def create(request: Request, caller: Caller) -> Response:
         body, _ = await read_model(request, CreateKey)
-        tenant = _tenant(request, caller, body.tenant)
-        beyond = scopes_of(body.roles, body.scopes) - caller.scopes
-        if beyond:
-            raise refusal(request, caller, min(beyond))
         lifetime = None if body.expires_in_days is None else round(body.expires_in_days * DAY_MS)
-        made = await server.keys.create(Grant(body.name, tenant, body.roles, body.scopes, lifetime), caller.actor)
+        bootstrap = server.access.bootstrap
+        if caller is BOOTSTRAP and bootstrap is not None:
+            first = Grant(body.name, body.tenant or caller.tenant, body.roles, body.scopes, lifetime)
+            made = await bootstrap.make(first, partial(server.keys.create, first, caller.actor))
+        else:
+            tenant = _tenant(request, caller, body.tenant)
+            if beyond := scopes_of(body.roles, body.scopes) - caller.scopes:
+                raise refusal(request, caller, min(beyond))
+            grant = Grant(body.name, tenant, body.roles, body.scopes, lifetime)
+            made = await server.keys.create(grant, caller.actor)
         if isinstance(made, Failure):
             raise Problem(made)
         return json_answer({**key_json(made.key), "key": made.secret}, 201)
@@ -113,7 +120,9 @@ def routes(server: Server) -> APIRouter:
 
 
 def _tenant(request: Request, caller: Principal, wanted: str | None) -> str:
-    """One's own, unless one may manage all of them."""
+    """One's own, unless one may manage all of them. The token for the first key makes that key and nothing else."""
+    if caller is BOOTSTRAP:
+        raise refusal(request, caller, "keys:manage")
     if wanted is not None and wanted != caller.tenant and not caller.may("tenants:manage"):
         raise refusal(request, caller, "tenants:manage")
     return wanted or caller.tenant

@@ -1,7 +1,7 @@
 """Parameters that many addresses share: cursors, limits, filters. Each is checked before anything is looked up."""
 
-from collections.abc import Callable
-from typing import Annotated, Final
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final, TypeVar
 
 from fastapi import Header, Query
 
@@ -22,6 +22,8 @@ LastEventId = Annotated[
 ]
 Name = Annotated[str, Query(max_length=200)]
 
+T = TypeVar("T")
+
 _NUMBER: Final = "0123456789"
 
 
@@ -32,6 +34,12 @@ def resume_after(after: Cursor, last_event_id: str | None) -> int:
     if last_event_id.strip(_NUMBER) or int(last_event_id) > MAX_SEQ:
         raise Problem(Failure("CURSOR_INVALID", "Last-Event-ID is no `seq`"))
     return int(last_event_id)
+
+
+def named_page(found: Mapping[str, T], after: str, limit: int) -> tuple[list[T], str | None]:
+    """A page of what has names, in their order, and the cursor of the next."""
+    names = sorted(name for name in found if name > after)
+    return [found[name] for name in names[:limit]], names[limit - 1] if len(names) > limit else None
 
 
 def of_type(wanted: str | None) -> Callable[[Event], bool] | None:

@@ -14,6 +14,7 @@ from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import Problem
+from app.protocols.http.parameters import After, Limit, named_page
 from app.protocols.http.submitting import REFUSALS, THREAD_ID, Asked, RunRequest, submit
 from app.tools.contract import ToolDefinition
 from app.workspace.compiled import CompiledTool
@@ -31,9 +32,10 @@ def routes(server: Server) -> APIRouter:
     router = APIRouter(prefix="/api/tools", tags=["tools"])
 
     @router.get("", response_model=shapes.ToolPage, summary="The tools of the workspace")
-    async def list_tools(_caller: Caller) -> Response:
+    async def list_tools(_caller: Caller, after: After = "", limit: Limit = 1000) -> Response:
         known = await _definitions(server)
-        return page_answer(_tool(tool, known) for tool in server.workspace.current.tools.values())
+        found, cursor = named_page(server.workspace.current.tools, after, limit)
+        return page_answer((_tool(tool, known) for tool in found), cursor)
 
     @router.get("/{name}", response_model=shapes.Tool, summary="One tool", responses=may_answer("TOOL_NOT_FOUND"))
     async def show(name: str, _caller: Caller) -> Response:

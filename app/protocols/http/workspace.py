@@ -13,6 +13,7 @@ from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import may_answer
 from app.protocols.http.errors import Problem
+from app.protocols.http.parameters import After, Limit, named_page
 from app.runtime.workspaces import WorkspaceStatus
 from app.workspace.compiled import CompiledAgent
 
@@ -42,9 +43,9 @@ def routes(server: Server) -> APIRouter:
         return json_answer(_status(server, status))
 
     @router.get("/agents", response_model=shapes.AgentPage, summary="The agents")
-    async def agents(_caller: Caller) -> Response:
-        found = server.workspace.current.agents.values()
-        return page_answer(_agent(server, agent) for agent in found)
+    async def agents(_caller: Caller, after: After = "", limit: Limit = 1000) -> Response:
+        found, cursor = named_page(server.workspace.current.agents, after, limit)
+        return page_answer((_agent(server, agent) for agent in found), cursor)
 
     @router.get(
         "/agents/{name}", response_model=shapes.Agent, summary="One agent", responses=may_answer("AGENT_NOT_FOUND")

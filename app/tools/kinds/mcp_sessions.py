@@ -9,6 +9,7 @@ whether a call may be repeated is not for a connection to say.
 
 import asyncio
 import contextlib
+import importlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -318,6 +319,7 @@ class Session:
 async def _connect(
     stack: AsyncExitStack, server: Server, http: HttpClient, rendering: Rendering, too_large: Callable[[], None]
 ) -> Any:
+    await asyncio.to_thread(_import_client)
     import httpx2
     from mcp import Client
     from mcp.client.streamable_http import streamable_http_client
@@ -341,6 +343,19 @@ async def _connect(
         await stack.enter_async_context(client)
         transport = streamable_http_client(url, http_client=client)
     return await stack.enter_async_context(Client(transport, read_timeout_seconds=server.call_seconds, cache=None))
+
+
+def _import_client() -> None:
+    """The packages are large: imported on the loop they would hold up everybody else, for seconds on a busy machine."""
+    for name in (
+        "httpx2",
+        "mcp",
+        "mcp_types",
+        "mcp.client.stdio",
+        "mcp.client.streamable_http",
+        "mcp.shared.exceptions",
+    ):
+        importlib.import_module(name)
 
 
 def _cause(error: BaseException) -> str:

@@ -1,0 +1,43 @@
+"""A run that is cancelled in the middle of its answer keeps what it had said; on both databases."""
+
+from pathlib import Path
+
+import pytest
+
+from app.core.principal import LOCAL
+from app.core.settings import Settings
+from app.events.envelope import Event
+from app.runtime.service import Rejected
+from tests.runtime.test_last_moment_commands import opened, submit, until
+
+
+def said(events: list[Event]) -> str:
+    return "".join(event.payload["event"]["text"] for event in events if event.type == "runtime.adapter.event")
+
+
+@pytest.mark.requirement("G8")
+async def test_a_cancelled_run_keeps_its_partial_answer(settings: Settings, tmp_path: Path) -> None:
+    async with opened(settings, tmp_path) as holdfast:
+        run = await submit(holdfast, "slowly")
+        await until(holdfast, run, "runtime.adapter.event")
+        assert not isinstance(await holdfast.service.cancel(LOCAL, run.id), Rejected)
+        events = await until(holdfast, run)
+        found = await holdfast.store.reader.run("default", run.id)
+        assert found is not None and found.status == "cancelled"
+        assert found.output and found.output == said(events)
+        entries = await holdfast.store.reader.transcript("default", run.thread_id)
+        assert [(entry.role, entry.status, entry.content) for entry in entries] == [
+            ("user", "complete", "slowly"),
+            ("assistant", "canceled", found.output),
+        ]
+
+
+@pytest.mark.requirement("G8")
+async def test_a_run_that_had_said_nothing_has_no_output(settings: Settings, tmp_path: Path) -> None:
+    async with opened(settings, tmp_path) as holdfast:
+        run = await submit(holdfast, "slowly")
+        assert not isinstance(await holdfast.service.cancel(LOCAL, run.id), Rejected)
+        events = await until(holdfast, run)
+        found = await holdfast.store.reader.run("default", run.id)
+        assert found is not None and found.status == "cancelled"
+        assert (found.output or "") == said(events)

@@ -1,9 +1,17 @@
 """Process entry: `holdfast`, and `python -m app.main`."""
 
-from app.cli.application import app
+import sys
 
 
 def main() -> None:
+    if sys.platform == "win32":
+        # Before anything of ours is imported: modules that only Unix has would fail with less clear words.
+        sys.exit(
+            "holdfast does not run on Windows itself, because it needs Unix file locks and process groups.\n"
+            "Run it in WSL 2 or in the container (see docs/platforms.md)."
+        )
+    from app.cli.application import app
+
     app()
 
 

@@ -5,16 +5,29 @@ from typing import Any, Final
 
 from app.core import json
 from app.workspace.specs import KINDS
+from app.workspace.specs.descriptions import ENVELOPE, description
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 def workspace_schemas() -> dict[str, bytes]:
     """File name to content: one schema a kind, and `Document.json` for files that hold several kinds."""
-    schemas = {kind: model.model_json_schema(by_alias=True) for kind, model in KINDS.items()}
+    schemas = {kind: described(model.model_json_schema(by_alias=True)) for kind, model in KINDS.items()}
     files = {f"{kind}.json": _file(kind, schema) for kind, schema in schemas.items()}
     files["Document.json"] = json.pretty(_any_kind())
     return files
+
+
+def described(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with a description of each field, where somebody wrote one."""
+    for name, found in schema.get("properties", {}).items():
+        found["description"] = ENVELOPE.get(name) or found.get("description", "")
+    for model, below in schema.get("$defs", {}).items():
+        for name, found in below.get("properties", {}).items():
+            said = description(model, name)
+            if said is not None:
+                found["description"] = said
+    return schema
 
 
 def write_workspace_schemas(root: Path) -> dict[str, bytes]:
@@ -38,6 +51,6 @@ def _any_kind() -> dict[str, Any]:
         "title": "Document",
         "type": "object",
         "required": ["apiVersion", "kind", "metadata", "spec"],
-        "properties": {"kind": {"enum": list(KINDS)}},
+        "properties": {"kind": {"enum": list(KINDS), "description": ENVELOPE["kind"]}},
         "allOf": rules,
     }

@@ -39,6 +39,22 @@ def test_the_tests_that_the_readme_names_exist() -> None:
     assert [name for name in named if "def test_" not in (ROOT / name).read_text()] == []
 
 
+def test_the_readme_or_a_page_it_names_leads_to_every_page() -> None:
+    linked = set(re.findall(r"\(docs/([a-z-]+\.md)", (ROOT / "README.md").read_text()))
+    assert {path.name for path in ROOT.glob("docs/*.md")} - linked == set()
+
+
+@pytest.mark.requirement("OS-R")
+def test_the_readme_shows_a_real_trace_and_a_denial() -> None:
+    traces = [
+        block.text.splitlines()
+        for block in blocks(ROOT / "README.md")
+        if block.kind == "text" and "APPROVAL_DENIED" in block.text
+    ]
+    assert len(traces) == 1 and len(traces[0]) >= 10
+    assert not any("runtime.tool.invoked" in line for line in traces[0])
+
+
 def test_pictures_fetch_nothing_from_elsewhere() -> None:
     found = {
         path.name: re.findall(r"(?:url\(|href=)[\"']?(https?:[^\"')]+)", path.read_text())

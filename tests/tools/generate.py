@@ -119,6 +119,24 @@ def metrics_page(root: Path) -> Files:
     return {"docs/metrics.md": page()}
 
 
+def workspace_reference(root: Path) -> Files:
+    from tests.tools.reference import page
+
+    return {"docs/workspace-reference.md": page()}
+
+
+def event_page(root: Path) -> Files:
+    from tests.tools.event_page import page
+
+    return {"docs/events.md": page()}
+
+
+def builtin_tools_page(root: Path) -> Files:
+    from tests.tools.builtin_tools import page
+
+    return {"docs/built-in-tools.md": page()}
+
+
 def run_picture(root: Path) -> Files:
     from tests.tools.picture import picture
 
@@ -138,6 +156,9 @@ GENERATORS: Final = (
     Generator("dashboard", grafana_dashboard),
     Generator("command line page", command_page),
     Generator("metrics page", metrics_page),
+    Generator("workspace reference", workspace_reference),
+    Generator("event catalogue", event_page),
+    Generator("built-in tools page", builtin_tools_page),
     Generator("picture of a run", run_picture),
     Generator("workspace schemas", workspace_schemas, owns=("schemas/workspace/*.json",)),
     Generator("OpenAPI document", openapi),

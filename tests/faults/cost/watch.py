@@ -58,7 +58,7 @@ class Watch:
             lambda waited: waited > _WALL_SECONDS or processor_seconds(worker.pid) - before > 1.5 * SECONDS
         )
         if done is None:
-            seconds = processor_seconds(worker.pid) - before
+            seconds = max(0.0, processor_seconds(worker.pid) - before)
             code = worker.poll()
             self._end()
             problem = f"took more than {SECONDS:g} s" if code is None else f"the process died of {-code}"

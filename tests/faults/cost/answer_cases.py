@@ -183,7 +183,7 @@ def listing(draw: Draw) -> list[dict[str, Any]]:
             schema = {}
     named = draw.chance(0.8)
     return [
-        {"name": f"t{n}" if named else "t", "description": "d" * size, "inputSchema": {"type": "object", **schema}}
+        {"name": f"u{n}" if named else "u", "description": "d" * size, "inputSchema": {"type": "object", **schema}}
         for n in range(count)
     ]
 

@@ -11,6 +11,9 @@ from aiohttp import web
 
 from app.core import json
 
+PLAIN_TOOL = {"name": "t0", "description": "d", "inputSchema": {"type": "object"}}
+"""Offered in every listing and always the same: a tool that changes is not called any more."""
+
 
 @dataclass
 class Hostile:
@@ -34,7 +37,7 @@ class Hostile:
         if self.encoding is not None:
             response.headers["content-encoding"] = self.encoding
             data = gzip.compress(data, 1)
-        with suppress(ConnectionResetError):
+        with suppress(ConnectionError):
             await response.prepare(request)
             await response.write(data)
             while self.endless:
@@ -52,7 +55,7 @@ class Hostile:
                 version = asked["params"]["protocolVersion"]
                 result: dict[str, Any] = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
             case "tools/list":
-                result = {"tools": self.tools}
+                result = {"tools": [PLAIN_TOOL, *self.tools]}
             case "tools/call":
                 result = self.result
             case _:

@@ -31,12 +31,16 @@ def write_workspace(folder: Path, url: str) -> Path:
     script = """
         provider: scripted
         model: s
+        capabilities: {tools: true}
         script:
           rules:
             - {match: {afterTool: remote}, reply: {text: done}}
           default: {toolCalls: [{name: remote, args: {v: x}}]}
     """
-    model = f"provider: openai\nmodel: m\nbaseUrl: {url}/v1\nretry: {{attempts: 1}}\nbreaker: {{failures: 1000}}"
+    model = (
+        f"provider: openai\nmodel: m\nbaseUrl: {url}/v1\nretry: {{attempts: 1}}\nbreaker: {{failures: 1000}}\n"
+        "capabilities: {tools: true, parallelTools: true, structuredOutput: true}"
+    )
     files = {
         "runtime.yaml": document("Runtime", "cost", "defaultAgent: echo\noutgoing: {private: ['127.0.0.1']}"),
         "models/hostile.yaml": document("Model", "hostile", model),
@@ -193,7 +197,8 @@ async def _run(place: Place, agent: str) -> str:
     if run.get("status") in ("queued", "running"):
         async with place.client.post(f"{url}/{run['id']}/cancel") as answer:
             return f"cancelled ({answer.status})"
-    return str(run.get("status") or run.get("code"))
+    code = (run.get("error") or {}).get("code")
+    return f"{run.get('status')}{f' with {code}' if code else ''}"
 
 
 async def _frames(place: Place, draw: Draw) -> tuple[str, str]:

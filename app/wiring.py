@@ -231,7 +231,7 @@ async def open_holdfast(
         keys, ledger = open_keys(store, clock), Ledger(store.recorder)
         find = StoredKeys(store.database).find
         access = await closing.enter_async_context(open_access(settings, keys, find, ledger, clock))
-        client = await closing.enter_async_context(_closing(_http_client(settings)))
+        client = await closing.enter_async_context(_closing(http_client(settings)))
         catalog = shipped_catalog(kinds)
         workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger)
         history = WorkspaceHistory(workspace, catalog, WorkspaceArchive(store.database))
@@ -347,7 +347,7 @@ def _narrator(wanted: Narration) -> Narrator | None:
     return narrators[wanted.provider](wanted.style) if wanted.enabled and wanted.provider in narrators else None
 
 
-def _http_client(settings: Settings) -> HttpClient:
+def http_client(settings: Settings) -> HttpClient:
     return HttpClient(proxies=Proxies.from_environment(os.environ), ca_file=settings.ca_file)
 
 

@@ -4,6 +4,7 @@ Reads only: no migration, no lock, no call to a provider that would cost somethi
 Leaves printing to `doctor`.
 """
 
+import asyncio
 import os
 import resource
 import shutil
@@ -52,7 +53,7 @@ async def examine(settings: Settings, environ: Mapping[str, str]) -> list[Findin
     found += await _server(settings)
     found += await _database(settings)
     found += _workspace(settings, environ)
-    found += await _mcp_servers(settings, environ)
+    found += await _mcp_servers(settings)
     found += _disk(settings.data_dir)
     found += _limits(settings)
     found.append(await _sandbox(settings))
@@ -142,22 +143,25 @@ def _workspace(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
     return found
 
 
-async def _mcp_servers(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
+async def _mcp_servers(settings: Settings) -> list[Finding]:
     """Each is connected to and asked what it offers; none of its tools is called."""
     folder = settings.workspace
     result = compile(read_folder(folder), shipped_catalog(), profile=settings.profile) if folder.is_dir() else None
     if not isinstance(result, Compiled) or not result.workspace.mcp_servers:
         return []
-    from app.tools.kinds.mcp_probe import probe_servers
+    from app.wiring import http_client, mcp_tools
 
-    allowed = frozenset(result.workspace.runtime.env)
-    tried = await probe_servers(result.workspace, lambda name: environ.get(name) if name in allowed else None)
+    client, names = http_client(settings), sorted(result.workspace.mcp_servers)
+    try:
+        tried = await asyncio.gather(*(mcp_tools(result.workspace, name, client) for name in names))
+    finally:
+        await client.close()
     return [
         Finding("mcp", "wrong", offered.message,
                 f"Start it, or correct McpServer/{name}; until then only calls of its tools fail.")
         if isinstance(offered, Failure)
-        else Finding("mcp", "ok", f"the MCP server {name} offers {offered} tools")
-        for name, offered in tried.items()
+        else Finding("mcp", "ok", f"the MCP server {name} offers {len(offered)} tools")
+        for name, offered in zip(names, tried, strict=True)
     ]  # fmt: skip
 
 

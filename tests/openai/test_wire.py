@@ -11,6 +11,7 @@ import pytest
 
 from app.core import json
 from app.core.settings import Settings
+from app.protocols.http import parts
 from app.protocols.openai import streaming
 from tests.openai.conftest import write_workspace
 from tests.protocols.auth.house import House, bearer
@@ -135,7 +136,10 @@ async def test_a_reader_that_takes_its_time_gets_everything(tmp_path: Path) -> N
 
 
 @pytest.mark.requirement("G12")
-async def test_a_reader_that_falls_behind_is_told_and_nobody_waits_for_it(tmp_path: Path) -> None:
+async def test_a_reader_that_falls_behind_is_told_and_nobody_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "MAX_TEXT", 2**24)  # more than the system's own buffers take
     async with _house(tmp_path) as house:
         reader, writer = await _asked(house, " ".join(["w" * 100_000] * 100), agent="echo")
         await until(lambda: house.holdfast.store.hub.dropped == 1, 25)

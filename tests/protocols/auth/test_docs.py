@@ -23,7 +23,7 @@ def test_the_table_of_roles_is_the_program_s() -> None:
 
 
 def test_every_setting_and_code_that_the_page_names_exists() -> None:
-    settings = {f"HOLDFAST_{name.upper()}" for name in Settings.model_fields} | {"HOLDFAST_API_KEY"}
+    settings = {f"HOLDFAST_{name.upper()}" for name in Settings.model_fields} | {"HOLDFAST_API_KEY", "HOLDFAST_URL"}
     assert set(re.findall(r"HOLDFAST_[A-Z_]+", PAGE)) <= settings
     others = {"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"}  # variables that other programs know as well
     assert {

@@ -7,6 +7,7 @@ provider gets its own back (`with_upstream_ids`), because some providers refuse 
 
 import hashlib
 import re
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -36,41 +37,36 @@ class UpstreamIds:
     """Our ids for the calls of one answer, by the part of the stream that brings them."""
 
     def __init__(self) -> None:
-        self._of_part: dict[int, tuple[str, str]] = {}
-        """(the provider's id, ours)"""
-        self._complete: set[int] = set()
-        self._made: list[tuple[str, str]] = []
+        self._of_part: dict[int, str] = {}
+        # By the provider's id, in order, so that an answer of thousands of calls is not searched for each of them.
+        self._open: dict[str, deque[str]] = {}
+        self._made: dict[str, deque[str]] = {}
 
     def of_delta(self, delta: ToolCallDelta) -> str:
         known = self._of_part.get(delta.part)
         if known is None:
-            known = self._of_part[delta.part] = (delta.id, _ours(delta.id))
-        return known[1]
+            known = self._of_part[delta.part] = _ours(delta.id)
+            self._open.setdefault(delta.id, deque()).append(known)
+        return known
 
     def of_call(self, call: ToolCall) -> ToolCall:
         """A complete call is the first part with the provider's id that was not complete yet."""
-        ours = None
-        for part, (theirs, known) in self._of_part.items():
-            if part not in self._complete and theirs == call.id:
-                self._complete.add(part)
-                ours = known
-                break
-        ours = ours or _ours(call.id)
-        self._made.append((call.id, ours))
+        waiting = self._open.get(call.id)
+        ours = waiting.popleft() if waiting else _ours(call.id)
+        self._made.setdefault(call.id, deque()).append(ours)
         if isinstance(call.id, OwnId) or ANY_ID.fullmatch(call.id) is None:
             return call._replace(id=ours)
         return call._replace(id=ours, upstream_id=call.id)
 
     def of_thoughts(self, thoughts: Iterable[Thought]) -> tuple[Thought, ...]:
         """Signatures of calls stay with their calls; of several with one id, in order."""
-        left, bound = list(self._made), list[Thought]()
+        left, bound = {theirs: deque(made) for theirs, made in self._made.items()}, list[Thought]()
         for thought in thoughts:
             if thought.call_id is not None:
-                found = next((pair for pair in left if pair[0] == thought.call_id), None)
-                if found is None:
+                found = left.get(thought.call_id)
+                if not found:
                     continue
-                left.remove(found)
-                thought = Thought(thought.provider, thought.text, thought.signature, found[1])
+                thought = Thought(thought.provider, thought.text, thought.signature, found.popleft())
             bound.append(thought)
         return tuple(bound)
 

@@ -17,7 +17,16 @@ from urllib.parse import urlsplit
 from app.core import json
 from app.core.clock import Clock
 from app.core.errors import Failure
-from app.models.contract import Batch, ProviderCall, ProviderDeps, Started, StreamError, StreamEvent, TextDelta
+from app.models.contract import (
+    Batch,
+    ProviderCall,
+    ProviderDeps,
+    Started,
+    StreamError,
+    StreamEvent,
+    TextDelta,
+    ToolCallDelta,
+)
 from app.models.sse import LineParser, PayloadTooLarge, SseParser
 from app.outside.addresses import AddressPolicy, normal_host
 from app.outside.http import Deadlines, Outgoing, OutsideError, Reply, Segments
@@ -27,6 +36,8 @@ MAX_ANSWER: Final = 32 * 1024 * 1024
 _MAX_ERROR: Final = 64 * 1024
 # A document of `{},{},{},...` takes thirty times its size in memory once it is parsed. What is small cannot hurt.
 MAX_VALUES: Final = 1_000_000
+MAX_CALLS: Final = 1_000
+"""Tool calls of one answer. Each costs kilobytes on its way through a run, and no model makes so many."""
 _SMALL: Final = 256 * 1024
 # Usage follows a finished answer at once; whoever is silent for longer has no more to say.
 _LINGER_SECONDS: Final = 2.0
@@ -145,7 +156,7 @@ class HttpProvider:
                 told += answer.end()
             elif content_type == "application/json":
                 # Also the answer of a compatible server that knows no streaming.
-                told += decoder.whole(read_document(await reply.read())) + decoder.finish()
+                told += whole_answer(decoder, await reply.read())
             else:
                 raise WireFault("the answer has the wrong content type")
             yield told
@@ -207,6 +218,7 @@ class _Answer:
         self._decoder = decoder
         self._parser = parser
         self._fault: Exception | None = None
+        self._calls: set[int] = set()
 
     def feed(self, data: bytes) -> list[StreamEvent]:
         return self._events(self._parser.feed(data))
@@ -238,7 +250,9 @@ class _Answer:
                 if pieces:
                     events.append(TextDelta("".join(pieces)))
                     pieces.clear()
-                events += decoder.payload(document)
+                found = decoder.payload(document)
+                _count_calls(found, self._calls)
+                events += found
         except _FAULTS as fault:
             self._fault = fault
         if pieces:
@@ -251,6 +265,22 @@ def read_document(data: bytes) -> Any:
     if len(data) > _SMALL and sum(map(data.count, (b"{", b"[", b","))) > MAX_VALUES:
         raise WireFault(f"a part of the answer holds more than {MAX_VALUES} values")
     return json.loads(data)
+
+
+def whole_answer(decoder: Decoder, data: bytes) -> list[StreamEvent]:
+    """The events of an answer that is not streamed."""
+    events = decoder.whole(read_document(data))
+    _count_calls(events, set())
+    return events + decoder.finish()
+
+
+def _count_calls(events: list[StreamEvent], seen: set[int]) -> None:
+    """Raises for an answer with more tool calls than one is allowed; `seen` are the calls so far, by their part."""
+    for event in events:
+        if isinstance(event, ToolCallDelta):
+            seen.add(event.part)
+    if len(seen) > MAX_CALLS:
+        raise WireFault(f"the answer calls tools more than {MAX_CALLS} times")
 
 
 def status_failure(status: int, message: str = "") -> Failure:

@@ -8,7 +8,7 @@ import pytest
 from app.models.completion import Media, Thought
 from app.models.contract import Completed, TextDelta, UsageReport
 from app.models.kinds import anthropic, gemini, ollama, openai
-from app.models.transport import MAX_VALUES, Decoder, Upstream, WireFault, read_document
+from app.models.transport import MAX_CALLS, MAX_VALUES, Decoder, Upstream, WireFault, read_document, whole_answer
 
 
 def read(decoder: Decoder, *documents: Any) -> list[Any]:
@@ -86,3 +86,11 @@ def test_an_answer_of_very_many_values_is_refused_before_it_is_parsed() -> None:
         read_document(b'{"choices":[' + b",".join([b"{}"] * MAX_VALUES) + b"]}")
     text = b'{"text":"' + b"," * 500_000 + b'"}'
     assert len(read_document(text)["text"]) == 500_000
+
+
+def test_an_answer_with_thousands_of_tool_calls_is_refused() -> None:
+    call = b'{"id":"c","function":{"name":"t","arguments":"{}"}}'
+    answer = b'{"choices":[{"message":{"tool_calls":[%s]}}]}'
+    with pytest.raises(WireFault, match="calls tools"):
+        whole_answer(openai.ChatDecoder(), answer % b",".join([call] * (MAX_CALLS + 1)))
+    assert len(whole_answer(openai.ChatDecoder(), answer % b",".join([call] * 3))) == 7

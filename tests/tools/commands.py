@@ -34,7 +34,7 @@ While a run goes, its tool calls and pauses are shown, and the events that the w
 
 For example, beside a running server, in its folder:
 
-```sh
+```sh skip="ids differ; tests/cli has each of them"
 holdfast agents                                   # whom one can ask
 holdfast run assistant "publish it"               # asks for an approval; an answer given elsewhere ends the question
 holdfast approvals list                           # in another terminal: what waits

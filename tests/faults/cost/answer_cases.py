@@ -11,7 +11,8 @@ from app.models.kinds.gemini import Gemini
 from app.models.kinds.ollama import Ollama
 from app.models.kinds.openai import OpenAi
 from app.models.sse import LineParser, PayloadTooLarge, SseParser
-from app.models.transport import _FAULTS, Dialect, _Answer, read_document
+from app.models.transport import _FAULTS, Dialect, _Answer
+from app.models.transport import whole_answer as whole_answer_of
 from app.outside.failures import OutsideError
 from app.outside.inflate import BrokenBody, Inflater
 from app.tools.contract import ToolDefinition
@@ -143,7 +144,7 @@ def whole_answer(draw: Draw) -> Case:
 def _whole(kind: str, data: bytes) -> str:
     decoder = DIALECTS[kind]().decoder()
     try:
-        events = decoder.whole(read_document(data)) + decoder.finish()
+        events = whole_answer_of(decoder, data)
     except _FAULTS as fault:
         return type(fault).__name__
     return f"{len(events)} events"

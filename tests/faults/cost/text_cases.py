@@ -7,7 +7,6 @@ from app.core.errors import Failure
 from app.core.expressions import Expression, compile_expression, compile_open_expression
 from app.tools.contract import ToolCall, ToolDefinition
 from app.tools.guard import Guard
-from app.tools.jsontext import read
 from app.tools.repair import repair_text
 from app.workspace.compiled import Compiled
 from app.workspace.templates import Template, compile_template
@@ -288,6 +287,5 @@ def arguments(draw: Draw) -> Case:
 
 def _repaired(text: str, complete: bool) -> str:
     guard = Guard(_TOOL)
-    reading = read(text, complete=complete)
     repaired = repair_text(guard, ToolCall("c", "t", raw=text, complete=complete))
-    return f"{'read' if reading else 'unreadable'}, {'repaired' if repaired else 'not repaired'}"
+    return "repaired" if repaired else "not repaired"

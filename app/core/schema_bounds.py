@@ -41,6 +41,9 @@ _PLAIN_STEPS: Final = 64
 """A schema below this costs so little that values need not be measured."""
 _FOLLOWED_NODES: Final = 1_000
 """A schema that refers to itself is followed to `MAX_DEPTH` when it is compiled if it has no more subschemas."""
+MAX_BACKTRACKED_TEXT: Final = 4096
+"""Characters of a text that a pattern with lookaround or a back reference sees: from each of them it may look at all
+that follow, which the limit above does not count."""
 _BACKTRACKING_STEPS: Final = 2_000
 """Of a pattern with lookaround or back references: one match takes up to 0.8 ms."""
 _FOREIGN_STEPS: Final = 50
@@ -97,7 +100,7 @@ class Bounds:
 
     def __init__(self, graph: "_Graph") -> None:
         self._nodes, self._order = graph.nodes, graph.in_place_order()
-        self._names_checked = graph.names_checked
+        self._names_checked, self._backtracks = graph.names_checked, graph.backtracks
         self._rows: list[list[int]] = []
         self._ends = False
         """Nothing of the schema looks deeper than the rows there are."""
@@ -111,7 +114,7 @@ class Bounds:
                 self._add_row()
         followed = self._ends or len(self._rows) >= MAX_DEPTH
         most = max(row[0] for row in self._rows)
-        self.plain = followed and most <= _PLAIN_STEPS and not self._names_checked
+        self.plain = followed and most <= _PLAIN_STEPS and not self._names_checked and not self._backtracks
         """Whether values may be checked without measuring them. What grows only beyond the last row grows too slowly
         to matter: its circle is longer than the deepest value that can be parsed has levels to repeat it."""
 
@@ -122,7 +125,7 @@ class Bounds:
             if depth >= MAX_DEPTH and not self._ends:
                 return False
             steps += self._steps(depth) * sum(_size(item, 256) for item in level)
-            if steps > MAX_VERDICT_STEPS:
+            if steps > MAX_VERDICT_STEPS or (self._backtracks and any(map(_has_long_text, level))):
                 return False
         return True
 
@@ -136,7 +139,7 @@ class Bounds:
             keys = max((len(item) for item in level if isinstance(item, dict)), default=0)
             held = min(_ENOUGH, held + looking * (1 + (keys if self._names_checked else 0)))
             steps += looking * len(level) + held * sum(_size(item, 64) for item in level) / 32
-            if steps > MAX_LIST_STEPS:
+            if steps > MAX_LIST_STEPS or (self._backtracks and any(map(_has_long_text, level))):
                 return False
         return True
 
@@ -182,7 +185,7 @@ class _Graph:
         self._numbers: dict[int, int] = {}
         self._open: list[Mapping[str, Any]] = []
         self.nodes: list[_Node] = []
-        self.names_checked = False
+        self.names_checked = self.backtracks = False
         self._number(document)
         while self._open:
             schema = self._open.pop()
@@ -274,6 +277,7 @@ class _Graph:
         self._add(node.of_all_items, [schema.get(key) for key in _OF_ALL_ITEMS])
         node.asks_again = any(key in schema for key in _UNEVALUATED)
         self.names_checked = self.names_checked or "propertyNames" in schema
+        self.backtracks = self.backtracks or any(map(_BACKTRACKS.search, _patterns(schema)))
 
     def _refer(self, schema: Mapping[str, Any], node: _Node, key: str) -> None:
         found = list(self._targets(schema, key))
@@ -387,6 +391,11 @@ def _at(place: Any, pointer: str) -> Any:
         else:
             return None
     return place
+
+
+def _has_long_text(item: Any) -> bool:
+    texts = item if isinstance(item, dict) else (item,)
+    return any(isinstance(text, str) and len(text) > MAX_BACKTRACKED_TEXT for text in texts)
 
 
 def _levels(value: Any) -> Iterator[tuple[int, list[Any]]]:

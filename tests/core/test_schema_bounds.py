@@ -212,3 +212,15 @@ def test_whatever_is_accepted_is_checked_at_little_cost(document: dict[str, Any]
     validator, started = Validator(document), time.process_time()
     validator.issues(value)
     assert time.process_time() - started < SECONDS
+
+
+@pytest.mark.requirement("S25")
+@pytest.mark.parametrize("pattern", [r"(?=(a+))\1b", r"(?=a+c)b", r"(a+)\1b"])
+def test_a_pattern_that_looks_back_or_around_is_not_tried_on_a_long_text(pattern: str) -> None:
+    """Its cost is the square of the text's length: 50,000 characters took seconds."""
+    validator = Validator({"type": "object", "properties": {"t": {"type": "string", "pattern": pattern}}})
+    began = time.process_time()
+    assert not validator.accepts({"t": "a" * 50_000})
+    assert validator.issues({"t": "a" * 50_000})
+    assert time.process_time() - began < 1
+    assert Validator({"type": "string", "pattern": r"^(?=.*\d).{8,}$"}).accepts("password1")

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from app.core.json import JsonObject
+from app.events.catalog import Payload
 from app.outside.files import hash_of
+from app.policy.redaction import Redaction
 from app.tools.contract import ToolCall, ToolOutcome
 from app.tools.gateway import Gateway
 from app.tools.registry import Registry
@@ -142,12 +145,22 @@ async def test_large_output_within_the_limit_is_kept_and_the_model_gets_an_excer
     assert list(log.blobs.values()) == [b"x" * 50_000]
 
 
+class RedactingRecording(Recording):
+    """As the recorder of a server that knows the secret: what it replaced is what the run goes on with."""
+
+    async def record(self, payload: Payload) -> JsonObject | None:
+        stored: JsonObject = Redaction(known=[SECRET]).clean(payload.to_json())
+        self.events.append(type(payload).model_validate(stored))
+        return stored
+
+
 @pytest.mark.requirement("G21")
 @pytest.mark.parametrize("do", ["leak", "leak_and_fail"])
 async def test_a_secret_that_comes_back_is_in_no_event_output_or_error(house: House, do: str) -> None:
     if do == "leak":
         only_for(house, "http", "mcp", "subprocess")  # the others are given no secrets by us
-    log = Recording()
+    # What a function raises in our own process is cleaned by the recorder; the other kinds clean it themselves.
+    log = RedactingRecording() if house.kind in ("python", "builtin") else Recording()
     outcome = await call(house, do, log)
     assert outcome.executed
     assert outcome.ok is (do == "leak")

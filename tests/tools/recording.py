@@ -16,8 +16,9 @@ class Recording:
     events: list[Payload] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
 
-    async def record(self, payload: Payload) -> None:
+    async def record(self, payload: Payload) -> JsonObject | None:
         self.events.append(payload)
+        return None
 
     async def put_blob(self, data: bytes, mime: str) -> Mapping[str, Any]:
         self.blobs[hash_of(data)] = data

@@ -23,6 +23,7 @@ MARK: Final = "theirs-Zq7"
 """Is in everything that the other tenant says; must be in no answer."""
 
 WITHOUT_IDS: Final = {
+    "GET /": "about the program",
     "GET /healthz": "about the process",
     "GET /readyz": "about the process",
     "GET /metrics": "totals of the process, without labels of tenants",

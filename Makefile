@@ -62,7 +62,7 @@ requirements: install-dev
 	@$(BIN)/python -m tests.tools.requirements
 
 faults: install-dev
-	@$(BIN)/python -m pytest -m faults --timeout 3600 -n 0 tests/faults
+	@$(BIN)/python -m pytest -m faults --timeout 3600 -n 0 tests/faults tests/models/test_flaky.py
 
 # Each step of the Dockerfile in a clean folder: installs everything anew.
 container: install-dev

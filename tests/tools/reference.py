@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from app.core import json
 from app.workspace.schemas import workspace_schemas
+from app.workspace.served import UNSERVED
 from app.workspace.specs import KINDS
 
 _HEAD: Final = """\
@@ -20,8 +21,8 @@ explains them with examples. A field whose default is empty may be left out. A d
 | `metadata` | mapping | required | `name`, `description` and `labels`. |
 | `spec` | mapping | required | The fields below. |
 
-Some kinds are checked, but nothing uses them yet; `holdfast check` says so for each document or field that has no
-effect.
+What this version does not carry out yet is marked: such a document or field is the error NOT_SERVED, so that nobody
+relies on it.
 """
 
 
@@ -30,7 +31,7 @@ def page() -> bytes:
     lines = [_HEAD, *_section("metadata", "Metadata", schemas["Agent"]["$defs"])]
     for kind, schema in schemas.items():
         name = schema["properties"]["spec"]["$ref"].rpartition("/")[2]
-        lines += _section(kind, name, schema["$defs"])
+        lines += _section(kind, name, schema["$defs"], kind)
     return "\n".join(lines).rstrip("\n").encode() + b"\n"
 
 
@@ -46,25 +47,31 @@ def undescribed() -> list[str]:
     return sorted(found)
 
 
-def _section(title: str, name: str, definitions: Mapping[str, Any]) -> list[str]:
+def _section(title: str, name: str, definitions: Mapping[str, Any], kind: str = "") -> list[str]:
     lines = [f"## {title}", ""]
+    if kind in UNSERVED.kinds:
+        lines += [f"**Not carried out yet (NOT_SERVED):** {UNSERVED.kinds[kind]}.", ""]
+    unserved = {".".join(part.path) for part in UNSERVED.fields.get(kind, ()) if part.values is None}
     said = definitions[name].get("description")
     lines += [str(said), ""] if said else []
     lines += ["| field | type | default | description |", "|---|---|---|---|"]
-    return [*lines, *_rows(definitions[name], definitions, "", ()), ""]
+    return [*lines, *_rows(definitions[name], definitions, "", (), frozenset(unserved)), ""]
 
 
 def _rows(
-    model: Mapping[str, Any], definitions: Mapping[str, Any], prefix: str, above: tuple[str, ...]
-) -> Iterator[str]:
+    model: Mapping[str, Any], definitions: Mapping[str, Any], prefix: str, above: tuple[str, ...],
+    unserved: frozenset[str],
+) -> Iterator[str]:  # fmt: skip
     required = set(model.get("required", ()))
     for name, schema in model.get("properties", {}).items():
         default = "required" if name in required else _default(schema)
-        cells = (f"`{prefix}{name}`", _type(schema, definitions), default, schema.get("description", ""))
+        said = schema.get("description", "")
+        said = f"Not carried out yet (NOT_SERVED). {said}" if f"{prefix}{name}" in unserved else said
+        cells = (f"`{prefix}{name}`", _type(schema, definitions), default, said)
         yield "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
         below, mark = _model_in(schema)
         if below is not None and below not in above:
-            yield from _rows(definitions[below], definitions, f"{prefix}{name}{mark}.", (*above, below))
+            yield from _rows(definitions[below], definitions, f"{prefix}{name}{mark}.", (*above, below), unserved)
 
 
 def _model_in(schema: Mapping[str, Any]) -> tuple[str | None, str]:

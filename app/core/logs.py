@@ -7,6 +7,8 @@ tool raises may quote a key or be of any length. JSON keeps a line break inside 
 as a secret (policy) and when to start (wiring).
 """
 
+import contextlib
+import io
 import logging
 import sys
 import threading
@@ -34,8 +36,24 @@ _STANDARD: Final = frozenset(
 Clean = Callable[[str], str]
 
 
+class LogStream(io.TextIOBase):
+    """Where entries go. A log that cannot be written, because its reader is gone for instance, stops nothing."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str, /) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
+
+
 def configure_logs(level: str, clean: Clean, stream: TextIO | None = None) -> None:
-    out = stream or sys.stderr
+    out = LogStream(stream or sys.stderr)
 
     def without_secrets(text: str) -> str:
         return masked(clean(text))
@@ -54,7 +72,7 @@ def configure_logs(level: str, clean: Clean, stream: TextIO | None = None) -> No
             structlog.processors.JSONRenderer(serializer=_line),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(out),
+        logger_factory=structlog.PrintLoggerFactory(out),  # type: ignore[arg-type]  # it only writes and flushes
     )
     _take_over_libraries(_LEVELS[level], LibraryEntries(without_secrets, out))
     _take_over_uncaught()
@@ -63,7 +81,7 @@ def configure_logs(level: str, clean: Clean, stream: TextIO | None = None) -> No
 class LibraryEntries(logging.Handler):
     """What libraries log, as entries of the same shape."""
 
-    def __init__(self, clean: Clean, stream: TextIO) -> None:
+    def __init__(self, clean: Clean, stream: LogStream) -> None:
         super().__init__()
         self._clean, self._stream = clean, stream
 

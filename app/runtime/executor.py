@@ -141,6 +141,8 @@ class Executor:
         held = self._held.get((tenant, run_id))
         if held is None:
             return
+        if held.control.cancelled.is_set():
+            return  # a second cancel would hit the run while it records its end
         held.control.cancelled.set()
         if not held.epoch:
             return  # its claim is under way; the conductor looks at the signal before anything else

@@ -113,3 +113,10 @@ def test_texts_and_nested_values_are_cleaned_and_bounded(written: io.StringIO) -
     first, second, third = written.getvalue().splitlines()
     assert SECRET not in first and len(second) < 40_000
     assert json.loads(third)["event"] == "log.unreadable"
+
+
+def test_a_log_that_cannot_be_written_stops_nothing(written: io.StringIO) -> None:
+    """A reader that is gone closes the stream; whoever logs then, a tool that failed for instance, goes on."""
+    written.close()
+    structlog.get_logger("holdfast.test").info("ours")
+    logging.getLogger("app.test").error("a library's")

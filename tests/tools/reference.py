@@ -51,7 +51,7 @@ def _section(title: str, name: str, definitions: Mapping[str, Any], kind: str = 
     lines = [f"## {title}", ""]
     if kind in UNSERVED.kinds:
         lines += [f"**Not carried out yet (NOT_SERVED):** {UNSERVED.kinds[kind]}.", ""]
-    unserved = {".".join(part.path) for part in UNSERVED.fields.get(kind, ()) if part.values is None}
+    unserved = {".".join(map(str, part.path)) for part in UNSERVED.fields.get(kind, ()) if part.values is None}
     said = definitions[name].get("description")
     lines += [str(said), ""] if said else []
     lines += ["| field | type | default | description |", "|---|---|---|---|"]

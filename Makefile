@@ -49,17 +49,17 @@ imports: install-dev
 
 # Schemas, error pages and the like are generated from code; the check fails when they are stale.
 generated: install-dev
-	@$(BIN)/python -m tests.tools.generate --check
+	@$(BIN)/python -m scripts.generate --check
 
 generate: install-dev
-	@$(BIN)/python -m tests.tools.generate
+	@$(BIN)/python -m scripts.generate
 
 # Pictures of the real program at a terminal.
 recordings: install-dev
-	@$(BIN)/python -m tests.tools.terminal
+	@$(BIN)/python -m scripts.terminal
 
 requirements: install-dev
-	@$(BIN)/python -m tests.tools.requirements
+	@$(BIN)/python -m scripts.requirements
 
 faults: install-dev
 	@$(BIN)/python -m pytest -m faults --timeout 3600 -n 0 tests/faults tests/models/test_flaky.py
@@ -94,10 +94,10 @@ bench-workspace: install-dev
 	@$(BIN)/python -m bench.workspace
 
 smoke:
-	@bash tests/tools/smoke.sh
+	@bash scripts/smoke.sh
 
 lock: install-dev
-	@bash tests/tools/lock.sh
+	@bash scripts/lock.sh
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist

@@ -27,7 +27,7 @@ from app.views.ports import RunFilter
 from app.views.run import Run
 from app.views.thread import Thread
 from app.views.transcript import Entry
-from app.wiring import open_database
+from app.wiring.store import open_database
 
 TENANT: Final = "default"
 TIMES: Final = 15

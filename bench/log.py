@@ -29,7 +29,7 @@ from app.events.catalog.thread import ThreadCreated
 from app.events.chain import ChainCheck
 from app.events.recorder import Scope
 from app.store.engine import Database, Tx
-from app.wiring import Store, open_store
+from app.wiring.store import Store, open_store
 from tests.postgres import PostgresServer
 
 TEXT = "a result of ordinary length, as a tool or a step would leave it in the log. " * 2

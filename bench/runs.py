@@ -35,9 +35,9 @@ from app.events.catalog.thread import ThreadCreated
 from app.events.catalog.values import Usage
 from app.events.hub import Subscription
 from app.events.recorder import Scope
-from app.runtime.service import Submission
+from app.runtime.intake.service import Submission
 from app.views.run import Run
-from app.wiring import Holdfast, open_holdfast
+from app.wiring.runtime import Holdfast, open_holdfast
 from tests.postgres import PostgresServer
 from tests.server import secret_file
 

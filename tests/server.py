@@ -19,9 +19,9 @@ from typing import Final, Self
 from fastapi import FastAPI
 
 from app.backends.contract import Backend
-from app.cli.serve import build_web
 from app.core.settings import Settings
-from app.wiring import Holdfast, open_holdfast
+from app.wiring.runtime import Holdfast, open_holdfast
+from app.wiring.web import build_web
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 20.0

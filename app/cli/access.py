@@ -18,7 +18,7 @@ from app.events.follow import follow
 from app.protocols.dialects import agent_os, native
 from app.store.importer import import_thread
 from app.views.thread import Thread
-from app.wiring import Store, open_store
+from app.wiring.store import Store, open_store
 
 _PAGE: Final = 500
 

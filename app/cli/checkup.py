@@ -149,7 +149,7 @@ async def _mcp_servers(settings: Settings) -> list[Finding]:
     result = compile(read_folder(folder), shipped_catalog(), profile=settings.profile) if folder.is_dir() else None
     if not isinstance(result, Compiled) or not result.workspace.mcp_servers:
         return []
-    from app.wiring import http_client, mcp_tools
+    from app.wiring.kinds import http_client, mcp_tools
 
     client, names = http_client(settings), sorted(result.workspace.mcp_servers)
     try:

@@ -65,7 +65,7 @@ async def connected(place: Place) -> AsyncIterator[Client]:
         async with reached(place.url, place.key) as client:
             yield client
         return
-    from app.cli.serve import serving
+    from app.wiring.web import serving
 
     async with serving(place.settings()) as url, reached(url, place.key) as client:
         yield client

@@ -11,9 +11,9 @@ from app.core.clock import SystemClock
 from app.core.errors import Failure, HoldfastError
 from app.core.keys import key_json
 from app.protocols.auth.bootstrap import FILE_NAME
-from app.runtime.keys import DAY_MS, Grant, Keys
-from app.wiring import open_keys as keys_of
-from app.wiring import open_store
+from app.runtime.intake.keys import DAY_MS, Grant, Keys
+from app.wiring.store import open_keys as keys_of
+from app.wiring.store import open_store
 
 _ACTOR: Final = "user:local"
 _PAGE: Final = 1000

@@ -16,7 +16,7 @@ from app.core.errors import Failure, HoldfastError
 from app.models.listing import LISTS
 from app.outside.addresses import AddressPolicy, normal_host
 from app.outside.http import Deadlines, HttpClient, Outgoing
-from app.wiring import mcp_tools
+from app.wiring.kinds import mcp_tools
 from app.workspace.compiled import CompiledWorkspace
 from app.workspace.secrets import resolve_env
 from app.workspace.specs.model import ModelSpec

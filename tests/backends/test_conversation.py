@@ -8,7 +8,7 @@ import pytest
 from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.events.envelope import Event
-from app.wiring import Holdfast
+from app.wiring.runtime import Holdfast
 from tests.runtime.hooked import Space, python
 from tests.runtime.test_native import ended, opened, submit, until, waiting
 

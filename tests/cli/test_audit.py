@@ -10,7 +10,7 @@ from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.events.catalog import request, thread
 from app.events.recorder import Scope
-from app.wiring import open_store
+from app.wiring.store import open_store
 from tests.cli.conftest import RUN, SMALL, THREAD, Holdfast
 
 

@@ -6,9 +6,9 @@ import sys
 import pytest
 from typer.core import TyperCommand, TyperOption
 
+from scripts.commands import commands
 from tests.cli.conftest import Holdfast
 from tests.server import ROOT, clean_environment
-from tests.tools.commands import commands
 
 HEAVY = ("fastapi", "sqlalchemy", "yarl", "pydantic", "uvicorn", "mcp", "alembic", "httpx2", "app.wiring")
 

@@ -11,7 +11,8 @@ from app.core import json
 from app.core.keys import id_of
 from app.core.settings import Settings
 from app.store.keys import StoredKeys
-from app.wiring import open_holdfast, open_store
+from app.wiring.runtime import open_holdfast
+from app.wiring.store import open_store
 from tests.cli.conftest import Holdfast
 from tests.protocols.auth.house import bearer, open_house
 from tests.server import ServerProcess

@@ -15,7 +15,7 @@ from app.views.interrupt import interrupt_json
 from app.views.run import run_json
 from app.views.thread import Thread, thread_json
 from app.views.transcript import entry_json
-from app.wiring import open_store
+from app.wiring.store import open_store
 from tests.cli.conftest import RUN, SMALL, THREAD, Holdfast
 
 

@@ -9,8 +9,8 @@ import pytest
 from app.core import json
 from app.core.resources import shipped
 from app.core.schemas import SchemaRegistry
-from tests.tools import frozen
-from tests.tools.generate import ROOT
+from scripts import frozen
+from scripts.generate import ROOT
 
 REQUIRED = {
     "brainstorm_v1": ["topic", "ideas", "schema_version"],

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.generate import ROOT
 from tests.docs.blocks import blocks, run_page
-from tests.tools.generate import ROOT
 
 RUN = ("README.md", "docs/getting-started.md", "docs/operations.md")
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
@@ -27,7 +27,7 @@ def test_what_a_page_shows_works_as_written(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_recordings_show_the_program_as_it_is() -> None:
-    from tests.tools.terminal import pictures
+    from scripts.terminal import pictures
 
     stale = [name for name, content in pictures().items() if (ROOT / name).read_bytes() != content]
     assert stale == [], "run `make recordings`"
@@ -74,7 +74,7 @@ def test_a_block_that_is_not_run_says_why() -> None:
 
 
 def test_commands_that_pages_name_exist() -> None:
-    from tests.tools.commands import commands
+    from scripts.commands import commands
 
     known = {" ".join(path) for path, _ in commands()} | {path[0] for path, _ in commands()}
     named = {

@@ -17,7 +17,7 @@ from app.events.catalog import Payload, ledger, thread
 from app.events.envelope import Event
 from app.events.follow import FellBehind, follow
 from app.events.recorder import Scope
-from app.wiring import Store, open_store
+from app.wiring.store import Store, open_store
 from tests.waiting import until
 
 

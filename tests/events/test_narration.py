@@ -11,7 +11,7 @@ from app.events.envelope import Event
 from app.events.ports import Appended, ThreadIsNew
 from app.events.recorder import Narrator, Scope
 from app.views.narration import TemplateNarrator
-from app.wiring import open_store
+from app.wiring.store import open_store
 
 INVOKED = ToolInvoked(call_id="c", tool="echo", arguments={}, argument_hash="0", effect="readonly")
 

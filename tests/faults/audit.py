@@ -13,7 +13,7 @@ from typing import Any, Self
 from app.core.principal import DEFAULT_TENANT
 from app.events.chain import Broken, verify
 from app.events.envelope import Event
-from app.wiring import Store
+from app.wiring.store import Store
 from tests.store_equals_replay import assert_tables_equal_replay, events_of
 
 

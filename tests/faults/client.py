@@ -12,7 +12,7 @@ from app.core.principal import DEFAULT_TENANT
 from app.events.catalog.request import TERMINAL
 from app.events.follow import follow
 from app.views.run import Run
-from app.wiring import Store
+from app.wiring.store import Store
 
 SEVERAL: Final = 12
 MAX_SUBSCRIBED: Final = 100

@@ -103,8 +103,8 @@ def _serve(arguments: list[str], output: str, point: Point | None, environment: 
     for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
         del os.environ[name]
     os.environ.update(environment)
-    from app import wiring
     from app.cli.application import app
+    from app.wiring import store as wiring
 
     if point is not None:
         opened = wiring.open_database

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from app.core.settings import Settings
-from app.wiring import open_store
+from app.wiring.store import open_store
 from tests.faults.load import Producer
 from tests.faults.loader import note
 from tests.faults.syscalls import fail_syncs, open_files

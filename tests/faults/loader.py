@@ -15,7 +15,7 @@ from typing import Any
 from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.events.envelope import Event
-from app.wiring import Store, open_store
+from app.wiring.store import Store, open_store
 from tests.faults.audit import Told
 from tests.faults.load import Producer, birth
 from tests.faults.points import KilledDatabase, Moment, open_wrapped

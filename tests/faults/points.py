@@ -22,7 +22,7 @@ from app.store.log import Log
 from app.store.migrate import migrate
 from app.store.reader import StoreReader
 from app.store.retention import Retention
-from app.wiring import Store, open_database
+from app.wiring.store import Store, open_database
 
 T = TypeVar("T")
 
@@ -142,7 +142,7 @@ async def open_wrapped(
     before_publish: Callable[[Sequence[Event]], None] = lambda events: None,
     after_publish: Callable[[Sequence[Event]], None] = lambda events: None,
 ) -> AsyncIterator[Store]:
-    """As `app.wiring.open_store`, with wrappers around the database and the hub."""
+    """As `app.wiring.store.open_store`, with wrappers around the database and the hub."""
     folder = DataFolder(settings.data_dir)
     if not settings.is_postgres:
         folder.take()

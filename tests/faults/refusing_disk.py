@@ -15,7 +15,7 @@ from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.events.envelope import Event
 from app.events.ports import StoreError
-from app.wiring import open_store
+from app.wiring.store import open_store
 from tests.faults.load import Producer
 from tests.faults.syscalls import fail_writes
 

@@ -19,10 +19,10 @@ from app.core.principal import DEFAULT_TENANT, LOCAL
 from app.core.settings import Settings
 from app.events.catalog import request, tool
 from app.events.envelope import Event
-from app.runtime.service import Submission
+from app.runtime.intake.service import Submission
 from app.views.interrupt import Interrupt
 from app.views.run import Run
-from app.wiring import Holdfast, open_holdfast
+from app.wiring.runtime import Holdfast, open_holdfast
 from tests.faults.witness import Witness
 from tests.store_equals_replay import assert_tables_equal_replay, events_of
 

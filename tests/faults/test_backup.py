@@ -14,7 +14,7 @@ from app.core.settings import Settings
 from app.events.catalog.request import TERMINAL
 from app.store.engine import Sql
 from app.store.migrate import migrate
-from app.wiring import open_database, open_store
+from app.wiring.store import open_database, open_store
 from tests.faults.audit import audit
 from tests.faults.conftest import Report
 from tests.faults.processes import serving, started

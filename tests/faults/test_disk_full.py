@@ -12,7 +12,7 @@ import pytest
 from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.events.ports import StorageFull
-from app.wiring import open_store
+from app.wiring.store import open_store
 from tests.faults.audit import Told, audit
 from tests.faults.client import ends
 from tests.faults.conftest import Count

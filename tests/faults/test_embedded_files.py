@@ -13,13 +13,14 @@ import pytest
 
 from app.core.principal import LOCAL
 from app.core.settings import Settings
-from app.runtime.threads import NewThread
+from app.runtime.intake.threads import NewThread
 from app.store import sqlite
 from app.store.blobs import Blobs
 from app.store.folder import DataFolder, FolderLocked
 from app.store.vacuum import _KIND, PAGES_AT_ONCE, shrink
 from app.views.thread import Thread
-from app.wiring import open_holdfast, open_store
+from app.wiring.runtime import open_holdfast
+from app.wiring.store import open_store
 from tests.faults.load import Producer
 from tests.faults.processes import serving, started
 

@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app import wiring
 from app.backends.contract import Context, Result, Resume
 from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.events.catalog.request import RequestCompleted
 from app.events.ports import StorageFull
-from app.runtime.service import Submission
+from app.runtime.intake.service import Submission
 from app.views.run import Run
-from app.wiring import Holdfast, open_holdfast
+from app.wiring import store as wiring
+from app.wiring.runtime import Holdfast, open_holdfast
 from tests.faults.client import end_of
 from tests.faults.points import RefusingDatabase
 from tests.store_equals_replay import assert_tables_equal_replay

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.core.settings import Settings
-from app.wiring import open_store
+from app.wiring.store import open_store
 from tests.faults.audit import audit, read_told
 from tests.faults.conftest import Count
 from tests.faults.processes import started

@@ -14,9 +14,10 @@ from app.events.catalog import adapter, request
 from app.events.catalog.request import TERMINAL
 from app.events.ports import Answer, ClaimRun, Fence, Refused
 from app.events.recorder import Scope
-from app.runtime.service import Submission
+from app.runtime.intake.service import Submission
 from app.views.run import Run
-from app.wiring import Store, open_holdfast, open_store
+from app.wiring.runtime import open_holdfast
+from app.wiring.store import Store, open_store
 from tests.conftest import create_database
 from tests.faults.audit import Told, audit
 from tests.faults.client import end_of

@@ -9,7 +9,7 @@ import pytest
 from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.events.follow import follow
-from app.wiring import Store, open_store
+from app.wiring.store import Store, open_store
 from tests.faults.audit import Told, audit, read_told
 from tests.faults.conftest import Count
 from tests.faults.loader import SHARED

@@ -11,7 +11,7 @@ import pytest
 
 from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
-from app.wiring import open_store
+from app.wiring.store import open_store
 from tests.faults.doomed import Server, server
 from tests.faults.persistent import PersistentClient, Wanted
 from tests.faults.witness import Witness

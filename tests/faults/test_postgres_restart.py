@@ -21,7 +21,7 @@ from app.events.envelope import Event
 from app.events.ports import Answer, Command, EventLog, StorageDown
 from app.events.recorder import Recorder
 from app.policy.redaction import Redaction
-from app.wiring import Store, open_store
+from app.wiring.store import Store, open_store
 from tests.faults.audit import Told, audit
 from tests.faults.client import Client, ends
 from tests.faults.conftest import Count

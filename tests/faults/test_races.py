@@ -15,11 +15,11 @@ from app.core.ids import new_id
 from app.core.principal import DEFAULT_TENANT, LOCAL, Principal
 from app.core.settings import Settings
 from app.events.catalog import interrupt, request, tool
-from app.runtime.interrupts import NotAnswered
-from app.runtime.service import Rejected, Submission
+from app.runtime.intake.interrupts import NotAnswered
+from app.runtime.intake.service import Rejected, Submission
 from app.views.interrupt import Interrupt
 from app.views.run import Run
-from app.wiring import Holdfast, open_holdfast
+from app.wiring.runtime import Holdfast, open_holdfast
 from tests.conftest import create_database
 from tests.faults.listening import PAUSES, Listener
 from tests.faults.witness import Witness

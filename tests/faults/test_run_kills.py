@@ -15,7 +15,7 @@ from app.core import json
 from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.events.catalog import execution, interrupt, model, request, tool
-from app.wiring import Store, open_store
+from app.wiring.store import Store, open_store
 from tests.faults.audit import audit
 from tests.faults.conftest import Count
 from tests.faults.doomed import Point, Server, server

@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.events.catalog.request import TERMINAL, RequestCompleted
-from app.wiring import Store, open_store
+from app.wiring.store import Store, open_store
 from tests.faults.audit import audit
 from tests.faults.client import Client, ends
 from tests.faults.conftest import Count

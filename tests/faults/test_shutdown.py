@@ -11,16 +11,17 @@ from typing import TypeVar
 import httpx2
 import pytest
 
-from app import wiring
 from app.backends.contract import Context, Result, Resume
 from app.core.principal import LOCAL
 from app.core.settings import Settings
-from app.runtime.service import Submission
-from app.runtime.threads import NewThread
+from app.runtime.intake.service import Submission
+from app.runtime.intake.threads import NewThread
 from app.store.engine import Tx
 from app.views.run import Run
 from app.views.thread import Thread
-from app.wiring import open_holdfast, open_store
+from app.wiring import store as wiring
+from app.wiring.runtime import open_holdfast
+from app.wiring.store import open_store
 from tests.faults.doomed import Server, server
 from tests.faults.points import Passing
 from tests.faults.witness import Witness

@@ -16,7 +16,7 @@ import pytest
 from app.core.settings import Settings
 from app.store.folder import FolderLocked
 from app.store.migrate import NEWEST, SchemaNewer, migrate
-from app.wiring import open_store
+from app.wiring.store import open_store
 from tests.faults.processes import ROOT, flags, serving, started
 from tests.postgres import PostgresServer
 from tests.server import secret_file

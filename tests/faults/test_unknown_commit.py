@@ -14,7 +14,7 @@ from app.events.catalog.thread import ThreadCreated
 from app.events.ports import Answer, Appended, StorageDown
 from app.events.recorder import Scope
 from app.store.engine import CommitUnknown, Database
-from app.wiring import Store
+from app.wiring.store import Store
 from tests.faults.audit import Told, audit
 from tests.faults.points import ForgetfulDatabase, RefusingDatabase, open_wrapped
 

@@ -22,7 +22,7 @@ import yaml
 
 from app.core import json
 from app.core.settings import PREFIX, Settings
-from tests.tools.generate import ROOT
+from scripts.generate import ROOT
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 INSTALL_SECONDS = 600
@@ -137,7 +137,7 @@ def test_a_drain_has_the_time_it_may_take() -> None:
 
 @pytest.mark.requirement("HK-12")
 def test_dashboard_and_alerts_ask_only_for_metrics_that_exist() -> None:
-    from tests.tools.metrics import names
+    from scripts.metrics import names
 
     board = json.loads((ROOT / "docs/deploy/grafana/holdfast.json").read_bytes())
     rules = yaml.safe_load((ROOT / "docs/deploy/alerts.yml").read_text())["groups"][0]["rules"]

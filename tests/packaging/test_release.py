@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.tools.generate import ROOT
+from scripts.generate import ROOT
 
 WORKFLOW: dict[Any, Any] = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.tools.generate import ROOT
+from scripts.generate import ROOT
 
 START_LIMIT = 60  # seconds; importing everything cold on a busy machine takes a few
 STOP_LIMIT = 40  # seconds; a drain may take 30

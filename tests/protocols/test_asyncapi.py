@@ -5,7 +5,7 @@ import pytest
 from app.events.catalog import EVENTS
 from app.protocols.dialects import codex, codex_requests
 from app.protocols.stream.asyncapi import document
-from tests.tools.generate import ROOT
+from scripts.generate import ROOT
 
 
 def test_every_event_and_every_alias_is_a_message() -> None:

@@ -17,7 +17,7 @@ from app.events.recorder import Scope
 from app.protocols.telemetry.metering import Metering
 from app.protocols.telemetry.open_runs import OpenRuns
 from app.views.run import Run
-from app.wiring import Store, open_store
+from app.wiring.store import Store, open_store
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from app.core.settings import Settings
 from app.events.catalog import adapter, interrupt, log, model, request
 from app.events.envelope import Event
 from app.events.follow import follow
-from app.runtime.service import Submission
+from app.runtime.intake.service import Submission
 from app.views.audit import audit
 from app.views.run import Run
-from app.wiring import Holdfast, open_holdfast
+from app.wiring.runtime import Holdfast, open_holdfast
 
 NUMBERED_ONLY = frozenset({adapter.AdapterEvent.type, log.ProgressNarration.type})
 """Optional: deltas, which the finished message replaces, and words for people. The audit knows them by number."""

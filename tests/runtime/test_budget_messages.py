@@ -3,7 +3,7 @@
 import pytest
 
 from app.events.catalog.execution import BudgetExceeded
-from app.runtime.budget_messages import budget_failure
+from app.runtime.run.budget_messages import budget_failure
 
 
 @pytest.mark.parametrize(

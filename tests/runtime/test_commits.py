@@ -16,9 +16,9 @@ from app.events.catalog import model, request
 from app.events.catalog.adapter import AdapterEvent
 from app.events.envelope import Event
 from app.events.ports import StorageDown
-from app.runtime.service import Rejected, Submission
+from app.runtime.intake.service import Rejected, Submission
 from app.views.run import Run
-from app.wiring import Holdfast, open_holdfast
+from app.wiring.runtime import Holdfast, open_holdfast
 from tests.store_equals_replay import assert_tables_equal_replay
 
 WORKER = """

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from app.core.settings import Settings
-from app.wiring import open_holdfast
+from app.wiring.runtime import open_holdfast
 
 
 @pytest.mark.requirement("G15")

@@ -13,9 +13,9 @@ from app.backends.contract import Context, Resume
 from app.core.principal import LOCAL, Principal
 from app.core.resources import shipped
 from app.core.settings import Settings
-from app.runtime.service import Submission
+from app.runtime.intake.service import Submission
 from app.views.run import Run
-from app.wiring import Holdfast, open_holdfast
+from app.wiring.runtime import Holdfast, open_holdfast
 from tests.faults.listening import Listener
 from tests.server import in_process
 from tests.waiting import until

@@ -13,9 +13,9 @@ from app.core.settings import Settings
 from app.events.catalog import request
 from app.events.envelope import Event
 from app.events.follow import follow
-from app.runtime.service import Rejected, Submission
+from app.runtime.intake.service import Rejected, Submission
 from app.views.run import Run
-from app.wiring import Holdfast, open_holdfast
+from app.wiring.runtime import Holdfast, open_holdfast
 from tests.store_equals_replay import assert_tables_equal_replay
 from tests.waiting import until as condition
 

@@ -24,12 +24,12 @@ from app.events.envelope import Event
 from app.events.follow import follow
 from app.events.ports import Appended
 from app.events.recorder import Scope
-from app.runtime.interrupts import NotAnswered
-from app.runtime.service import Rejected, Submission
+from app.runtime.intake.interrupts import NotAnswered
+from app.runtime.intake.service import Rejected, Submission
 from app.store.blobs import Blobs
 from app.views.interrupt import Interrupt
 from app.views.run import Run
-from app.wiring import Holdfast, open_holdfast
+from app.wiring.runtime import Holdfast, open_holdfast
 from tests.store_equals_replay import assert_tables_equal_replay
 
 PAUSES = frozenset({"runtime.interrupt.raised"})

@@ -9,7 +9,7 @@ import pytest
 from app.backends.contract import Context, Resume
 from app.core.settings import Settings
 from app.events.catalog.request import RequestStarted
-from app.runtime import executor
+from app.runtime.schedule import executor
 from tests.faults.listening import PAUSES, Listener
 from tests.server import in_process
 from tests.waiting import until

@@ -6,7 +6,7 @@ import pytest
 
 from app.models.config import ModelConfig, Parameters
 from app.models.negotiate import ModelPlan
-from app.runtime.parameters import wanted_of
+from app.runtime.run.parameters import wanted_of
 from app.workspace.specs.agent import AgentSpec
 
 

@@ -7,7 +7,7 @@ import pytest
 from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.events.envelope import Event
-from app.runtime.service import Rejected
+from app.runtime.intake.service import Rejected
 from tests.runtime.test_last_moment_commands import opened, submit, until
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from app.runtime.queue import FairQueue, QueueLimits, Wanted
+from app.runtime.schedule.queue import FairQueue, QueueLimits, Wanted
 
 
 def wanted(tenant: str, number: int) -> Wanted:

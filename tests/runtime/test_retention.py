@@ -9,12 +9,12 @@ import pytest
 from app.core.clock import ManualClock
 from app.core.principal import LOCAL
 from app.core.settings import Settings
-from app.runtime.thread_expiry import ThreadExpiry
-from app.runtime.threads import NewThread, ThreadChange
+from app.runtime.intake.threads import NewThread, ThreadChange
+from app.runtime.schedule.thread_expiry import ThreadExpiry
 from app.store.idle_threads import IdleThreadReader
 from app.views.ports import Tombstone
 from app.views.thread import Thread
-from app.wiring import Holdfast, open_holdfast
+from app.wiring.runtime import Holdfast, open_holdfast
 
 DAY_MS = 86_400_000
 

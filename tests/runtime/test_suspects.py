@@ -12,11 +12,11 @@ from app.events.catalog.thread import ThreadCreated
 from app.events.ports import Appended, ClaimRun
 from app.events.recorder import Scope
 from app.runtime.ports import LastLease
-from app.runtime.queue import Wanted
-from app.runtime.suspects import MAX_DEATHS, Suspects, Suspicion
+from app.runtime.schedule.queue import Wanted
+from app.runtime.schedule.suspects import MAX_DEATHS, Suspects, Suspicion
 from app.views.ports import Reader
 from app.views.run import Run
-from app.wiring import open_store
+from app.wiring.store import open_store
 
 RUN = Run("run_1", "thread_1", status="running", epoch=2, first_seq=1)
 LAST = LastLease("executor_1", 2, given_back=False)

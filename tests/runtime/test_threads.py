@@ -12,12 +12,12 @@ from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.events.catalog import thread as facts
 from app.events.follow import follow
-from app.runtime.service import Rejected, Submission
-from app.runtime.threads import NewThread, ThreadChange
+from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.threads import NewThread, ThreadChange
 from app.views.run import Run
 from app.views.thread import Thread
 from app.views.transcript import Entry
-from app.wiring import Holdfast, open_holdfast
+from app.wiring.runtime import Holdfast, open_holdfast
 from tests.store_equals_replay import assert_tables_equal_replay
 
 

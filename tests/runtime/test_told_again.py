@@ -9,10 +9,10 @@ import pytest
 from app.core.principal import LOCAL
 from app.core.resources import shipped
 from app.core.settings import Settings
-from app.runtime.service import Submission
+from app.runtime.intake.service import Submission
 from app.views.interrupt import Interrupt
 from app.views.run import Run
-from app.wiring import open_holdfast
+from app.wiring.runtime import open_holdfast
 from tests.faults.listening import PAUSES, Listener
 
 SECRET: Final = "sk-" + "a1B2" * 8

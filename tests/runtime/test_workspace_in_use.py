@@ -11,10 +11,10 @@ from app.core.principal import LOCAL
 from app.core.resources import shipped
 from app.core.settings import Settings
 from app.events.follow import follow
-from app.runtime.ledger import LEDGER_THREAD
-from app.runtime.service import Rejected, Submission
+from app.runtime.intake.ledger import LEDGER_THREAD
+from app.runtime.intake.service import Rejected, Submission
 from app.views.run import Run
-from app.wiring import Holdfast, open_holdfast
+from app.wiring.runtime import Holdfast, open_holdfast
 
 ECHO = "apiVersion: holdfast/v1\nkind: Agent\nmetadata: {name: NAME}\nspec: {backend: echo}\n"
 

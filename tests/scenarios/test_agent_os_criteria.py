@@ -10,7 +10,7 @@ import pytest
 from app.core import json
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings
-from app.runtime.audits import expected_hooks
+from app.runtime.intake.audits import expected_hooks
 from app.views.audit import audit
 from app.views.snapshot import snapshot
 from app.workspace.catalog import shipped_catalog

@@ -12,7 +12,7 @@ import pytest
 
 from app.cli.checkup import examine
 from app.core.settings import Settings
-from app.runtime import kits
+from app.runtime.run import kits
 from tests.scenarios.test_approvals import begin, decide, settled
 from tests.server import ServerProcess
 

@@ -22,8 +22,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from app.core import json
+from scripts.generate import ROOT
 from tests.server import ServerProcess
-from tests.tools.generate import ROOT
 
 DOCUMENT: Final = json.loads((ROOT / "openapi/openapi.json").read_bytes())
 OPERATIONS: Final = sorted(

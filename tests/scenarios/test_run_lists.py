@@ -9,7 +9,7 @@ import pytest
 from app.core.settings import Settings
 from app.store.engine import Sql
 from app.store.migrate import migrate
-from app.wiring import open_store
+from app.wiring.store import open_store
 from tests.server import in_process
 from tests.store_equals_replay import assert_tables_equal_replay
 

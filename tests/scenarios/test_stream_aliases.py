@@ -16,7 +16,7 @@ from app.events.catalog import Payload, adapter, artifact, execution, interrupt,
 from app.events.catalog.values import ArtifactValue, ErrorValue, Usage
 from app.events.recorder import Scope
 from app.protocols.dialects.codex import normal
-from app.runtime.threads import ThreadChange
+from app.runtime.intake.threads import ThreadChange
 from tests.server import InProcessServer, in_process
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -23,7 +23,7 @@ from app.events.recorder import Scope
 from app.store.engine import Sql, Tx
 from app.store.log import Log
 from app.store.sqlite import SIZES, SqliteDatabase
-from app.wiring import Store, open_store
+from app.wiring.store import Store, open_store
 from tests.store_equals_replay import assert_tables_equal_replay
 
 COUNTS = [1, 3, 17, 100]

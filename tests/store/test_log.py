@@ -17,7 +17,7 @@ from app.events.chain import Head, verify
 from app.events.envelope import Event
 from app.events.ports import Answer, Appended, Draft, Fence, Refused
 from app.events.recorder import Scope
-from app.wiring import Store, open_store
+from app.wiring.store import Store, open_store
 from tests.store_equals_replay import assert_tables_equal_replay
 
 

@@ -25,7 +25,7 @@ from app.store.importer import import_thread
 from app.store.migrate import migrate
 from app.store.tables import metadata
 from app.views.thread import Thread
-from app.wiring import Store, open_store
+from app.wiring.store import Store, open_store
 from tests.conftest import create_database
 from tests.postgres import PostgresServer
 from tests.store_equals_replay import assert_tables_equal_replay

@@ -3,7 +3,7 @@
 from app.workspace.schemas import workspace_schemas
 from app.workspace.specs import KINDS
 from app.workspace.specs.descriptions import DESCRIPTIONS
-from tests.tools import reference
+from scripts import reference
 
 
 def test_every_field_of_every_kind_has_a_description() -> None:

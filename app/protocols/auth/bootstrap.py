@@ -18,7 +18,7 @@ from typing import Final
 from app.core.access import scopes_of
 from app.core.errors import Failure
 from app.core.principal import Principal
-from app.runtime.keys import Grant, NewKey
+from app.runtime.intake.keys import Grant, NewKey
 
 BOOTSTRAP: Final = Principal("bootstrap", scopes=frozenset({"keys:manage"}))
 """Whoever shows the token. What it may make is said here and not by its scopes."""

@@ -16,8 +16,8 @@ from app.protocols.auth.bootstrap import FILE_NAME, Bootstrap
 from app.protocols.auth.denials import Denials
 from app.protocols.auth.keyring import Find, Keyring
 from app.protocols.auth.proxies import Proxies
-from app.runtime.keys import Keys
-from app.runtime.ledger import Ledger
+from app.runtime.intake.keys import Keys
+from app.runtime.intake.ledger import Ledger
 
 
 @contextlib.asynccontextmanager

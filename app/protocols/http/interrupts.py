@@ -15,7 +15,7 @@ from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_interrupt
 from app.protocols.http.parameters import Limit
-from app.runtime.interrupts import NotAnswered
+from app.runtime.intake.interrupts import NotAnswered
 from app.views.interrupt import interrupt_json
 
 

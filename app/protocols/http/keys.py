@@ -18,7 +18,7 @@ from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller, refusal
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import Problem
-from app.runtime.keys import DAY_MS, Grant
+from app.runtime.intake.keys import DAY_MS, Grant
 
 
 class CreateKey(BaseModel):

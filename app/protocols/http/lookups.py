@@ -7,7 +7,7 @@ from app.core.principal import Principal
 from app.events.envelope import Event
 from app.protocols.context import Server
 from app.protocols.http.errors import Problem
-from app.runtime.inlined import inline, stored_blobs
+from app.runtime.run.inlined import inline, stored_blobs
 from app.views.forked import earlier, with_earlier
 from app.views.interrupt import Interrupt
 from app.views.ports import Tombstone

@@ -13,7 +13,7 @@ from app.protocols.http.documents import follows, may_answer
 from app.protocols.http.lookups import existing_run, existing_thread, whole_run, whole_thread
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
 from app.protocols.http.submitting import run_stream
-from app.runtime.audits import expected_hooks
+from app.runtime.intake.audits import expected_hooks
 from app.views.artifact import artifact_json
 from app.views.audit import audit
 from app.views.journal import journal

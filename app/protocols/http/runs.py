@@ -28,9 +28,9 @@ from app.protocols.http.submitting import (
     run_answer,
     submit,
 )
-from app.runtime.commands import Name
-from app.runtime.rerun import Wanted
-from app.runtime.service import Rejected
+from app.runtime.intake.commands import Name
+from app.runtime.intake.rerun import Wanted
+from app.runtime.intake.service import Rejected
 from app.views.ports import RunFilter
 from app.views.run import run_json
 

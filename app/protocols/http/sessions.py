@@ -27,7 +27,7 @@ from app.protocols.http.sessions_route import (
     read,
     session,
 )
-from app.runtime.threads import NewThread, ThreadChange
+from app.runtime.intake.threads import NewThread, ThreadChange
 from app.views.controls import changes, controls_of
 from app.views.thread import Thread
 

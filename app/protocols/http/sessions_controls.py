@@ -23,8 +23,8 @@ from app.protocols.http.documents import takes
 from app.protocols.http.errors import Problem
 from app.protocols.http.session_shapes import may_refuse
 from app.protocols.http.sessions_route import Refused, SessionBody, SessionRoute, expect_thread, read, session
-from app.runtime.ledger import LEDGER_THREAD
-from app.runtime.threads import ThreadChange, is_too_large
+from app.runtime.intake.ledger import LEDGER_THREAD
+from app.runtime.intake.threads import ThreadChange, is_too_large
 from app.views.controls import ApprovalPolicy, changes, controls_of
 from app.views.thread import Thread
 

@@ -19,7 +19,7 @@ from app.protocols.http.documents import takes
 from app.protocols.http.errors import Problem
 from app.protocols.http.session_shapes import conflicts, may_refuse
 from app.protocols.http.sessions_route import Refused, SessionBody, SessionRoute, read, session
-from app.runtime.interrupts import NotAnswered
+from app.runtime.intake.interrupts import NotAnswered
 from app.views.interrupt import Interrupt
 
 _ENDED: Final = conflicts(

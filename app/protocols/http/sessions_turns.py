@@ -18,7 +18,7 @@ from app.protocols.http.documents import takes
 from app.protocols.http.session_shapes import conflicts, may_refuse
 from app.protocols.http.sessions_controls import Controls, change_of
 from app.protocols.http.sessions_route import Refused, SessionBody, SessionRoute, read, refuse, session
-from app.runtime.service import Rejected, Submission
+from app.runtime.intake.service import Rejected, Submission
 from app.views.run import Run
 from app.views.thread import Thread
 from app.views.transcript import Entry, entry_json

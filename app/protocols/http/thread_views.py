@@ -23,8 +23,8 @@ from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_thread, whole_transcript
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
 from app.protocols.http.sse import EventStream, Said
-from app.runtime.histories import fold
-from app.runtime.newest_messages import newest_messages
+from app.runtime.run.histories import fold
+from app.runtime.run.newest_messages import newest_messages
 from app.views.history import MAX_SIZE, History
 from app.views.transcript import entry_json
 

@@ -25,8 +25,8 @@ from app.protocols.http.submitting import (
     RunRequest,
     submit,
 )
-from app.runtime.service import Rejected
-from app.runtime.threads import NewThread, ThreadChange
+from app.runtime.intake.service import Rejected
+from app.runtime.intake.threads import NewThread, ThreadChange
 from app.views.thread import Thread, thread_json
 
 _GONE = ("THREAD_NOT_FOUND", "THREAD_DELETED", "THREAD_RESERVED", "STORAGE_FULL")

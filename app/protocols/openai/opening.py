@@ -26,9 +26,9 @@ from app.protocols.openai.asking import Ask
 from app.protocols.openai.errors import Refusal
 from app.protocols.openai.messages import after_last_answer
 from app.protocols.openai.streaming import QUIET
-from app.runtime.commands import steering
-from app.runtime.interrupts import NotAnswered
-from app.runtime.service import Rejected, Submission
+from app.runtime.intake.commands import steering
+from app.runtime.intake.interrupts import NotAnswered
+from app.runtime.intake.service import Rejected, Submission
 from app.views.interrupt import Interrupt
 from app.views.run import Run
 

@@ -8,7 +8,7 @@ from app.core.tracing import Trace, current
 from app.events.catalog import Payload, request
 from app.events.envelope import Event
 from app.events.recorder import Scope
-from app.runtime.control import Control
+from app.runtime.run.control import Control
 from app.views.ports import Reader
 from app.views.run import Run
 

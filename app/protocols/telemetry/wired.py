@@ -16,7 +16,7 @@ from app.protocols.telemetry.metering import Metering
 from app.protocols.telemetry.open_interrupts import OpenInterrupts
 from app.protocols.telemetry.open_runs import OpenRuns
 from app.protocols.telemetry.run_lines import RunLines
-from app.runtime.executor import Executor
+from app.runtime.schedule.executor import Executor
 
 
 class WatchedLog(Protocol):

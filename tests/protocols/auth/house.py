@@ -11,8 +11,8 @@ from fastapi import FastAPI
 
 from app.core.errors import Failure
 from app.core.settings import Settings
-from app.runtime.keys import DAY_MS, Grant
-from app.wiring import Holdfast
+from app.runtime.intake.keys import DAY_MS, Grant
+from app.wiring.runtime import Holdfast
 from tests.server import in_process
 
 

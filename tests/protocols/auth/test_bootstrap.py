@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from app.core.settings import Settings
-from app.runtime.keys import Grant, NewKey
+from app.runtime.intake.keys import Grant, NewKey
 from tests.protocols.auth.house import bearer, open_house
 from tests.server import in_process
 

@@ -14,7 +14,7 @@ from app.core import json
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.catalog.ledger import AccessChanged
 from app.events.recorder import Scope
-from app.runtime.ledger import Ledger
+from app.runtime.intake.ledger import Ledger
 from tests.protocols.auth.house import House, bearer, open_house
 from tests.server import ServerProcess
 from tests.waiting import until

@@ -1,0 +1,1 @@
+"""What clients ask for: runs, threads, commands, answers, reruns and keys."""

@@ -1,0 +1,109 @@
+"""Commands to a run that has not ended: each is an event first, and takes effect at the run's next step.
+
+Leaves to others: cancelling (the service), taking a command up (the run's context).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, get_args
+
+from app.core.errors import Failure
+from app.core.ids import new_id
+from app.core.principal import Principal
+from app.core.schemas import Validator
+from app.events import ports
+from app.events.catalog import Payload, execution
+from app.events.catalog.interrupt import InterruptResolved
+from app.events.ports import Condition, Refused
+from app.events.recorder import Recorder, Scope
+from app.runtime.intake.service import Rejected, check_limits
+from app.runtime.workspaces import WorkspaceHistory
+from app.views.ports import Reader
+from app.views.run import Run
+
+Name = Literal["steer", "pause", "resume", "switch_model_plan", "set_limits", "checkpoint"]
+
+_TEXT: Final = {"type": "string", "minLength": 1, "maxLength": 100_000}
+
+
+def _shape(required: list[str], **properties: Any) -> Validator:
+    return Validator({"type": "object", "required": required, "properties": properties, "additionalProperties": False})
+
+
+_SHAPES: Final[Mapping[str, Validator]] = {
+    "steer": Validator(
+        {"type": "object", "oneOf": [{"required": ["message"]}, {"required": ["hint"]}],
+         "properties": {"message": _TEXT, "hint": _TEXT}, "additionalProperties": False}
+    ),
+    "pause": _shape([]),
+    "resume": _shape([]),
+    "switch_model_plan": _shape(["model"], model={"type": "string"}),
+    "set_limits": Validator({"type": "object", "minProperties": 1}),
+    "checkpoint": _shape(["label"], label={"type": "string", "minLength": 1, "maxLength": 200}, data={}),
+}  # fmt: skip
+
+
+def steering(text: str, command_id: str) -> execution.CommandInjected | Failure:
+    """What a user says to a run on its way. Commands of the same id count once."""
+    arguments = {"message": text}
+    if not _SHAPES["steer"].accepts(arguments):
+        return Failure("COMMAND_INVALID", "what is said on the way is at most 100,000 characters")
+    return execution.CommandInjected(command="steer", command_id=command_id, arguments=arguments)
+
+
+Deliver = Callable[[str, str, dict[str, Any]], None]
+
+
+class Commands:
+    def __init__(
+        self, recorder: Recorder, reader: Reader, workspaces: WorkspaceHistory, deliver: Deliver,
+        wake: Callable[[str, str, str], None],
+    ) -> None:  # fmt: skip
+        self._recorder, self._reader, self._workspaces = recorder, reader, workspaces
+        self._deliver, self._wake = deliver, wake
+
+    async def inject(self, who: Principal, run_id: str, command: str, arguments: dict[str, Any]) -> Run | Rejected:
+        run = await self._reader.run(who.tenant, run_id)
+        if run is None:
+            return Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
+        if run.parent_run_id is not None:
+            return Rejected(Failure("RUN_IS_A_SUBAGENT", "commands go to the root run"), run.parent_run_id)
+        refused = await self._check(run, command, arguments)
+        if refused is not None:
+            return Rejected(refused)
+        told = execution.CommandInjected.model_validate(
+            {"command": command, "commandId": new_id("step"), "arguments": arguments}
+        )
+        more, conditions = await self._effects(who, run, told)
+        scope = Scope(who.tenant, run.thread_id, run_id, actor=who.actor)
+        answer = await self._recorder.record(scope, told, *more, conditions=[ports.RunNotTerminal(run_id), *conditions])
+        if isinstance(answer, Refused):
+            return Rejected(answer.failure, answer.winner)
+        self._deliver(who.tenant, run_id, answer.events[0].payload)
+        if more:
+            self._wake(who.tenant, run.thread_id, run_id)
+        return await self._reader.run(who.tenant, run_id) or Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
+
+    async def _check(self, run: Run, command: str, arguments: dict[str, Any]) -> Failure | None:
+        if command not in get_args(Name) or not _SHAPES[command].accepts(arguments):
+            return Failure("COMMAND_INVALID", "the command or its arguments are not understood")
+        if command == "set_limits":
+            return check_limits(arguments)
+        if command == "switch_model_plan":
+            workspace = await self._workspaces.of(run.workspace_digest)
+            if workspace is None or arguments["model"] not in workspace.models:
+                return Failure("MODEL_NOT_FOUND", "the run's workspace has no such model")
+        return None
+
+    async def _effects(
+        self, who: Principal, run: Run, told: execution.CommandInjected
+    ) -> tuple[list[Payload], list[Condition]]:
+        """What is true at once: a checkpoint names this point, and a resume answers the pause that is open."""
+        if told.command == "checkpoint":
+            return [execution.CheckpointCreated(label=told.arguments["label"], data=told.arguments.get("data"))], []
+        if told.command != "resume":
+            return [], []
+        for asked in await self._reader.interrupts(who.tenant, thread_id=run.thread_id, status="open"):
+            if asked.run_id == run.id and asked.kind == "paused":
+                answer = InterruptResolved(interrupt_id=asked.id, answer={"decision": "resume"}, answered_by=who.actor)
+                return [answer], [ports.InterruptOpen(asked.id)]
+        return [], []

@@ -1,0 +1,142 @@
+"""Reruns: a new run with a recorded input, on a fork of its thread from just before it, so that history is the same.
+
+A replay token says what must not have changed. `strict` refuses when something has, before anything is done, and
+fails the rerun at the first prompt or tool call that differs; `compat` goes on with what there is now. Leaves to
+others: submitting (the service), forking (threads), what a token holds (views).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol
+
+from app import __version__
+from app.core.errors import Failure
+from app.core.principal import Principal
+from app.core.signing import Signer
+from app.events.envelope import Event
+from app.runtime.intake.service import Rejected, Service, Submission
+from app.runtime.run.inlined import inline, stored_blobs
+from app.runtime.workspaces import WorkspaceHistory
+from app.views import replay_token as tokens
+from app.views.ports import Reader
+from app.views.replay_token import ReplayToken
+from app.views.run import Run
+from app.views.thread import Thread
+from app.workspace.compiled import CompiledWorkspace
+
+Workspace = Literal["current", "recorded"]
+Mode = Literal["strict", "compat"]
+
+_PAGE: Final = 1000
+MAX_EVENTS: Final = 100_000
+
+
+class Forks(Protocol):
+    async def fork(
+        self, who: Principal, thread_id: str, seq: int | None = None, *, title: str | None = None
+    ) -> Thread | Rejected: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    workspace: Workspace = "current"
+    token: str | None = None
+    mode: Mode = "strict"
+    idempotency_key: str | None = None
+    body_hash: str = ""
+    trace_context: Mapping[str, str] | None = None
+
+
+class Reruns:
+    def __init__(
+        self, service: Service, threads: Forks, reader: Reader, workspaces: WorkspaceHistory, signer: Signer
+    ) -> None:
+        self._service, self._threads, self._reader, self._workspaces = service, threads, reader, workspaces
+        self._signer = signer
+
+    async def token(self, who: Principal, run_id: str) -> ReplayToken | Rejected:
+        run = await self._reader.run(who.tenant, run_id)
+        if run is None:
+            return Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
+        return tokens.replay_token(run_id, await self._events(who, run), __version__)
+
+    async def signed_token(self, who: Principal, run_id: str) -> str | Rejected:
+        """The token as a client gets it."""
+        token = await self.token(who, run_id)
+        return token if isinstance(token, Rejected) else token.encode(self._signer)
+
+    async def rerun(self, who: Principal, run_id: str, wanted: Wanted) -> Run | Rejected:
+        run = await self._reader.run(who.tenant, run_id)
+        if run is None:
+            return Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
+        if run.parent_run_id is not None:
+            return Rejected(Failure("RUN_IS_A_SUBAGENT", "rerun the root run"), run.parent_run_id)
+        workspace = await self._workspace(run, wanted.workspace)
+        if workspace is None:
+            return Rejected(Failure("WORKSPACE_GONE", "the workspace of this run cannot be compiled any more"))
+        events = await self._events(who, run)
+        strict = wanted.token is not None and wanted.mode == "strict"
+        if wanted.token is not None:
+            recorded = tokens.replay_token(run_id, events, __version__)
+            given = tokens.decode(wanted.token, self._signer)
+            refused = given if isinstance(given, Failure) else _compare(given, recorded, workspace, events)
+            if refused is not None and (strict or refused.code != "REPLAY_MISMATCH"):
+                return Rejected(refused)
+        forked = await self._threads.fork(who, run.thread_id, run.first_seq - 1)
+        if isinstance(forked, Rejected):
+            return forked
+        asked = events[0].payload
+        return await self._service.submit(who, _submission(run, asked, workspace, forked.id, strict, events, wanted))
+
+    async def _workspace(self, run: Run, which: Workspace) -> CompiledWorkspace | None:
+        if which == "recorded":
+            return await self._workspaces.of(run.workspace_digest)
+        return await self._workspaces.for_new_run()
+
+    async def _events(self, who: Principal, run: Run) -> list[Event]:
+        load = stored_blobs(self._reader, who.tenant, run.thread_id)
+        events: list[Event] = []
+        after = 0
+        while len(events) < MAX_EVENTS and (page := await self._reader.run_events(who.tenant, run.id, after, _PAGE)):
+            events += [await inline(event, load) for event in page]
+            after = page[-1].seq
+        return events
+
+
+def _compare(
+    token: ReplayToken, recorded: ReplayToken, workspace: CompiledWorkspace, events: Sequence[Event]
+) -> Failure | None:
+    """The token against the log, then against what a rerun would meet now."""
+    if token.run_id != recorded.run_id:
+        return Failure("REPLAY_TOKEN_INVALID", "the token is not one of this run")
+    differs = [name for name in ("request", "prompt", "tools") if getattr(token, name) != getattr(recorded, name)]
+    used = {(e.payload["model"], e.payload["provider"], e.payload["providerModel"])
+            for e in events if e.type == "runtime.model.requested"}  # fmt: skip
+    known = {(name, named.spec.provider, named.spec.model) for name, named in workspace.models.items()}
+    if token.provider != recorded.provider or not used <= known:
+        differs.append("provider")
+    if token.runtime != f"{__version__}/{workspace.digest}":
+        differs.append("runtime")
+    if not differs:
+        return None
+    message = f"the rerun would differ in: {', '.join(differs)}"
+    return Failure("REPLAY_MISMATCH", message, detail={"mismatches": differs})
+
+
+def _submission(
+    run: Run, asked: Mapping[str, Any], workspace: CompiledWorkspace, thread_id: str, strict: bool,
+    events: Sequence[Event], wanted: Wanted,
+) -> Submission:  # fmt: skip
+    replay = None
+    if strict:
+        prompt = next((e.payload["requestHash"] for e in events if e.type == "runtime.model.requested"), None)
+        replay = {"prompt": prompt, "calls": tokens.tool_calls(events)}
+    return Submission(
+        run.agent, asked.get("input"), tool=run.tool, thread_id=thread_id, metadata=run.metadata, labels=run.labels,
+        model_plan=(asked.get("modelPlan") or {}).get("model"), limits=asked.get("limits"),
+        instructions=asked.get("instructions"), client_tools=asked.get("clientTools") or (),
+        response_schema=asked.get("responseSchema"), parameters=asked.get("parameters"),
+        tool_choice=asked.get("toolChoice"), approval_policy=asked.get("approvalPolicy"), rerun_of=run.id,
+        workspace=workspace, replay=replay,
+        idempotency_key=wanted.idempotency_key, body_hash=wanted.body_hash, trace_context=wanted.trace_context,
+    )  # fmt: skip

@@ -1,0 +1,244 @@
+"""The life of threads: create, change, fork, delete, and rows that clients add to a transcript.
+
+Each is one command to the log, so that concurrent callers never lose each other's work. Leaves to others: runs (the
+service), reading (the store's reader), status codes and other spellings (the protocols).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from app.core import json
+from app.core.errors import Failure
+from app.core.ids import new_id
+from app.core.principal import Principal
+from app.events import ports
+from app.events.catalog import Payload, execution, request
+from app.events.catalog import thread as facts
+from app.events.catalog.interrupt import InterruptExpired
+from app.events.envelope import Event
+from app.events.ports import Appended, Condition, Refused
+from app.events.recorder import MAX_INLINE_BYTES, Recorder, Scope
+from app.events.recorder import Entry as Recorded
+from app.runtime.intake.service import SYSTEM_THREADS, Rejected
+from app.runtime.run.inlined import inline, stored_blobs
+from app.views.forked import taken_over
+from app.views.history import history
+from app.views.ports import Reader, Tombstone
+from app.views.run import ACTIVE, Run
+from app.views.thread import Thread
+from app.views.transcript import Entry
+
+MAX_ACTIVE_RUNS: Final = 1000
+"""How many active runs a deletion ends; more than a thread's queue holds together with their children."""
+_TRIES: Final = 20
+"""Deletions that meet a run which just ended or began look again; each time somebody else got something done."""
+_UPSERTS: Final = 64
+"""Rows are upserted one after the other by their hash; so many of them at once."""
+_PAGE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class NewThread:
+    id: str | None = None
+    """None makes one up."""
+    title: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadChange:
+    """Only what is given changes. Keys of `metadata` and `labels` are merged; a null removes its key."""
+
+    title: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    labels: Mapping[str, str | None] | None = None
+    archived: bool | None = None
+
+
+class Threads:
+    def __init__(self, recorder: Recorder, reader: Reader, stop: Callable[[str, str], None]) -> None:
+        self._recorder, self._reader, self._stop = recorder, reader, stop
+        self._upserting = [asyncio.Lock() for _ in range(_UPSERTS)]
+
+    async def create(self, who: Principal, wanted: NewThread) -> Thread | Rejected:
+        if wanted.id is not None and wanted.id.startswith(SYSTEM_THREADS):
+            return _reserved()
+        thread_id = wanted.id or new_id("thread")
+        born = facts.ThreadCreated(title=wanted.title, metadata=dict(wanted.metadata), labels=dict(wanted.labels))
+        return await self._append(who, thread_id, born, conditions=[ports.ThreadIsNew()])
+
+    async def update(self, who: Principal, thread_id: str, change: ThreadChange) -> Thread | Rejected:
+        if thread_id.startswith(SYSTEM_THREADS):
+            return _reserved()
+        payload = facts.ThreadUpdated(
+            title=change.title,
+            metadata=None if change.metadata is None else dict(change.metadata),
+            labels=None if change.labels is None else dict(change.labels),
+            archived=change.archived,
+        )
+        found = await self._existing(who.tenant, thread_id)
+        if isinstance(found, Rejected) or not payload.to_json():
+            return found
+        if is_too_large(found.metadata | (payload.metadata or {})):
+            return _too_large()
+        return await self._append(who, thread_id, payload)
+
+    async def close(self, who: Principal, thread_id: str, reason: str | None = None) -> Thread | Rejected:
+        """No new runs; those that it has go on. Closing twice is closing once."""
+        found = await self._existing(who.tenant, thread_id)
+        if isinstance(found, Rejected) or found.closed:
+            return found
+        if thread_id.startswith(SYSTEM_THREADS):
+            return _reserved()
+        return await self._append(who, thread_id, facts.ThreadClosed(reason=reason))
+
+    async def delete(self, who: Principal, thread_id: str, reason: str | None = None) -> Thread | Rejected:
+        """Its active runs end in the same commit, so nothing is left that works for a thread nobody can see."""
+        found = await self._existing(who.tenant, thread_id)
+        if isinstance(found, Rejected):
+            return found
+        if thread_id.startswith(SYSTEM_THREADS):
+            return _reserved()
+        scope = Scope(who.tenant, thread_id, actor=who.actor)
+        for _ in range(_TRIES):
+            active = await self._active(who.tenant, thread_id)
+            roots = sum(run.parent_run_id is None for run in active)
+            ends = [end for run in active for end in _end(run, who.actor)]
+            # Together with ends that are refused for runs which have ended, this fixes the very set of active runs.
+            only_these: list[Condition] = [ports.ThreadHasRoom(roots + 1)]
+            deleted = facts.ThreadDeleted(reason=reason)
+            answer = await self._recorder.record(scope, *ends, deleted, conditions=only_these)
+            if isinstance(answer, Appended):
+                for run in active:
+                    self._stop(who.tenant, run.id)
+                found.deleted_at = answer.events[-1].at
+                return found
+            refused = Rejected(answer.failure, answer.winner)
+            if answer.failure.code not in ("THREAD_BUSY", "QUEUE_FULL", "RUN_TERMINAL"):
+                break
+        return refused
+
+    async def fork(
+        self, who: Principal, thread_id: str, seq: int | None = None, *, title: str | None = None
+    ) -> Thread | Rejected:
+        """A new thread that knows what was said up to `seq`, with a log of its own."""
+        source = await self._existing(who.tenant, thread_id)
+        if isinstance(source, Rejected):
+            return source
+        if thread_id.startswith(SYSTEM_THREADS):
+            return _reserved()
+        at = source.last_seq if seq is None else seq
+        if not 1 <= at <= source.last_seq:
+            return Rejected(Failure("INVALID_REQUEST", "the thread has no such seq"))
+        events = await self._events(who.tenant, thread_id, at)
+        load = stored_blobs(self._reader, who.tenant, thread_id)
+        whole = [await inline(event, load) for event in events]
+        turns, transcript = taken_over(thread_id, whole)
+        forked = facts.ThreadForked(
+            thread_id=thread_id,
+            seq=at,
+            hash=events[-1].hash,
+            history=history(whole),
+            turns=turns or None,
+            transcript=transcript or None,
+            title=title or source.title,
+            metadata=source.metadata,
+            labels=source.labels,
+        )
+        return await self._append(who, new_id("thread"), forked, conditions=[ports.ThreadIsNew()])
+
+    async def upsert(self, who: Principal, thread_id: str, row: facts.TranscriptUpserted) -> Entry | Rejected:
+        """Adds or changes a row of the transcript; answers the row as it stands then.
+
+        The event tells the merged row, so that whoever hears it needs nothing else. Folding it again changes nothing.
+        """
+        async with self._upserting[hash((who.tenant, thread_id, row.message_id)) % len(self._upserting)]:
+            known = await self._reader.entry(who.tenant, thread_id, row.message_id)
+            merged = row if known is None else _merge(known, row)
+            answer = await self._recorder.record(Scope(who.tenant, thread_id, actor=who.actor), merged)
+        if isinstance(answer, Refused):
+            return Rejected(answer.failure, answer.winner)
+        entry = await self._reader.entry(who.tenant, thread_id, row.message_id)
+        return entry or Rejected(Failure("THREAD_DELETED", "the thread was deleted"))
+
+    # -- the log -------------------------------------------------------------------------------------
+
+    async def _append(
+        self, who: Principal, thread_id: str, payload: Payload, conditions: Sequence[Condition] = ()
+    ) -> Thread | Rejected:
+        scope = Scope(who.tenant, thread_id, actor=who.actor)
+        if payload.type != facts.ThreadForked.type and is_too_large(payload.to_json()):
+            return _too_large()
+        answer = await self._recorder.record(scope, payload, conditions=conditions)
+        if isinstance(answer, Refused):
+            return Rejected(answer.failure, answer.winner)
+        return await self._existing(who.tenant, thread_id)
+
+    async def _events(self, tenant: str, thread_id: str, up_to: int) -> list[Event]:
+        events: list[Event] = []
+        while len(events) < up_to:
+            page = await self._reader.events(tenant, thread_id, len(events), min(_PAGE, up_to - len(events)))
+            events += page
+            if not page:
+                break
+        return events
+
+    async def _existing(self, tenant: str, thread_id: str) -> Thread | Rejected:
+        found = await self._reader.thread(tenant, thread_id)
+        if found is None:
+            return Rejected(Failure("THREAD_NOT_FOUND", "there is no such thread"))
+        if isinstance(found, Tombstone) or found.deleted_at is not None:
+            return Rejected(Failure("THREAD_DELETED", "the thread was deleted"))
+        return found
+
+    async def _active(self, tenant: str, thread_id: str) -> list[Run]:
+        found: list[Run] = []
+        for status in sorted(ACTIVE):
+            found += await self._reader.runs(
+                tenant, thread_id=thread_id, status=status, before=None, limit=MAX_ACTIVE_RUNS
+            )
+        # Children before their parents: the last word of a run is its own.
+        return sorted(found, key=lambda run: run.first_seq, reverse=True)
+
+
+def _end(run: Run, by: str) -> list[Recorded]:
+    """What ends a run that nobody will see any more, and the questions that it left open."""
+    ends: list[Payload] = []
+    if run.cancel_requested_at is None:
+        ends.append(execution.CommandInjected(command="cancel", command_id=new_id("step")))
+    ends += [InterruptExpired(interrupt_id=asked) for asked in run.waiting_on]
+    ends.append(request.RequestCancelled(reason="the thread was deleted", by=by))
+    return [Recorded(end, run_id=run.id) for end in ends]
+
+
+def _merge(known: Entry, row: facts.TranscriptUpserted) -> facts.TranscriptUpserted:
+    """What the fold will make of it, told in the event itself."""
+    merged = replace(known)
+    event = Event("", "", "", None, known.position + 1, None, row.type, "", 0, b"", None, "", "", row.to_json())
+    merged.apply(event)
+    content = merged.content if isinstance(merged.content, str) else row.content
+    return row.model_copy(
+        update={
+            "content": content,
+            "status": merged.status,
+            "details": merged.details,
+            "started_at": merged.started_at,
+            "completed_at": merged.completed_at,
+        }
+    )
+
+
+def is_too_large(facts_of_a_thread: Mapping[str, Any]) -> bool:
+    """They are read with every list of threads; large values belong into messages and files."""
+    return len(json.dumps(facts_of_a_thread)) > MAX_INLINE_BYTES
+
+
+def _too_large() -> Rejected:
+    return Rejected(Failure("INVALID_REQUEST", f"title, metadata and labels exceed {MAX_INLINE_BYTES} bytes"))
+
+
+def _reserved() -> Rejected:
+    return Rejected(Failure("THREAD_RESERVED", "threads of the system are its own"))

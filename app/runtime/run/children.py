@@ -1,0 +1,86 @@
+"""Runs of subagents: on their parent's thread, in its lease and slot, within its budget, never deeper than five.
+
+A subagent is known by the call that asked for it, so a parent that is entered again finds it where it was. Leaves to
+the conductor: conducting the run itself.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from app.backends.contract import AgentAnswer, StepFailed
+from app.core import json
+from app.core.errors import Failure
+from app.core.ids import new_id
+from app.events.catalog import Payload, request
+from app.events.recorder import Scope
+from app.runtime.run.run_log import expect
+from app.runtime.run.steps.passage import Passage
+from app.views.run import Run
+
+MAX_DEPTH: Final = 5
+
+ConductChild = Callable[[Run, Scope, Passage], Awaitable[list[Payload]]]
+
+
+async def ask_agent(conduct: ConductChild, parent: Passage, name: str, given: Any, call_id: str) -> AgentAnswer:
+    if name not in parent.agent.subagents:
+        raise StepFailed(Failure("AGENT_NOT_ALLOWED", f"{parent.agent.name!r} has no such subagent"))
+    if parent.depth >= MAX_DEPTH:
+        raise StepFailed(Failure("SUBAGENTS_TOO_DEEP", f"subagents nest at most {MAX_DEPTH} deep"))
+    known = parent.log.memo.children.get(call_id)
+    if known is not None and known.terminal:
+        return _answer(known)
+    await parent.log.begin_step()
+    child_id = known.id if known is not None else new_id("run")
+    scope = replace(parent.log.scope, run_id=child_id, actor="system")
+    child = await _begin(parent, scope, known, name, given, call_id)
+    children = parent.log.control.children
+    children.add(child_id)
+    ending = await conduct(child, scope, parent)
+    appended = expect(await parent.services.recorder.record(scope, *ending))
+    children.discard(child_id)
+    for event in appended.events:
+        child.apply(event)
+    return _answer(child)
+
+
+def ceiling_of(parent: Passage, name: str) -> frozenset[str]:
+    """What a subagent may use of the workspace's tools: what its parent may use now, and what is expressly passed on.
+
+    A parent that is a subagent itself passes on only what it was let use, and a skill holds for all that is done for
+    it: so whatever is down the line only narrows.
+    """
+    passed = parent.agent.spec.passed_on(name)
+    if parent.ceiling is not None:
+        passed &= parent.ceiling
+    if parent.skill is not None:
+        passed &= frozenset(parent.skill.allowed_tools)
+    return parent.own_tools | passed
+
+
+async def _begin(parent: Passage, scope: Scope, known: Run | None, name: str, given: Any, call_id: str) -> Run:
+    assert scope.fence is not None and scope.run_id is not None
+    executor, epoch = f"run:{parent.run.id}", scope.fence.epoch
+    if known is None:
+        queued = request.RequestQueued(
+            agent=name, input=given, call_id=call_id, parent_run_id=parent.run.id,
+            workspace_digest=parent.run.workspace_digest, approval_policy=parent.asked.get("approvalPolicy"),
+        )  # fmt: skip
+        opening: list[Payload] = [queued, request.RequestStarted(executor=executor, epoch=epoch)]
+        known = Run(scope.run_id, scope.thread_id)
+    else:
+        opening = [request.RequestResumed(executor=executor, epoch=epoch, reason="recovery")]
+    appended = expect(await parent.services.recorder.record(scope, *opening))
+    known.first_seq = known.first_seq or appended.events[0].seq
+    for event in appended.events:
+        known.apply(event)
+    return known
+
+
+def _answer(child: Run) -> AgentAnswer:
+    if child.status == "completed":
+        text = child.output if isinstance(child.output, str) else json.dumps(child.output).decode()
+        return AgentAnswer(child.id, True, text)
+    error = child.error or {"code": "RUN_CANCELLED", "message": "the subagent was cancelled"}
+    return AgentAnswer(child.id, False, f"{error['code']}: {error['message']}")

@@ -1,0 +1,279 @@
+"""Conducts a claimed run: brings together what it needs, walks its steps, says how it ended.
+
+Leaves to others: who may run it and when (the executor), what each step does (steps), what a backend may do (context).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import structlog
+
+from app.backends.contract import Backend, Output, StepFailed
+from app.core.errors import Failure, HoldfastError
+from app.core.json import present
+from app.events.catalog import Payload, artifact, model, request, skill, tool
+from app.events.catalog.values import ArtifactValue, ErrorValue
+from app.events.envelope import Event
+from app.events.ports import StoreError
+from app.events.recorder import Scope
+from app.models.router import error_value
+from app.policy.contract import About
+from app.runtime.run.approvals import Approvals, session_grants
+from app.runtime.run.budgets import RunBudget, Used
+from app.runtime.run.children import ask_agent, ceiling_of
+from app.runtime.run.control import Control
+from app.runtime.run.expected import Expected
+from app.runtime.run.histories import Histories
+from app.runtime.run.inlined import Load, inline, stored_blobs
+from app.runtime.run.kits import Kit, Kits
+from app.runtime.run.memo import Memo
+from app.runtime.run.run_hooks import RunHooks
+from app.runtime.run.run_log import CutOff, RunLog, Superseded
+from app.runtime.run.steps import Passage, Services, Step, steps_for
+from app.runtime.run.tool_calls import ToolCalls, ToolPorts
+from app.runtime.workspaces import WorkspaceHistory
+from app.tools.contract import Scope as ToolScope
+from app.tools.contract import ToolCall
+from app.views.run import Run
+from app.workspace.compiled import CompiledAgent, CompiledSkill, CompiledWorkspace
+from app.workspace.specs.base import Limits
+
+_PAGE: Final = 1000
+
+_NO_WISHES: Final = Limits()
+
+log = structlog.get_logger("holdfast.conductor")
+
+
+class Conductor:
+    def __init__(
+        self,
+        services: Services,
+        backends: Mapping[str, Backend],
+        workspaces: WorkspaceHistory,
+        kits: Kits,
+        steps: Sequence[Step] | None = None,
+    ) -> None:
+        self._services, self._backends, self._workspaces = services, backends, workspaces
+        self._kits, self._steps = kits, steps_for(services) if steps is None else steps
+        self._histories = Histories(services.reader)
+
+    async def run(self, run: Run, scope: Scope, control: Control, events: list[Event] | None = None) -> list[Payload]:
+        """The run's last events: what it made, and how it ended. `Suspended` passes through."""
+        if run.cancel_requested_at is not None or control.cancelled.is_set():
+            return [request.RequestCancelled(by=scope.actor)]
+        workspace = self._workspaces.at_hand(run.workspace_digest) or await self._workspaces.of(run.workspace_digest)
+        if workspace is None:
+            return [_failed(Failure("WORKSPACE_GONE", "the workspace of this run cannot be compiled any more"))]
+        kit = self._kits.at_hand(workspace) or await self._kits.of(workspace)
+        if isinstance(kit, Failure):
+            return [_failed(kit)]
+        # Whose thread is known without reading it has just been accepted, and nothing was done for it yet.
+        new = events is not None
+        family = _family(run, events) if events else await self._read_family(scope, run)
+        if not new:
+            control.note_stored(run.id, family)
+        if run.tool is not None:
+            control.replays = True
+            return await self._ended(self._call_tool(run, scope, control, kit, family), run)
+        before = await self._histories.before(run, scope.tenant, family, events)
+        passage = await self._passage(run, scope, control, kit, family, before.messages, new=new)
+        if isinstance(passage, Failure):
+            return [_failed(passage)]
+        passage.brought = before.brought
+        control.replays = passage.backend.resume == "replay"
+        return await self._walk(passage)
+
+    async def _run_child(self, run: Run, scope: Scope, parent: Passage) -> list[Payload]:
+        control, kit = parent.log.control, parent.kit
+        passage = await self._passage(run, scope, control, kit, parent.family, (), parent)
+        if isinstance(passage, Failure):
+            return [_failed(passage)]
+        passage.ceiling = ceiling_of(parent, run.agent or "")
+        return await self._walk(passage)
+
+    # -- bringing together ---------------------------------------------------------------------------
+
+    async def _read_family(self, scope: Scope, run: Run) -> list[Event]:
+        """A run that nobody entered before has no subagents yet: its own events are all there is."""
+        reader, load, tenant = self._services.reader, self._blobs(scope), scope.tenant
+        events: list[Event] = []
+        after, full = run.first_seq - 1, True
+        while full:
+            if run.started_at is None:
+                page = await reader.run_events(tenant, run.id, after, _PAGE)
+            else:
+                page = await reader.events(tenant, run.thread_id, after, _PAGE)
+            events += [await inline(event, load) for event in page]
+            after, full = page[-1].seq if page else after, len(page) == _PAGE
+        return _family(run, events)
+
+    def _blobs(self, scope: Scope) -> Load:
+        return stored_blobs(self._services.reader, scope.tenant, scope.thread_id)
+
+    def _hooks(self, run_log: RunLog, kit: Kit, agent: str | None, family: Sequence[Event]) -> RunHooks:
+        scope = run_log.scope
+        about = About(run_log.run_id, scope.thread_id, scope.tenant, agent)
+        return RunHooks(kit.hooks, run_log, about, family, self._blobs(scope))
+
+    async def _passage(
+        self, run: Run, scope: Scope, control: Control, kit: Kit, family: Sequence[Event],
+        before: Sequence[dict[str, Any]], parent: Passage | None = None, *, new: bool = False,
+    ) -> Passage | Failure:  # fmt: skip
+        workspace = kit.workspace
+        agent = workspace.agents.get(run.agent or "")
+        backend = self._backends.get(agent.spec.backend) if agent is not None else None
+        if agent is None or backend is None:
+            return Failure("BACKEND_NOT_AVAILABLE", f"nothing here runs the agent {run.agent!r}")
+        memo = Memo()
+        if not new:
+            entered = request.RequestResumed.type if parent is None else request.RequestStarted.type
+            resumed = any(event.run_id == run.id and event.type == entered for event in family)
+            if resumed and backend.resume == "fail":
+                return Failure("BACKEND_CANNOT_RESUME", f"the backend {backend.kind!r} cannot go on")
+            if backend.resume == "replay":
+                memo = Memo.of(run.id, family)
+        asked = next((e.payload for e in family if e.run_id == run.id), {"input": run.input})
+        if parent is not None:
+            # Whatever a conversation asks for holds down the whole line of subagents.
+            asked = {**asked, "approvalPolicy": parent.asked.get("approvalPolicy")}
+        used = Used() if new else _used(run, memo, family, parent)
+        budget = await self._budget(scope, asked, workspace, agent, used, parent)
+        run_log = RunLog(
+            self._services.recorder,
+            Scope(scope.tenant, scope.thread_id, scope.run_id, f"backend:{backend.kind}", scope.fence), memo, control,
+            self._services.clock, root_run_id=parent.root_run_id if parent else run.id,
+            person_ms=int(workspace.runtime.interrupts.expires_seconds * 1000), over_time=budget.over_time,
+            expected=Expected(asked["replay"], memo) if asked.get("replay") else None,
+        )  # fmt: skip
+        return Passage(
+            self._services, run, asked, workspace, agent, backend, kit, run_log, budget, before, family,
+            asked.get("input"), partial(ask_agent, self._run_child), self._hooks(run_log, kit, agent.name, family),
+            depth=parent.depth + 1 if parent else 0, root_run_id=parent.root_run_id if parent else run.id,
+        )  # fmt: skip
+
+    async def _budget(
+        self, scope: Scope, asked: Mapping[str, Any], workspace: CompiledWorkspace, agent: CompiledAgent,
+        used: Used, parent: Passage | None,
+    ) -> RunBudget:  # fmt: skip
+        fixed = [workspace.runtime.budgets.run, agent.spec.limits] if parent is None else [agent.spec.limits]
+        wanted = Limits.model_validate(asked["limits"]) if asked.get("limits") else _NO_WISHES
+        daily = workspace.runtime.budgets.tenant
+        return await self._services.budgets.of(
+            scope.tenant, fixed, wanted, used, daily, parent.budget if parent else None
+        )
+
+    # -- walking -------------------------------------------------------------------------------------
+
+    async def _walk(self, passage: Passage) -> list[Payload]:
+        async def steps() -> list[Payload]:
+            for step in self._steps:
+                await step(passage)
+            assert passage.output is not None
+            return _completed(passage.output)
+
+        try:
+            ending = await self._ended(steps(), passage.run)
+        finally:
+            passage.tools = None  # its ports hold the passage: without the circle, what a run held goes with its end
+        ok = ending[-1].type == request.RequestCompleted.type
+        return [*_closing(passage.skill, ok=ok), *ending]
+
+    async def _ended(self, work: Any, run: Run) -> list[Payload]:
+        """What the work answers, or how it failed. A broken store or a lost lease is nobody's ending."""
+        try:
+            ending: list[Payload] = await work
+        except (Superseded, StoreError):
+            raise
+        except CutOff as cut:
+            raise cut.cause from cut
+        except StepFailed as failed:
+            return [_failed(failed.failure)]
+        except HoldfastError as error:
+            # An invariant that has a name, such as a schema that is not there: the run says which.
+            log.exception("run.backend_failed", run=run.id)
+            return [_failed(error.failure)]
+        except Exception as error:
+            log.exception("run.backend_failed", run=run.id)
+            return [_failed(Failure("BACKEND_FAILED", f"the backend raised {type(error).__name__}"))]
+        return ending
+
+    async def _call_tool(
+        self, run: Run, scope: Scope, control: Control, kit: Kit, family: Sequence[Event]
+    ) -> list[Payload]:
+        """A direct request for a tool: the same gate as an agent's calls, by no agent."""
+        services, name, memo = self._services, run.tool or "", Memo.of(run.id, family)
+        person_ms = int(kit.workspace.runtime.interrupts.expires_seconds * 1000)
+        replay = family[0].payload.get("replay")
+        expected = Expected(replay, memo) if replay else None
+        run_log = RunLog(
+            services.recorder, scope, memo, control, services.clock, person_ms=person_ms, expected=expected
+        )
+
+        async def put(data: bytes, mime: str) -> dict[str, Any]:
+            return await services.blobs.put(scope.tenant, scope.thread_id, data, mime)
+
+        hooks, allowed = self._hooks(run_log, kit, None, family), frozenset({name})
+        lent = ToolPorts(put, self._blobs(scope), hook=hooks.of_a_call if hooks.concern_tools else None)
+        grants = session_grants(services.reader, scope.tenant, scope.thread_id)
+        approvals = Approvals(run_log, grants, who="the caller", submitted_by=family[0].actor)
+        calls = ToolCalls(run_log, kit.gateway, ToolScope(run.id, allowed, scope.tenant, direct=True), lent, approvals)
+        arguments = family[0].payload.get("input")
+        call = ToolCall(f"call_{run.id}", name, arguments if isinstance(arguments, dict) else None)
+        outcome = (await calls.outcomes([call]))[0]
+        if outcome.error is not None:
+            return [_failed(outcome.error)]
+        await run_log.pause_if_asked()
+        told = any(event.type == tool.ToolDirectCompleted.type for event in family)
+        if call.id in memo.results and not told:
+            await run_log.record(tool.ToolDirectCompleted(tool_id=name, output=outcome.output, call_id=call.id))
+        return [request.RequestCompleted(output=outcome.output)]
+
+
+def _family(run: Run, events: Sequence[Event]) -> list[Event]:
+    """The events of the run and of its subagents, from its first event on."""
+    ids = {run.id}
+    family: list[Event] = []
+    for event in events:
+        if event.seq < run.first_seq or event.run_id is None:
+            continue
+        if event.type == request.RequestQueued.type and event.payload.get("parentRunId") in ids:
+            ids.add(event.run_id)
+        if event.run_id in ids:
+            family.append(event)
+    return family
+
+
+def _used(run: Run, memo: Memo, family: Sequence[Event], parent: Passage | None) -> Used:
+    """What the family has used counts for its root; a subagent's own limits count what it used itself."""
+    usage = run_usage(family) if parent is None else run.usage
+    return Used(
+        usage["inputTokens"] + usage["outputTokens"], usage["costUsd"], len(memo.answers), memo.worked_ms,
+    )  # fmt: skip
+
+
+def run_usage(family: Iterable[Event]) -> dict[str, Any]:
+    """What a root run and its subagents have used together."""
+    whole = Run("", "")
+    for event in family:
+        if event.type == model.ModelCompleted.type:
+            whole.apply(event)
+    return whole.usage
+
+
+def _closing(chosen: CompiledSkill | None, *, ok: bool) -> list[Payload]:
+    return [] if chosen is None else [skill.SkillCompleted(skill=chosen.name, ok=ok)]
+
+
+def _completed(output: Output) -> list[Payload]:
+    made: list[Payload] = [
+        artifact.ArtifactCreated(artifact=ArtifactValue.model_validate(value)) for value in output.artifacts
+    ]
+    ended = {"output": output.text, "messageId": output.message_id, "metadata": dict(output.metadata) or None}
+    return [*made, request.RequestCompleted.written(present(ended), sure=not ended["metadata"])]
+
+
+def _failed(failure: Failure) -> request.RequestFailed:
+    error: ErrorValue = error_value(failure)
+    return request.RequestFailed(error=error)

@@ -1,0 +1,102 @@
+"""What was said on a thread before a run, without reading all of it again for each run.
+
+A thread's conversation is kept folded after it was asked for, and goes on from there the next time; only events that
+make up a conversation are read. Everything is a function of the log: a run that is entered again is told the same,
+whether its thread was at hand or not. Leaves to the views: what a conversation is; to the conductor: who asks.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from app.core.json import JsonObject
+from app.events.catalog import request, thread
+from app.events.envelope import Event
+from app.runtime.run.inlined import inline, stored_blobs
+from app.views.history import MAX_SIZE, TYPES, History
+from app.views.ports import Reader
+from app.views.run import Run
+
+_Key = tuple[str, str, str | None]
+"""Tenant, thread, agent: agents are told different summaries."""
+
+_TYPES: Final = sorted(TYPES)
+_PAGE: Final = 200
+"""Events read at once: each may hold some tens of kilobytes."""
+MAX_THREADS: Final = 1000
+MAX_KEPT: Final = 2 * MAX_SIZE
+"""Characters of all conversations that are kept at hand; each takes one to four bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What a run is told of its thread."""
+
+    messages: Sequence[JsonObject]
+    brought: bool
+    """Whether they came with the run's own request, so that nobody has looked at them yet."""
+
+
+class Histories:
+    def __init__(self, reader: Reader, max_kept: int = MAX_KEPT) -> None:
+        self._reader, self._max_kept = reader, max_kept
+        self._kept: OrderedDict[_Key, tuple[History, int]] = OrderedDict()
+        """Each with what it weighed when it was put here."""
+        self._weight = 0
+
+    async def before(
+        self, run: Run, tenant: str, family: Sequence[Event], events: Sequence[Event] | None = None
+    ) -> Before:
+        """`events` is the whole thread, where it is known without reading it.
+
+        All runs before this one had ended when it was started, so that is where its history ends. What came later,
+        such as a summary that the run made itself, is not what it was told.
+        """
+        if events:
+            found = History(run.agent, MAX_SIZE)
+            for event in events:
+                if event.seq < run.first_seq:
+                    found.apply(event)
+        else:
+            until = next(
+                (event.seq for event in family if event.run_id == run.id and event.type == request.RequestStarted.type),
+                run.first_seq,
+            )
+            key = tenant, run.thread_id, run.agent
+            found = await fold(self._reader, tenant, run.thread_id, self._take(key, until), until)
+            self._keep(key, found)
+        # A thread that began with a history began with the run whose request brought it.
+        brought = found.began_with == thread.ThreadCreated.type and run.first_seq == 2
+        return Before(found.messages(run.first_seq), brought)
+
+    def _take(self, key: _Key, until: int) -> History:
+        """Out of the shelf while it is worked on: whoever else asks for it meanwhile begins at the beginning."""
+        kept = self._drop(key)
+        return kept if kept is not None and kept.seq <= until else History(key[2], MAX_SIZE)
+
+    def _keep(self, key: _Key, found: History) -> None:
+        self._drop(key)
+        weight = found.weight
+        self._kept[key] = found, weight
+        self._weight += weight
+        while len(self._kept) > MAX_THREADS or self._weight > self._max_kept:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, key: _Key) -> History | None:
+        kept, weight = self._kept.pop(key, (None, 0))
+        self._weight -= weight
+        return kept
+
+
+async def fold(reader: Reader, tenant: str, thread_id: str, history: History, until: int) -> History:
+    """The conversation, brought up to that `seq`, which is stored."""
+    load = stored_blobs(reader, tenant, thread_id)
+    full = True
+    while full:
+        page = await reader.events_of(tenant, thread_id, _TYPES, history.seq, until, _PAGE)
+        for event in page:
+            history.apply(await inline(event, load))
+        full = len(page) == _PAGE
+    history.seq = max(history.seq, until)
+    return history

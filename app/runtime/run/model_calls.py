@@ -1,0 +1,250 @@
+"""The model calls of one run: recorded ones come back, new ones go through the router within the run's budget.
+
+Leaves to others: providers, retries, fallbacks (the models room), what a backend does with an answer.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from app.backends.contract import CallOptions, CallRequest, ModelAnswer, StepFailed
+from app.core.errors import Failure
+from app.core.ids import new_id
+from app.core.json import JsonObject
+from app.events.catalog import Payload
+from app.events.catalog.adapter import AdapterEvent
+from app.events.catalog.execution import BudgetExceeded
+from app.events.catalog.model import ASIDES, ModelCompleted, ModelNegotiated, ModelRequested
+from app.models.completion import (
+    CompletionRequest,
+    CompletionResponse,
+    Reasoning,
+    ToolDef,
+    estimate_tokens,
+    message_from_json,
+    request_hash,
+)
+from app.models.contract import Budget, ContentPolicy
+from app.models.negotiate import ModelPlan as Plan
+from app.models.negotiate import Negotiation
+from app.models.prepare import input_room
+from app.models.router import ModelRouter
+from app.runtime.run.kits import Kit
+from app.runtime.run.media import Media
+from app.runtime.run.memo import Told
+from app.runtime.run.parameters import Wanted, wanted_of
+from app.runtime.run.run_log import RunLog
+from app.tools.contract import ToolDefinition, definition_hash
+from app.views.history import recorded_call
+from app.workspace.compiled import CompiledAgent
+from app.workspace.specs.agent import ModelPlan
+
+REQUEST_WAITS_SECONDS: Final = 0.005
+"""How long the note that a model is being asked may wait for the first of its answer, to be stored together."""
+_BUDGETS: Final = {"tokens": "tokens", "cost": "cost", "calls": "model_calls"}
+
+
+class ModelCalls:
+    def __init__(
+        self, log: RunLog, agent: CompiledAgent, kit: Kit, router: ModelRouter, budget: Budget, media: Media
+    ) -> None:
+        self._log, self._agent, self._kit = log, agent, kit
+        self._router, self._budget, self._media = router, budget, media
+        self._negotiated: Negotiation | None = None
+        self.number = 0
+        """How many were made; the next one is known by this number."""
+        self.model: str | None = None
+        """What people switched to; None keeps the agent's plan."""
+        self.response_schema: Mapping[str, Any] | None = agent.spec.output_schema
+        self.parallel = agent.spec.parallel_tools
+        self._asked: JsonObject = {}
+        self._wanted: Wanted | None = None
+        """None as long as the client wants nothing of its own."""
+        self._choice: str | None = None
+
+    def ask(self, told: Mapping[str, Any]) -> None:
+        """What the client wants of the answering calls from now on; its choice of a tool holds for the next one only,
+        because a model that must always call never answers."""
+        if (parameters := told.get("parameters")) is not None and self._agent.spec.client_parameters:
+            self._asked |= parameters
+            self._wanted = wanted_of(self._agent.spec, self._asked)
+            self.parallel = self._wanted.parallel
+        choice = told.get("toolChoice")
+        self._choice = choice["name"] if isinstance(choice, Mapping) else choice
+
+    async def call(
+        self, messages: Sequence[JsonObject], tools: Sequence[ToolDefinition], options: CallOptions
+    ) -> ModelAnswer:
+        number, self.number = self.number, self.number + 1
+        plan, request = self._plan(options.model), await self._request(messages, tools, options, options.role is None)
+        answers, foreign = self._log.memo.answers, foreign_tools(tools)
+        if number < len(answers):
+            same = answers[number].get("requestHash") == request_hash(request.to_json(plan.primary.name))
+            # What an MCP server offers may have changed since: that is the server's doing, and not the backend's.
+            if not same and answers[number].get("toolsHash") == foreign:
+                message = f"model call {number + 1} is not the recorded one"
+                raise StepFailed(Failure("BACKEND_NOT_DETERMINISTIC", message))
+            return _recorded_answer(answers[number])
+        await self._log.begin_step()
+        marks = {"role": options.role} if options.role else {}
+        return _answer(await self._complete(plan, request, marks, foreign))
+
+    def room(self, tools: Sequence[ToolDefinition]) -> int | None:
+        """What messages may come to, by the smallest model that might be asked; None when none of them says."""
+        plan = self._plan(None)
+        knobs = self._agent.spec.parameters if self._wanted is None else self._wanted.within(plan)
+        wanted = knobs.max_tokens
+        rooms = [input_room(model, wanted) for model in (plan.primary, *plan.fallbacks)]
+        known = [room for room in rooms if room is not None]
+        if not known:
+            return None
+        offered = [ToolDef(tool.name, tool.description, dict(tool.input)) for tool in tools]
+        return max(0, min(known) - estimate_tokens(CompletionRequest(
+            messages=(), tools=tuple(offered), response_schema=self.response_schema
+        )))  # fmt: skip
+
+    async def mend(self, call_id: str, messages: Sequence[JsonObject], tool: ToolDefinition) -> ModelAnswer | None:
+        """One try to get a better tool call; beside the conversation, so it has no number."""
+        recorded = self._log.memo.repairs.get(call_id)
+        if recorded is not None:
+            return _recorded_answer(recorded)
+        request = await self._request(messages, [tool], CallOptions(), False)
+        try:
+            return _answer(await self._complete(self._plan(None), request, {"role": "repair", "repairs": call_id}))
+        except StepFailed:
+            return None  # the refusal of the first call stands
+
+    def _plan(self, wanted: str | None) -> Plan:
+        name = wanted or self.model
+        chosen = ModelPlan(primary=name) if name is not None else self._agent.model_plan
+        if chosen is None:
+            raise StepFailed(Failure("AGENT_HAS_NO_MODEL", f"agent {self._agent.name!r} names no model"))
+        if chosen.primary not in self._kit.workspace.models:
+            raise StepFailed(Failure("MODEL_NOT_FOUND", "the workspace has no such model"))
+        return self._kit.plans.plan(chosen)
+
+    async def _complete(
+        self, plan: Plan, request: CompletionRequest, marks: dict[str, str], foreign: str | None = None
+    ) -> CompletionResponse:
+        scope, held = self._log.scope, list[Payload]()
+
+        async def record(payload: Payload) -> Payload | None:
+            if marks:
+                marked = _marked(payload, marks)
+                if marked is None:
+                    return None
+                payload = marked
+            if foreign is not None and isinstance(payload, ModelCompleted):
+                payload = ModelCompleted.written(payload.to_json() | {"toolsHash": foreign})
+            if isinstance(payload, ModelNegotiated) and "model" in payload.to_json():
+                held.append(payload)  # goes with the request that follows: one commit less before the first token
+                return None
+            if isinstance(payload, ModelRequested):
+                # Stored in one commit with the first of the answer, unless that takes its time (ADR 12).
+                if self._log.hold(*held, payload, within=REQUEST_WAITS_SECONDS) is None:
+                    await self._log.record(*held, payload)
+                held.clear()
+                return None
+            return await self._record(payload)
+
+        negotiation = self._router.negotiate(plan, request)
+        outcome = await self._router.complete(
+            plan, request, record=record, message_id=new_id("message"), cancelled=self._log.control.cancelled,
+            tenant=scope.tenant, adapter=scope.actor.removeprefix("backend:"),
+            contents=ContentPolicy(reasoning=self._kit.workspace.runtime.redaction.reasoning),
+            negotiated=self._negotiated, negotiation=negotiation, budget=self._budget,
+            outside=self._log.control.outside,
+        )  # fmt: skip
+        if held:
+            await self._log.record(*held)
+        self._negotiated = negotiation
+        self._log.stop_if_cancelled()
+        if not isinstance(outcome, Failure):
+            return outcome
+        if outcome.code == "BUDGET_EXCEEDED":
+            raise await self._over_budget(outcome)
+        raise StepFailed(outcome)
+
+    async def _over_budget(self, failure: Failure) -> StepFailed:
+        told: dict[str, Any] = dict(failure.detail or {})
+        budget, limit = _BUDGETS[told["budget"]], told["limit"]
+        payload = BudgetExceeded.model_validate(
+            {"budget": budget, "scope": told.get("scope", "run"), "limit": limit, "used": told.get("used", limit)}
+        )
+        return await self._log.exceeded(payload)
+
+    async def _record(self, told: Payload) -> Payload | None:
+        """Returns a model's answer as it is stored, so that a resumed run sees what this one saw."""
+        if not isinstance(told, ModelCompleted):
+            await self._log.record(told)
+            return None
+        made = told.to_json()
+        words_only = not made["toolCalls"] and "reasoning" not in made
+        drafts = None
+        if words_only and not self._log.control.cancelled.is_set():
+            drafts = self._log.hold(told)  # the run's end usually follows at once, in the same commit
+        if drafts is None:
+            event = (await self._log.record(told)).events[0]
+            stored, encoded = event.payload, event.payload_bytes
+        else:
+            stored, encoded = drafts[0].payload, drafts[0].encoded
+        if b'"$blob"' in encoded or (words_only and stored["text"] == made["text"]):
+            return None
+        return ModelCompleted.model_validate(stored)
+
+    async def _request(
+        self, messages: Sequence[JsonObject], tools: Sequence[ToolDefinition], options: CallOptions, answering: bool
+    ) -> CompletionRequest:
+        agent = self._agent
+        knobs, thinking, parallel = agent.spec.parameters, agent.spec.reasoning, agent.spec.parallel_tools
+        wanted, choice = (self._wanted, self._choice) if answering else (None, None)
+        if wanted is not None:
+            knobs, thinking, parallel = wanted.within(self._plan(options.model)), wanted.reasoning, wanted.parallel
+        if choice is not None:
+            self._choice = None
+        offered = tuple(ToolDef(tool.name, tool.description, dict(tool.input)) for tool in tools)
+        reasoning = None
+        if thinking.effort is not None or thinking.budget_tokens is not None:
+            reasoning = Reasoning(thinking.effort, thinking.budget_tokens)
+        load = await self._media.of(messages)
+        return CompletionRequest(
+            messages=tuple(message_from_json(message, load) for message in messages), tools=offered,
+            tool_choice=choice if offered else None, parallel_tool_calls=parallel if offered else None,
+            max_tokens=knobs.max_tokens, temperature=knobs.temperature, top_p=knobs.top_p, stop=knobs.stop,
+            seed=knobs.seed,
+            presence_penalty=knobs.presence_penalty, frequency_penalty=knobs.frequency_penalty, reasoning=reasoning,
+            response_schema=options.response_schema or (self.response_schema if options.role is None else None),
+        )  # fmt: skip
+
+
+def foreign_tools(tools: Sequence[ToolDefinition]) -> str | None:
+    """What MCP servers said of the tools that a model is offered; None when none of them is theirs."""
+    pinned = sorted(definition_hash(tool) for tool in tools if tool.pin is not None)
+    return hashlib.sha256("".join(pinned).encode()).hexdigest() if pinned else None
+
+
+def _marked(payload: Payload, marks: Mapping[str, str]) -> Payload | None:
+    """The payload of a call that is not the run's own, with who it is for; None for what is not to be told."""
+    if isinstance(payload, AdapterEvent) and "role" in marks:
+        if marks["role"] in ASIDES:
+            return None  # nobody is to take the pieces of it for the answer
+        return AdapterEvent.written({"event": payload.to_json()["event"] | {"role": marks["role"]}})
+    if isinstance(payload, ModelRequested | ModelCompleted):
+        fields = {name: mark for name, mark in marks.items() if name in type(payload).model_fields}
+        return type(payload).written(payload.to_json() | fields)
+    return payload
+
+
+def _answer(response: CompletionResponse) -> ModelAnswer:
+    calls = tuple(CallRequest(c.id, c.name, c.args, c.raw_args) for c in response.tool_calls)
+    return ModelAnswer(response.text, calls, response.as_message().to_json(), response.message_id)
+
+
+def _recorded_answer(told: Told) -> ModelAnswer:
+    calls = tuple(CallRequest(c["id"], c["name"], c["args"], c.get("rawArgs")) for c in told["toolCalls"])
+    message: JsonObject = {"role": "assistant", "content": told["text"]}
+    if calls:
+        message["tool_calls"] = [recorded_call(call) for call in told["toolCalls"]]
+    if told.get("thoughts"):
+        message["thoughts"] = told["thoughts"]
+    return ModelAnswer(told["text"], calls, message, told["messageId"])

@@ -1,0 +1,208 @@
+"""The run's own end of the log: records for it, raises its interrupts, and lets no step begin that must not.
+
+A refused append means that the run ended or has a new owner. Leaves to the recorder: everything about the event.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from app.backends.contract import StepFailed
+from app.core.clock import Clock, iso
+from app.core.errors import Failure
+from app.core.ids import new_id
+from app.core.suspend import Suspended
+from app.events.catalog import Payload
+from app.events.catalog.execution import BudgetExceeded
+from app.events.catalog.interrupt import InterruptRaised
+from app.events.ports import Answer, Appended, Draft, Refused
+from app.events.recorder import UNSTORABLE, Entry, Recorder, Scope
+from app.runtime.run.budget_messages import budget_failure
+from app.runtime.run.completed_steps import COMPLETES_A_STEP
+from app.runtime.run.control import Control
+from app.runtime.run.expected import Expected
+from app.runtime.run.memo import Memo
+
+PERSON_MS: Final = 24 * 3600 * 1000
+"""How long a person has where the workspace does not say; then the answer is no."""
+
+
+class Superseded(Exception):
+    """The log refused an append: the run ended or has a new owner. There is nothing left to do here."""
+
+
+class CutOff(BaseException):
+    """The store or a new owner stopped a subagent's run in the middle of its parent's tool call.
+
+    No exception of the call's own, so that the gateway does not take it for a failed tool.
+    """
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def _look_at(flushing: "asyncio.Task[None]") -> None:
+    """Its failure is raised to whoever records next; a run that is cut off before that has no use for it."""
+    if not flushing.cancelled():
+        flushing.exception()
+
+
+def expect(answer: Answer) -> Appended:
+    if isinstance(answer, Refused):
+        if answer.failure.code in UNSTORABLE:
+            raise StepFailed(answer.failure)  # the run's own fault: whoever takes it up next would say the same
+        raise Superseded(answer.failure.code)
+    return answer
+
+
+class RunLog:
+    def __init__(
+        self,
+        recorder: Recorder,
+        scope: Scope,
+        memo: Memo,
+        control: Control,
+        clock: Clock,
+        *,
+        root_run_id: str | None = None,
+        person_ms: int = PERSON_MS,
+        over_time: Callable[[], BudgetExceeded | None] = lambda: None,
+        expected: Expected | None = None,
+    ) -> None:
+        assert scope.run_id is not None
+        self.recorder, self.scope, self.memo, self.control = recorder, scope, memo, control
+        self.run_id = scope.run_id
+        self._clock, self._person_ms, self._over_time = clock, person_ms, over_time
+        self._expected = expected
+        self._root = root_run_id or scope.run_id
+
+    @property
+    def is_root(self) -> bool:
+        return self._root == self.run_id
+
+    async def record(self, *payloads: Payload | Entry) -> Appended:
+        self._check(payloads)
+        control = self.control
+        if control.flushing is None and not control.held:
+            return self._noted(expect(await self.recorder.record(self.scope, *payloads)))
+        held = await control.take_held()
+        answer = await self.recorder.record(self.scope, *held, *payloads)
+        if isinstance(answer, Refused) and answer.failure.code in UNSTORABLE:
+            control.held[:0] = (
+                held  # what was ready is not lost with what cannot be stored: the run's end takes it along
+            )
+        return Appended(self._noted(expect(answer)).events[len(held) :])
+
+    def _noted(self, appended: Appended) -> Appended:
+        """Of a run that is suspected of killing the server: whether it has come further."""
+        on_step = self.control.on_step
+        if on_step is not None and any(event.type in COMPLETES_A_STEP for event in appended.events):
+            self.control.on_step = None
+            on_step()
+        return appended
+
+    def _check(self, payloads: Sequence[Payload | Entry]) -> None:
+        if self._expected is not None:
+            for payload in payloads:
+                self._expected.check(payload.payload if isinstance(payload, Entry) else payload)
+
+    def hold(self, *payloads: Payload, within: float = 0.0) -> list[Draft] | None:
+        """Ready to be stored in one commit with what the run records next, if that comes within so many seconds, or
+        without any before the run waits for anything. Else they are recorded by themselves.
+
+        The events as they will be stored; None if they cannot be held.
+        """
+        if self._expected is not None or not self.is_root:
+            return None
+        drafts = self.recorder.prepared(self.scope, *payloads)
+        if drafts is not None:
+            self.control.held += drafts
+            loop = asyncio.get_running_loop()
+            if within:
+                loop.call_later(within, self._flush)
+            else:
+                loop.call_soon(self._flush)
+        return drafts
+
+    def _flush(self) -> None:
+        """The run's task waits for something: what it held waits no longer."""
+        if self.control.held:
+            self.control.flushing = asyncio.create_task(self._record_held(self.control.flushing))
+            self.control.flushing.add_done_callback(_look_at)
+
+    async def _record_held(self, before: "asyncio.Task[None] | None") -> None:
+        if before is not None:
+            await before
+        held, self.control.held = self.control.held, []
+        if held:
+            self._noted(expect(await self.recorder.record(self.scope, *held)))
+
+    async def settle(self) -> None:
+        """Before a step, and before anything that is not recorded here: what is held comes first."""
+        held = await self.control.take_held()
+        if held:
+            expect(await self.recorder.record(self.scope, *held))
+
+    async def begin_step(self) -> None:
+        """Before anything new: from the cancel on no step starts, and a paused run waits here."""
+        await self.settle()
+        self.stop_if_cancelled()
+        await self.pause_if_asked()
+        over = self._over_time()
+        if over is not None:
+            raise await self.exceeded(over)
+
+    async def pause_if_asked(self) -> None:
+        """Before a step, and once more before the run completes."""
+        pause = self._open_pause()
+        if pause is None:
+            self.control.settle_pauses()
+        else:
+            await self.settle()
+            title = "The run was paused"
+            arguments = {"commandId": pause}
+            raised = InterruptRaised(
+                interrupt_id=new_id("interrupt"), kind="paused", title=title, expires_at=self.expiry(),
+                arguments=arguments,
+            )  # fmt: skip
+            # Of the root run, whoever of the family came to it first: the pause is for all of them.
+            expect(await self.recorder.record(self.scope, Entry(raised, run_id=self._root)))
+            raise Suspended(raised.interrupt_id)
+
+    def stop_if_cancelled(self) -> None:
+        if self.control.cancelled.is_set():
+            raise asyncio.CancelledError
+
+    def _open_pause(self) -> str | None:
+        """The newest pause that nothing has answered: no interrupt yet, and no resume after it."""
+        pause: str | None = None
+        for told in self.memo.commands + self.control.commands:
+            if told["command"] == "pause":
+                pause = told["commandId"]
+            elif told["command"] == "resume":
+                pause = None
+        if pause is None:
+            return None
+        for asked in self.memo.interrupts:
+            if asked["kind"] == "paused" and asked["arguments"]["commandId"] == pause:
+                if asked.get("expired"):
+                    raise StepFailed(Failure("PAUSE_EXPIRED", "nobody resumed the run in time"))
+                return None
+        return pause
+
+    async def exceeded(self, payload: BudgetExceeded) -> StepFailed:
+        await self.record(payload)
+        return StepFailed(budget_failure(payload))
+
+    async def raise_interrupt(self, raised: InterruptRaised) -> Suspended:
+        """A subagent's interrupt belongs to the root run: that is what waits, and what the answer wakes."""
+        if self.is_root:
+            await self.record(raised)
+        else:
+            entry = Entry(raised.model_copy(update={"for_run_id": self.run_id}), run_id=self._root)
+            expect(await self.recorder.record(self.scope, entry))
+        return Suspended(raised.interrupt_id)
+
+    def expiry(self) -> str:
+        return iso(self._clock.now_ms() + self._person_ms)

@@ -1,0 +1,80 @@
+"""A run on its way through its steps: what it was given, what is known by now, what came of it.
+
+Values that steps hand on to each other. Leaves to the steps: every decision.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.backends.contract import AgentAnswer, Backend, Output
+from app.core.clock import Clock
+from app.core.json import JsonObject
+from app.core.schemas import SchemaRegistry
+from app.events.envelope import Event
+from app.events.recorder import Recorder
+from app.models.router import ModelRouter
+from app.runtime.ports import BlobStore
+from app.runtime.run.budgets import Budgets, RunBudget
+from app.runtime.run.kits import Kit
+from app.runtime.run.run_hooks import RunHooks
+from app.runtime.run.run_log import RunLog
+from app.runtime.run.steps.ports import Gates, Guardrails, Memory, NoGates, NoGuardrails, NoMemory
+from app.runtime.run.tool_calls import ToolCalls
+from app.views.ports import Reader
+from app.views.run import Run
+from app.workspace.compiled import CompiledAgent, CompiledSkill, CompiledWorkspace
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Services:
+    """What all runs share."""
+
+    recorder: Recorder
+    reader: Reader
+    clock: Clock
+    router: ModelRouter
+    blobs: BlobStore
+    budgets: Budgets
+    schemas: SchemaRegistry = field(default_factory=SchemaRegistry)
+    guardrails: Guardrails = field(default_factory=NoGuardrails)
+    gates: Gates = field(default_factory=NoGates)
+    memory: Memory = field(default_factory=NoMemory)
+
+
+@dataclass(slots=True, repr=False)
+class Passage:
+    services: Services
+    run: Run
+    asked: Mapping[str, Any]
+    """What `runtime.request.queued` says: limits, client tools and the rest of the request."""
+    workspace: CompiledWorkspace
+    agent: CompiledAgent
+    backend: Backend
+    kit: Kit
+    log: RunLog
+    budget: RunBudget
+    history: Sequence[JsonObject]
+    family: Sequence[Event]
+    """What was stored of the root run and its subagents when it was entered."""
+    given: Any
+    """The input as the backend is to see it."""
+    ask_agent: Callable[["Passage", str, Any, str], Awaitable[AgentAnswer]]
+    hooks: RunHooks
+    ceiling: frozenset[str] | None = None
+    """Of a subagent: the workspace's tools that its parent lets it use. None for a root run."""
+    depth: int = 0
+    root_run_id: str = ""
+
+    brought: bool = False
+    """Whether the history came with the request, so that nobody has looked at it yet."""
+
+    # Known after their steps.
+    policy: Sequence[str] = ()
+    """What hooks added to the instructions."""
+    skill: CompiledSkill | None = None
+    notes: Sequence[str] = ()
+    tools: ToolCalls | None = None
+    own_tools: frozenset[str] = frozenset()
+    """The workspace's tools that this run may use, after its skill and its parents."""
+    output: Output | None = None

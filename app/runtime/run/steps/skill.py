@@ -1,0 +1,40 @@
+"""The skill of a run: chosen by literal triggers only, never by guessing; recorded once and kept on resume.
+
+A SkillStart hook may refuse it or take tools away. A refused skill fails the run: to go on without it would leave
+the agent with more tools than the skill allows.
+"""
+
+from dataclasses import replace
+
+from app.backends.contract import StepFailed
+from app.core.decisions import Deny
+from app.core.errors import Failure
+from app.events.catalog.skill import SkillInvoked
+from app.policy.contract import Point
+from app.policy.points import text_of
+from app.runtime.run.steps.passage import Passage
+
+
+async def choose_skill(passage: Passage) -> None:
+    workspace, recorded = passage.workspace, passage.log.memo.skill
+    if recorded is not None:
+        kept = workspace.skills.get(recorded["skill"])
+        if kept is None:
+            # Without it the run would go on with tools that the skill had taken away.
+            raise StepFailed(Failure("WORKSPACE_GONE", "the skill that the run began with is not there any more"))
+        passage.skill = replace(kept, allowed_tools=tuple(recorded["allowedTools"]))
+        return
+    text = text_of(passage.given)
+    hit = workspace.triggers.best(text, passage.agent.skills)
+    if hit is None:
+        return
+    chosen = workspace.skills[hit.skill]
+    subject = {
+        "skill": hit.skill, "trigger": hit.trigger, "allowedTools": list(chosen.allowed_tools), "prompt": text,
+    }  # fmt: skip
+    fired = await passage.hooks.fire(Point.SKILL_START, subject)
+    if isinstance(fired.decision, Deny):
+        raise StepFailed(Failure("SKILL_DENIED", fired.decision.reason))
+    allowed = fired.subject["allowedTools"]
+    passage.skill = replace(chosen, allowed_tools=tuple(allowed))
+    await passage.log.record(SkillInvoked(skill=hit.skill, trigger=hit.trigger, allowed_tools=allowed))

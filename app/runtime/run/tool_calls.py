@@ -1,0 +1,257 @@
+"""The tool calls of one run: recorded results come back, the rest goes through the gate.
+
+Beside the workspace's tools a run may have its client's own (answered from outside) and its agent's subagents; they
+pass the same gate. Leaves to others: guard, repair, hooks, output (the tools room), what a subagent does (children).
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from app.backends.contract import CallRequest, CallResult, StepFailed
+from app.core import json
+from app.core.errors import Failure
+from app.core.ids import new_id
+from app.core.json import JsonObject
+from app.core.suspend import Suspended
+from app.events.catalog import Payload
+from app.events.catalog.execution import BudgetExceeded
+from app.events.catalog.interrupt import InterruptRaised
+from app.events.catalog.tool import ToolResulted
+from app.events.catalog.values import Effect
+from app.runtime.run.approvals import Approvals
+from app.runtime.run.call_ids import RunCallIds
+from app.runtime.run.memo import Told
+from app.runtime.run.run_log import RunLog
+from app.tools.contract import (
+    AskModel,
+    Hook,
+    JsonResult,
+    LoadBlob,
+    Ports,
+    Proposal,
+    PutBlob,
+    Result,
+    Scope,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolDefinition,
+    ToolOutcome,
+)
+from app.tools.gateway import Gateway
+
+_NO_LIMIT_SECONDS: Final = 7 * 24 * 3600.0
+"""Of what is not a tool's own work: a subagent's run has budgets of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPorts:
+    """What the gateway is lent for a run's calls."""
+
+    put_blob: PutBlob
+    load_blob: LoadBlob
+    hook: Hook | None = None
+    ask_model: AskModel | None = None
+
+
+class ToolCalls:
+    def __init__(
+        self, log: RunLog, gateway: Gateway, scope: Scope, ports: ToolPorts, approvals: Approvals, *,
+        parallel: bool = True, limit: int | None = None,
+    ) -> None:  # fmt: skip
+        self._log, self._gateway, self._scope = log, gateway, scope
+        self._ports, self._approvals, self.parallel = ports, approvals, parallel
+        self.ids = RunCallIds(log.run_id)
+        self.limit = limit
+        """How many calls may be begun; None for any number."""
+        self._begun = set(log.memo.intents)
+        self.evidence: set[str] = set()
+        """The tools that gave a result."""
+
+    def offered(self, only: frozenset[str] | None = None) -> list[ToolDefinition]:
+        """What a model may call now, by name."""
+        names = self._scope.allowed if only is None else self._scope.allowed & only
+        if not names:
+            return []
+        found = (self._gateway.registry.find(name) for name in sorted(names))
+        return [registered.definition for registered in found if registered is not None]
+
+    async def call(self, calls: Sequence[CallRequest], only: frozenset[str] | None = None) -> list[CallResult]:
+        """Results are in the order of the calls and carry the ids that the backend knows them by."""
+        outcomes = await self.outcomes([self._tool_call(call) for call in calls], only)
+        return [_result(call, outcome) for call, outcome in zip(calls, outcomes, strict=True)]
+
+    def _tool_call(self, call: CallRequest) -> ToolCall:
+        arguments = None if call.raw_args is not None else call.args
+        call_id = self.ids.of(call.id, call.name, call.args if call.raw_args is None else call.raw_args)
+        return ToolCall(call_id, call.name, arguments, raw=call.raw_args, complete=True)
+
+    async def outcomes(self, calls: Sequence[ToolCall], only: frozenset[str] | None = None) -> list[ToolOutcome]:
+        scope = self._scope if only is None else replace(self._scope, allowed=self._scope.allowed & only)
+        memo, ports = self._log.memo, self._gate_ports(scope)
+        done: dict[str, ToolOutcome] = {}
+        fresh: list[ToolCall] = []
+        for call in calls:
+            if call.id in memo.results:
+                recorded = _recorded_outcome(memo.results[call.id], memo.intents.get(call.id))
+                done[call.id] = await self._gateway.finish(call, scope, ports, recorded)
+            elif call.id in memo.intents:
+                settled = await self._recover(call, memo.intents[call.id])
+                if isinstance(settled, ToolOutcome):
+                    done[call.id] = settled
+                else:
+                    fresh.append(settled)
+            else:
+                fresh.append(call)
+        if fresh:
+            done |= {outcome.call_id: outcome for outcome in await self._act(fresh, scope, ports)}
+        self.evidence |= {outcome.tool for outcome in done.values() if outcome.ok}
+        return [done[call.id] for call in calls]
+
+    def _gate_ports(self, scope: Scope) -> Ports:
+        lent, mend = self._ports, self._ports.ask_model
+
+        async def ask_model(call: ToolCall, complaint: str) -> Proposal | None:
+            # Nothing is mended that may not be called here.
+            return await mend(call, complaint) if mend is not None and call.name in scope.allowed else None
+
+        return Ports(
+            record=self._record, put_blob=lent.put_blob, load_blob=lent.load_blob, hook=lent.hook,
+            approve=self._approvals.approve, ask_model=ask_model, cancelled=self._log.control.cancelled,
+        )  # fmt: skip
+
+    async def _record(self, payload: Payload) -> JsonObject | None:
+        """As it was stored, unless the recorder moved values of its own accord out of it."""
+        event = (await self._log.record(payload)).events[0]
+        bounded = isinstance(payload, ToolResulted) and payload.truncated
+        return event.payload if bounded or b'"$blob"' not in event.payload_bytes else None
+
+    async def _act(self, calls: list[ToolCall], scope: Scope, ports: Ports) -> list[ToolOutcome]:
+        effects = self._gateway.registry.effects
+        if self._log.control.draining and any(effects.get(call.name) == "unsafe" for call in calls):
+            # It might be cut off half-way, and then a person would have to decide. The next server begins it.
+            raise Suspended("the server stops")
+        await self._log.begin_step()
+        await self._count(calls)
+        cancelled = self._log.control.cancelled
+        cancelled.acting = True
+        try:
+            return await self._gateway.call_all(calls, scope, ports, parallel=self.parallel)
+        finally:
+            cancelled.acting = False
+            # A result that came after the cancel is recorded, and not applied.
+            self._log.stop_if_cancelled()
+
+    async def _count(self, calls: Iterable[ToolCall]) -> None:
+        self._begun |= {call.id for call in calls}
+        if self.limit is not None and len(self._begun) > self.limit:
+            used = len(self._begun)
+            raise await self._log.exceeded(
+                BudgetExceeded(budget="tool_calls", scope="run", limit=self.limit, used=used)
+            )
+
+    # -- what was cut off ----------------------------------------------------------------------------
+
+    async def _recover(self, call: ToolCall, intent: Told) -> ToolCall | ToolOutcome:
+        """A call that was begun and has no result: repeated if that is harmless, else an operator decides."""
+        again = replace(call, attempt=intent.get("attempt", 1) + 1)
+        if intent["effect"] != "unsafe":
+            return again
+        asked = self._log.memo.recovery(call.id)
+        if asked is None:
+            raise await self._log.raise_interrupt(
+                InterruptRaised(
+                    interrupt_id=new_id("interrupt"), kind="recovery", expires_at=self._log.expiry(), tool=call.name,
+                    title=f"{call.name} was cut off; whether it took effect is unknown", call_id=call.id,
+                    arguments=intent["arguments"], argument_hash=intent["argumentHash"],
+                )
+            )  # fmt: skip
+        answer = asked.get("answer")
+        if answer is None and not asked.get("expired"):
+            raise Suspended(asked["interruptId"])
+        decision = answer["decision"] if answer else "fail"
+        if decision == "retry":
+            return again
+        if decision == "use" and answer is not None:
+            output = answer.get("output")
+            await self._record(ToolResulted(call_id=call.id, tool=call.name, ok=True, output=output))
+            return ToolOutcome(call.id, call.name, output=output, executed=True)
+        raise StepFailed(Failure("TOOL_OUTCOME_UNKNOWN", f"{call.name} was cut off and is not repeated"))
+
+
+class ClientTool:
+    """A tool of the client's: a call of it is a pause that the client's answer ends."""
+
+    def __init__(self, log: RunLog, definition: ToolDefinition) -> None:
+        self._log, self.definition = log, definition
+
+    async def invoke(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
+        asked = self._log.memo.of_call("external", ctx.call_id)
+        if asked is None:
+            name = self.definition.name
+            raise await self._log.raise_interrupt(
+                InterruptRaised(
+                    interrupt_id=new_id("interrupt"), kind="external", expires_at=self._log.expiry(), tool=name,
+                    title=f"The client is to run {name}", call_id=ctx.call_id, arguments=arguments,
+                )
+            )  # fmt: skip
+        if asked.get("expired"):
+            return Failure("TOOL_FAILED", "the client did not answer in time")
+        answer = asked.get("answer")
+        if answer is None:
+            raise Suspended(asked["interruptId"])
+        if "error" in answer:
+            return Failure("TOOL_FAILED", answer["error"])
+        return JsonResult(answer["output"])
+
+
+AskAgent = Callable[[str, Any, str], Awaitable[Result | Failure]]
+
+
+class AgentTool:
+    """A subagent as its parent's model sees it: a tool that takes a task."""
+
+    def __init__(self, name: str, description: str, ask: AskAgent) -> None:
+        self._ask = ask
+        self.definition = outside_definition(name, description, {
+            "type": "object", "required": ["input"], "additionalProperties": False,
+            "properties": {"input": {"type": "string", "description": "The task, with all it needs to know."}},
+        })  # fmt: skip
+
+    async def invoke(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
+        return await self._ask(self.definition.name, arguments["input"], ctx.call_id)
+
+
+def outside_definition(name: str, description: str, schema: JsonObject) -> ToolDefinition:
+    """A tool whose work is not done in the call: entering it again repeats nothing, so its effect is keyed."""
+    effect: Effect = "keyed"
+    return ToolDefinition(
+        name, description, input=schema, effect=effect, timeout_seconds=_NO_LIMIT_SECONDS, closed=False
+    )
+
+
+def client_tools(log: RunLog, wanted: Iterable[JsonObject]) -> list[Tool]:
+    return [
+        ClientTool(log, outside_definition(tool["name"], tool.get("description") or "", tool["input"]))
+        for tool in wanted
+    ]
+
+
+def _result(call: CallRequest, outcome: ToolOutcome) -> CallResult:
+    if outcome.error is not None:
+        return CallResult(call.id, outcome.tool, False, f"{outcome.error.code}: {outcome.error.message}")
+    # Canonical, as the log keeps it: a result that is told again must be the same text.
+    content = outcome.output if isinstance(outcome.output, str) else json.canonical(outcome.output).decode()
+    return CallResult(call.id, outcome.tool, True, content)
+
+
+def _recorded_outcome(told: Told, intent: Told | None) -> ToolOutcome:
+    """A result without an intent is that of a call which was refused; hooks are asked about the others."""
+    error = told.get("error")
+    failure = Failure(error["code"], error["message"], error.get("retryable", False)) if error else None
+    return ToolOutcome(
+        told["callId"], told["tool"], output=told.get("output"), error=failure, executed=intent is not None,
+        arguments=None if intent is None else intent["arguments"], applied=told.get("applied", True),
+        truncated=bool(told.get("truncated")),
+    )  # fmt: skip

@@ -1,0 +1,124 @@
+"""The store with what reads and writes it, opened in order and closed in the opposite one."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+
+from app.core.clock import Clock, SystemClock
+from app.core.schemas import SchemaRegistry
+from app.core.settings import Settings
+from app.events.hub import Hub
+from app.events.ports import StorageBroken, StorageFull
+from app.events.recorder import Recorder, Redactor
+from app.policy.redaction import Redaction
+from app.runtime.intake.keys import Keys
+from app.runtime.intake.ledger import Ledger
+from app.store.broken import StopsWhenBroken
+from app.store.engine import Database
+from app.store.folder import DataFolder, FolderUnusable
+from app.store.health import WatchedDatabase
+from app.store.keys import StoredKeys
+from app.store.leases import Leases
+from app.store.log import Log
+from app.store.migrate import migrate
+from app.store.privacy import open_privately, tighten
+from app.store.reader import StoreReader
+from app.store.retention import Retention
+
+_POSTGRES_PATIENCE = 1.9
+"""Seconds that a caller waits for its commit: within two it is answered (G17)."""
+_SQLITE_PATIENCE = 10.0
+"""A slow sync of the own disk is no outage; giving up would cut off runs for nothing."""
+_ROOM_BYTES = 1024 * 1024
+
+log = structlog.get_logger("holdfast.wiring")
+
+
+def die(broken: StorageBroken) -> None:
+    """After a failed sync nobody knows what the disk holds. Stop at once; the log says on restart what is there."""
+    log.critical("storage.broken", code=broken.code, remedy=broken.remedy)
+    os._exit(74)
+
+
+def open_database(settings: Settings) -> Database:
+    return StopsWhenBroken(_open_database(settings), die)
+
+
+def _open_database(settings: Settings) -> Database:
+    if settings.is_postgres:
+        from app.store.postgres import PostgresDatabase
+
+        assert settings.database_url is not None
+        return PostgresDatabase(settings.database_url)
+    from app.store.sqlite import SqliteDatabase
+
+    return SqliteDatabase(settings.sqlite_path)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The log with what reads it: enough for the command line and for tests of the spine."""
+
+    settings: Settings
+    database: Database
+    folder: DataFolder
+    hub: Hub
+    log: Log
+    reader: StoreReader
+    leases: Leases
+    retention: Retention
+    recorder: Recorder
+    health: WatchedDatabase
+    """The database again, asked whether it takes writes."""
+
+
+def _has_room(settings: Settings) -> bool:
+    """Postgres says so itself; an embedded database needs more than what its files have allocated already."""
+    return settings.is_postgres or shutil.disk_usage(settings.data_dir).free >= _ROOM_BYTES
+
+
+@contextlib.asynccontextmanager
+async def open_store(
+    settings: Settings, *, clock: Clock | None = None, redactor: Redactor | None = None
+) -> AsyncIterator[Store]:
+    """Take the data folder (embedded), migrate, start the log; close it all in the opposite order."""
+    clock = clock or SystemClock()
+    folder = DataFolder(settings.data_dir)
+    if not settings.is_postgres:
+        folder.take()
+    try:
+        try:
+            open_privately(settings.data_dir)
+        except OSError as error:
+            raise FolderUnusable(settings.data_dir, error) from error
+        await migrate(settings)
+        tighten(settings.data_dir)  # what the migration made
+        database = WatchedDatabase(open_database(settings), clock, partial(_has_room, settings))
+        hub = Hub()
+        patience = _POSTGRES_PATIENCE if settings.is_postgres else _SQLITE_PATIENCE
+        event_log = Log(database, clock, hub.publish, settings.max_pending_events, patience)
+        leases = Leases(database)
+        if not settings.is_postgres:
+            with contextlib.suppress(StorageFull):  # then reads are served, and the leases run out by themselves
+                await leases.expire_all()
+        event_log.start()
+        recorder = Recorder(event_log, clock, SchemaRegistry(), redactor or Redaction())
+        retention = Retention(database, clock, settings.retention_deleted_days)
+        try:
+            yield Store(
+                settings, database, folder, hub, event_log, StoreReader(database), leases, retention, recorder, database
+            )
+        finally:
+            await event_log.close()
+            await database.close()
+    finally:
+        folder.release()
+
+
+def open_keys(store: Store, clock: Clock) -> Keys:
+    return Keys(Ledger(store.recorder), StoredKeys(store.database), clock)

@@ -40,7 +40,7 @@ class Story:
             self.tokens = {name: count + used[name] for name, count in self.tokens.items()}
 
 
-class Knowledge:
+class EventContexts:
     def __init__(self, reader: Reader, clock: Clock) -> None:
         self._reader, self._clock = reader, clock
         self._titles: OrderedDict[tuple[str, str], tuple[float, str | None]] = OrderedDict()
@@ -55,7 +55,7 @@ class Knowledge:
     def stories(self) -> int:
         return len(self._stories)
 
-    def at_hand(self, event: Event) -> codex.Known | None:
+    def cached(self, event: Event) -> codex.Known | None:
         """Without asking the store; None when it must be asked."""
         kind = event.type
         if kind in codex.NEEDS_INTERRUPT or kind in codex.NEEDS_STORY:

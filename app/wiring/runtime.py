@@ -25,12 +25,15 @@ from app.protocols.auth.access import Access
 from app.protocols.auth.opening import open_access
 from app.protocols.telemetry.following import InTrace
 from app.protocols.telemetry.wired import telemetry
+from app.runtime.intake.cancel_events import CancelEvents
 from app.runtime.intake.commands import Commands
 from app.runtime.intake.interrupts import Interrupts
 from app.runtime.intake.keys import Keys
 from app.runtime.intake.ledger import Ledger
-from app.runtime.intake.rerun import Reruns
-from app.runtime.intake.service import RunLimits, Service
+from app.runtime.intake.lifecycle import Lifecycle
+from app.runtime.intake.reruns import Reruns
+from app.runtime.intake.run_rates import RunRates
+from app.runtime.intake.service import Service
 from app.runtime.intake.threads import Threads
 from app.runtime.run.budgets import Budgets
 from app.runtime.run.conductor import Conductor
@@ -39,7 +42,6 @@ from app.runtime.run.steps import Services
 from app.runtime.schedule.effective_settings import EffectiveSettings
 from app.runtime.schedule.executor import Executor
 from app.runtime.schedule.queue import FairQueue
-from app.runtime.schedule.run_rates import RunRates
 from app.runtime.schedule.thread_expiry import ThreadExpiry
 from app.runtime.workspaces import CurrentWorkspace, WorkspaceHistory, WorkspaceStatus
 from app.store.blobs import Blobs
@@ -65,6 +67,7 @@ class Holdfast:
     workspace: CurrentWorkspace
     backends: Mapping[str, Backend]
     service: Service
+    lifecycle: Lifecycle
     commands: Commands
     reruns: Reruns
     threads: Threads
@@ -113,14 +116,15 @@ async def open_holdfast(
         effective = EffectiveSettings(settings, workspace)
         queue = FairQueue(effective.queue_limits, effective.runs_of_agent)
         rates = RunRates(lambda: effective.runs_per_minute, clock)
-        limits = RunLimits(lambda: effective.queue_per_thread, rates.take, rates.give_back)
         traced = _conducting(settings, store, router, kinds, history, kits, clock)
         executor = Executor(recorder, reader, reader, store.leases, traced.run, queue, clock, history.code_changed)
-        service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop,
-                          queue.refusal, executor.admit, executor.freed, limits)  # fmt: skip
-        threads = Threads(recorder, reader, executor.stop)
-        interrupts = Interrupts(recorder, reader, executor.wake)
-        commands = Commands(recorder, reader, history, executor.deliver, executor.wake)
+        cancel_events = CancelEvents(reader, reader)
+        service = Service(recorder, reader, clock, history, kinds, executor, cancel_events, rates,
+                          lambda: effective.queue_per_thread)  # fmt: skip
+        lifecycle = Lifecycle(recorder, reader, cancel_events, executor, executor)
+        threads = Threads(recorder, reader, executor)
+        interrupts = Interrupts(recorder, reader, executor)
+        commands = Commands(recorder, reader, history, executor)
         reruns = Reruns(service, threads, reader, history, signer)
         executor.start()
         stopping = asyncio.Event()
@@ -133,11 +137,25 @@ async def open_holdfast(
             permitted = lambda: workspace.current.runtime.redaction.trace_fields  # noqa: E731  # one line of wiring
             with telemetry(settings, *watched, traced, permitted) as metrics:
                 yield Holdfast(
-                    store=store, workspace=workspace, backends=kinds, service=service, commands=commands,
-                    reruns=reruns, threads=threads, interrupts=interrupts, executor=executor, metrics=metrics,
-                    kits=kits, access=access, keys=keys, clock=clock, files=FileStore(store.database, clock),
-                    drain_seconds=lambda: effective.drain_seconds, sandbox=sandbox,
-                )  # fmt: skip
+                    store=store,
+                    workspace=workspace,
+                    backends=kinds,
+                    service=service,
+                    lifecycle=lifecycle,
+                    commands=commands,
+                    reruns=reruns,
+                    threads=threads,
+                    interrupts=interrupts,
+                    executor=executor,
+                    metrics=metrics,
+                    kits=kits,
+                    access=access,
+                    keys=keys,
+                    clock=clock,
+                    files=FileStore(store.database, clock),
+                    drain_seconds=lambda: effective.drain_seconds,
+                    sandbox=sandbox,
+                )
         finally:
             stopping.set()
             looking.cancel()

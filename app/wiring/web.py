@@ -45,6 +45,7 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
     store = holdfast.store
     server = Server(
         service=holdfast.service,
+        lifecycle=holdfast.lifecycle,
         commands=holdfast.commands,
         reruns=holdfast.reruns,
         threads=holdfast.threads,
@@ -58,7 +59,6 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
         max_upload_bytes=settings.max_upload_bytes,
         backends=holdfast.backends,
         ping=store.health.ready,
-        draining=lambda: holdfast.executor.draining,
         sandbox=holdfast.sandbox.as_json,
         access=holdfast.access,
         keys=holdfast.keys,
@@ -104,7 +104,7 @@ async def stop_serving(
     """First no new work, then the streams, then the sockets: nobody is cut off before the log is still."""
     seconds = holdfast.drain_seconds()
     log.info("server.draining", running=holdfast.executor.running, seconds=seconds)
-    await holdfast.executor.drain(seconds, hurry)
+    await holdfast.lifecycle.drain(seconds, hurry)
     holdfast.store.hub.close_all()
     web.should_exit = True
     await serving

@@ -77,15 +77,22 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
 
 
 @contextlib.asynccontextmanager
+async def open_logged(settings: Settings, log_level: str) -> AsyncIterator[Holdfast]:
+    """The runtime in a process of its own: the process's log is cleaned by the same redaction as the events."""
+    redaction = CurrentRedaction()
+    configure_logs(log_level, redaction.text)
+    async with open_holdfast(settings, redaction=redaction) as holdfast:
+        yield holdfast
+
+
+@contextlib.asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[str]:
     """A whole server in this process for the length of a block, on a free port; gives its address.
 
     For commands that find none: everything they do is then done as by any other server, and stored.
     """
-    redaction = CurrentRedaction()
-    configure_logs("error", redaction.text)
     settings = settings.model_copy(update={"host": "127.0.0.1", "port": 0})
-    async with open_holdfast(settings, redaction=redaction) as holdfast:
+    async with open_logged(settings, "error") as holdfast:
         listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         web = build_web(settings, holdfast, listening.set_result)
         serving = asyncio.create_task(web.serve())

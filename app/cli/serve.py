@@ -10,7 +10,7 @@ import typer
 
 from app.core.settings import Settings
 from app.wiring.runtime import Holdfast
-from app.wiring.web import build_web, open_logged, stop_serving
+from app.wiring.web import build_web, open_logged, server_context, stop_serving
 
 log = structlog.get_logger("holdfast.serve")
 
@@ -31,7 +31,7 @@ def _spare_the_collector() -> None:
 
 
 async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
-    web = build_web(settings, holdfast, lambda port: _announce(port, settings, holdfast))
+    web = build_web(settings, server_context(settings, holdfast), lambda port: _announce(port, settings, holdfast))
     stopping = asyncio.Event()
     hurry = asyncio.Event()
 

@@ -53,8 +53,8 @@ def narrator(wanted: Narration) -> Narrator | None:
     return narrators[wanted.provider](wanted.style) if wanted.enabled and wanted.provider in narrators else None
 
 
-def http_client(settings: Settings) -> HttpClient:
-    return HttpClient(proxies=Proxies.from_environment(os.environ), ca_file=settings.ca_file)
+def http_client(settings: Settings, environ: Mapping[str, str] = os.environ) -> HttpClient:
+    return HttpClient(proxies=Proxies.from_environment(environ), ca_file=settings.ca_file)
 
 
 def model_router(settings: Settings, clock: Clock, client: HttpClient) -> ModelRouter:

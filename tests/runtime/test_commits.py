@@ -16,7 +16,8 @@ from app.events.catalog import model, request
 from app.events.catalog.adapter import AdapterEvent
 from app.events.envelope import Event
 from app.events.ports import StorageDown
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.submission import Submission
 from app.views.run import Run
 from app.wiring.runtime import Holdfast, open_holdfast
 from tests.store_equals_replay import assert_tables_equal_replay
@@ -123,7 +124,7 @@ async def test_a_models_request_is_stored_before_an_answer_that_takes_its_time(
             model.ModelNegotiated.type,
             model.ModelRequested.type,
         ]
-        await holdfast.service.cancel(LOCAL, run.id)
+        await holdfast.lifecycle.cancel(LOCAL, run.id)
         await asyncio.wait_for(holdfast.executor.idle(), 10)
 
 
@@ -152,7 +153,7 @@ async def test_a_cancel_after_the_answer_loses_neither(settings: Settings, tmp_p
         commits = Commits(holdfast)
         run = await submit(holdfast)
         await commits.until(model.ModelCompleted.type)
-        await holdfast.service.cancel(LOCAL, run.id)
+        await holdfast.lifecycle.cancel(LOCAL, run.id)
         await commits.until(request.RequestCancelled.type)
 
 

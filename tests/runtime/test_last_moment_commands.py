@@ -13,7 +13,8 @@ from app.core.settings import Settings
 from app.events.catalog import request
 from app.events.envelope import Event
 from app.events.follow import follow
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.submission import Submission
 from app.views.run import Run
 from app.wiring.runtime import Holdfast, open_holdfast
 from tests.store_equals_replay import assert_tables_equal_replay
@@ -124,7 +125,7 @@ async def test_steering_between_the_answer_and_the_end_gives_one_more_turn(
     """Accepted by another replica, the run's owner hears of it from its own append, which is refused."""
     async with opened(settings, tmp_path) as holdfast:
         if replica == "elsewhere":
-            monkeypatch.setattr(holdfast.commands, "_deliver", lambda tenant, run_id, told: None)
+            monkeypatch.setattr(holdfast.executor, "deliver", lambda tenant, run_id, command: None)
         at_the_very_end(holdfast, monkeypatch, lambda run_id: inject(holdfast, run_id, "steer", message="be quick"))
         run = await submit(holdfast, "hello")
         events = await until(holdfast, run)

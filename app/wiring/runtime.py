@@ -48,9 +48,20 @@ from app.store.idle_threads import IdleThreadReader
 from app.store.keys import StoredKeys
 from app.store.vacuum import shrink
 from app.store.workspaces import WorkspaceArchive
-from app.wiring.kinds import ToolMakers, http_client, make_hooks, model_router, narrator, shipped_backends
+from app.wiring.kinds import (
+    Backends,
+    ToolMakers,
+    http_client,
+    kind_catalog,
+    make_hooks,
+    model_router,
+    narrator,
+)
+from app.wiring.kinds import (
+    backends as installed_backends,
+)
 from app.wiring.store import Store, open_keys, open_store
-from app.workspace.catalog import KindCatalog, shipped_catalog
+from app.workspace.catalog import KindCatalog
 
 PURGE_SECONDS = 3600.0
 
@@ -94,7 +105,7 @@ async def open_holdfast(
     `redaction` is given by whoever also cleans something else by it, such as the process's log.
     """
     clock = clock or SystemClock()
-    kinds = backends or shipped_backends()
+    kinds = backends or Backends(installed_backends())
     redaction = redaction or CurrentRedaction()
     async with contextlib.AsyncExitStack() as closing:
         store = await closing.enter_async_context(open_store(settings, clock=clock, redactor=redaction))
@@ -103,7 +114,7 @@ async def open_holdfast(
         find = StoredKeys(store.database).find
         access = await closing.enter_async_context(open_access(settings, keys, find, ledger, clock))
         client = await closing.enter_async_context(_closing(http_client(settings)))
-        catalog = shipped_catalog(kinds)
+        catalog = kind_catalog(kinds)
         workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger)
         history = WorkspaceHistory(workspace, catalog, WorkspaceArchive(store.database))
         tools = ToolMakers(settings, clock, client)

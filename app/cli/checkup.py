@@ -170,7 +170,7 @@ async def _mcp_servers(settings: Settings) -> list[Finding]:
 async def _outgoing(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
     """The proxy and the CA file are tried as the server would use them; nothing where neither is configured."""
     folder = settings.workspace
-    result = compile(read_folder(folder), shipped_catalog(), profile=settings.profile) if folder.is_dir() else None
+    result = compile(read_folder(folder), kind_catalog(), profile=settings.profile) if folder.is_dir() else None
     if not isinstance(result, Compiled):
         return []
     from app.wiring.connections import try_outgoing

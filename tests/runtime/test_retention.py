@@ -54,7 +54,7 @@ async def _becomes(holdfast: Holdfast, thread_id: str, done: Callable[[Thread | 
             await asyncio.sleep(0.01)  # what runs beside everything else tells nobody
 
 
-@pytest.mark.requirement("G13", "OS-I3")
+@pytest.mark.requirement("G13")
 async def test_workspace_may_purge_sooner_than_the_setting(settings: Settings, tmp_path: Path) -> None:
     clock = ManualClock()
     chosen = settings.model_copy(update={"workspace": _workspace(tmp_path, "{deletedDays: 2}")})
@@ -67,7 +67,7 @@ async def test_workspace_may_purge_sooner_than_the_setting(settings: Settings, t
         await _becomes(holdfast, made.id, lambda found: isinstance(found, Tombstone))
 
 
-@pytest.mark.requirement("G13", "OS-I3")
+@pytest.mark.requirement("G13")
 async def test_thread_that_nobody_used_for_long_is_deleted_and_one_in_use_is_kept(
     settings: Settings, tmp_path: Path
 ) -> None:

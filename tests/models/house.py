@@ -1,7 +1,7 @@
 """A router with one provider kind, its fake and a recording list: what most tests of this room start from."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -166,12 +166,6 @@ class InTurn:
         return self._inner.stream(call)
 
 
-async def until(reached: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not reached():  # noqa: ASYNC110  what is awaited has no event of its own
-            await asyncio.sleep(0)
-
-
 def quick(**changes: Any) -> RetryPolicy:
     """So many attempts and no more: an outage is not waited for unless `total_seconds` is given."""
     return replace(RetryPolicy(total_seconds=0), **changes)
@@ -217,5 +211,4 @@ __all__ = [
     "Status",
     "a_house",
     "quick",
-    "until",
 ]

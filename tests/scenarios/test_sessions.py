@@ -43,12 +43,12 @@ async def test_a_session_is_started_without_a_body_or_with_its_controls(client: 
 
 
 async def test_a_message_over_16_kib_is_whole_in_the_transcript_and_in_a_fork(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client)
+    session_id = await create_session(client)
     asked, row = (
         "long, " * 4000 + "end",
         ROW | {"content": "row " * 5000, "details": "why " * 5000, "status": "complete"},
     )
-    await _ended(client, await _say(client, session_id, asked, agent="echo"))
+    await reached(client, await say(client, session_id, asked, agent="echo"))
     assert (await client.post(f"/api/sessions/{session_id}/transcript/upsert", json=row)).status_code == 200
     forked = (await client.post(f"/api/sessions/{session_id}/fork")).json()["session"]["sessionId"]
     for shown_id in (session_id, forked):

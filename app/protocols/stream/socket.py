@@ -24,7 +24,7 @@ from app.protocols.stream.frames import EventFrames, Types
 from app.protocols.wire.asgi import AsgiSocket
 from app.protocols.wire.connection import CONNECTION, Connection
 from app.protocols.wire.follower import End, Follower
-from app.runtime.intake.service import SYSTEM_THREADS
+from app.runtime.intake.rejection import SYSTEM_THREADS
 
 TRY_AGAIN_LATER: Final = 1013
 CODES: Final = {End.OVERFLOWED: TRY_AGAIN_LATER, End.DRAINED: 1012, End.REVOKED: 4401}

@@ -19,6 +19,7 @@ from app.protocols.http.body import off_loop, parsed, read_body
 from app.protocols.http.caller import Caller
 from app.protocols.http.correlation import correlation, headers_of
 from app.protocols.http.parts import MAX_TEXT, refuse_long_text
+from app.protocols.http.straight import straight
 from app.protocols.openai.asking import (
     Ask,
     OnDisconnect,
@@ -65,6 +66,7 @@ def _add_models(router: APIRouter, server: Server) -> None:
 
 def _add_chat(router: APIRouter, server: Server) -> None:
     @router.post("/chat/completions", summary="A chat completion by an agent", openapi_extra=_CHAT_BODY, responses=_SSE)
+    @straight
     async def chat(request: Request, caller: Caller) -> Response:
         raw, headers = await read_body(request, MAX_BODY_BYTES), headers_of(request)
         ask = await off_loop(len(raw), lambda: _read(chat_ask, raw, caller))
@@ -84,6 +86,7 @@ def _add_chat(router: APIRouter, server: Server) -> None:
 
 def _add_responses(router: APIRouter, server: Server) -> None:
     @router.post("/responses", summary="A response by an agent", openapi_extra=_RESPONSES_BODY, responses=_SSE)
+    @straight
     async def respond(request: Request, caller: Caller) -> Response:
         raw, headers = await read_body(request, MAX_BODY_BYTES), headers_of(request)
         ask = await off_loop(len(raw), lambda: _read(responses_ask, raw, caller))

@@ -30,7 +30,7 @@ IDENTITY_HEADERS: Final = (
 _MAX_NAME: Final = 200
 
 
-class Proxies:
+class TrustedProxies:
     def __init__(self, networks: Sequence[Network]) -> None:
         self._networks = tuple(networks)
         self.lists = lru_cache(maxsize=1024)(self._lists)

@@ -24,7 +24,7 @@ class Notification:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Source:
     event: Event
     plan: Todos | None
     tokens: dict[str, int] | None
@@ -35,22 +35,22 @@ class _Told:
 
 def notifications(event: Event, plan: Todos | None, tokens: dict[str, int] | None) -> list[Notification]:
     tell = _TELL.get(event.type)
-    return [] if tell is None else list(tell(_Told(event, plan, tokens)))
+    return [] if tell is None else list(tell(_Source(event, plan, tokens)))
 
 
-Tell = Callable[[_Told], Iterator[Notification]]
+Tell = Callable[[_Source], Iterator[Notification]]
 
 # -- threads and turns --------------------------------------------------------------------------------
 
 
-def _thread_started(told: _Told) -> Iterator[Notification]:
+def _thread_started(told: _Source) -> Iterator[Notification]:
     event = told.event
     yield Notification(
         "thread/started", {"thread": {"id": event.thread_id, "name": event.payload.get("title"), "turns": []}}
     )
 
 
-def _thread_updated(told: _Told) -> Iterator[Notification]:
+def _thread_updated(told: _Source) -> Iterator[Notification]:
     thread_id, changed = told.event.thread_id, told.event.payload
     if "title" in changed:
         yield Notification("thread/name/updated", {"threadId": thread_id, "threadName": changed["title"]})
@@ -65,11 +65,11 @@ def _turn(event: Event, status: str, error: Any = None) -> dict[str, Any]:
     }
 
 
-def _turn_started(told: _Told) -> Iterator[Notification]:
+def _turn_started(told: _Source) -> Iterator[Notification]:
     yield Notification("turn/started", _turn(told.event, "inProgress"))
 
 
-def _turn_completed(told: _Told) -> Iterator[Notification]:
+def _turn_completed(told: _Source) -> Iterator[Notification]:
     ended = told.event.payload
     if ended.get("messageId") is None:
         # The answer is no message of the turn's: what voices within the agent said is not told. The transcript's id.
@@ -79,21 +79,21 @@ def _turn_completed(told: _Told) -> Iterator[Notification]:
     yield Notification("turn/completed", _turn(told.event, "completed"))
 
 
-def _turn_interrupted(told: _Told) -> Iterator[Notification]:
+def _turn_interrupted(told: _Source) -> Iterator[Notification]:
     yield Notification("turn/completed", _turn(told.event, "interrupted"))
 
 
-def _turn_failed(told: _Told) -> Iterator[Notification]:
+def _turn_failed(told: _Source) -> Iterator[Notification]:
     error = {key: told.event.payload["error"].get(key) for key in ("code", "message")}
     yield Notification("error", told.params(error=error, willRetry=False))
     yield Notification("turn/completed", _turn(told.event, "failed", error))
 
 
-def _will_retry(told: _Told) -> Iterator[Notification]:
+def _will_retry(told: _Source) -> Iterator[Notification]:
     yield Notification("error", told.params(error={"message": told.event.payload["reason"]}, willRetry=True))
 
 
-def _compacted(told: _Told) -> Iterator[Notification]:
+def _compacted(told: _Source) -> Iterator[Notification]:
     yield Notification("thread/compacted", told.params())
 
 
@@ -106,7 +106,7 @@ _DELTAS: Final = {
 }
 
 
-def _signal(told: _Told) -> Iterator[Notification]:
+def _signal(told: _Source) -> Iterator[Notification]:
     signal = told.event.payload["event"]
     method = _DELTAS.get(signal["phase"])
     if method is not None and signal.get("role") is None:
@@ -116,13 +116,13 @@ def _signal(told: _Told) -> Iterator[Notification]:
         )
 
 
-def _message_started(told: _Told) -> Iterator[Notification]:
+def _message_started(told: _Source) -> Iterator[Notification]:
     if told.event.payload.get("role") is None:
         item = {"type": "agentMessage", "id": told.event.payload["messageId"], "text": ""}
         yield Notification("item/started", told.params(item=item))
 
 
-def _message_completed(told: _Told) -> Iterator[Notification]:
+def _message_completed(told: _Source) -> Iterator[Notification]:
     said = told.event.payload
     if said.get("role") is None:
         item = {"type": "agentMessage", "id": said["messageId"], "text": said["text"]}
@@ -142,13 +142,13 @@ def tokens_of(usage: dict[str, Any]) -> dict[str, int]:
     }
 
 
-def _call_started(told: _Told) -> Iterator[Notification]:
+def _call_started(told: _Source) -> Iterator[Notification]:
     call = told.event.payload
     item = {"type": "dynamicToolCall", "id": call["callId"], "tool": call["tool"], "arguments": call["arguments"]}
     yield Notification("item/started", told.params(item=item | {"status": "inProgress"}))
 
 
-def _call_completed(told: _Told) -> Iterator[Notification]:
+def _call_completed(told: _Source) -> Iterator[Notification]:
     result = told.event.payload
     item = {
         "type": "dynamicToolCall",
@@ -168,7 +168,7 @@ def _call_completed(told: _Told) -> Iterator[Notification]:
 _STEPS: Final = {"pending": "pending", "blocked": "pending", "in_progress": "inProgress", "done": "completed"}
 
 
-def _diff(told: _Told) -> Iterator[Notification]:
+def _diff(told: _Source) -> Iterator[Notification]:
     """A diff is an artifact by reference; small ones may carry their text."""
     made = told.event.payload["artifact"]
     if made.get("kind") == "diff" or made["mime"] == "text/x-diff":

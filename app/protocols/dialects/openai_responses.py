@@ -11,14 +11,14 @@ import orjson
 
 from app.core.json import JsonObject
 from app.events.envelope import Event
-from app.protocols.dialects.openai_reading import ClientCall, Reading, Told, response_id
+from app.protocols.dialects.openai_segment import ClientCall, Payload, SegmentReading, response_id
 
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 PREVIOUS: Final = "openai.previousResponse"
 """The run's label that keeps which response the client continued."""
 
 
-class ResponseEvents(Reading):
+class ResponseEvents(SegmentReading):
     """Frames numbered above `after`; `take` gives those made since, ready to be written at once."""
 
     def __init__(self, segment: int = 0, *, after: int = -1) -> None:
@@ -32,7 +32,7 @@ class ResponseEvents(Reading):
         self._created = 0
         self._error: JsonObject | None = None
         self._completed_at: int | None = None
-        self._parameters: Told = {}
+        self._parameters: Payload = {}
         """Which the client set on the way; `choice` with the segment that it is for."""
         self._choice: tuple[int, Any] = (-1, None)
 
@@ -83,7 +83,7 @@ class ResponseEvents(Reading):
             self._call(call)
         self._end("response.completed", "completed")
 
-    def on_parameters(self, wanted: Told) -> None:
+    def on_parameters(self, wanted: Payload) -> None:
         self._parameters = self._parameters | wanted.get("parameters", {})
         self._choice = (self.segments_ended, wanted.get("toolChoice"))
 
@@ -95,7 +95,7 @@ class ResponseEvents(Reading):
         cut = _INCOMPLETE.get(self.finish)
         self._end("response.incomplete" if cut else "response.completed", "incomplete" if cut else "completed")
 
-    def on_failed(self, error: Told) -> None:
+    def on_failed(self, error: Payload) -> None:
         self._close_message(status="incomplete")
         self._error = {"code": error["code"].lower(), "message": error["message"]}
         self._end("response.failed", "failed")
@@ -230,7 +230,7 @@ def _part(text: str) -> JsonObject:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _tool(declared: Told) -> JsonObject:
+def _tool(declared: Payload) -> JsonObject:
     return {
         "type": "function",
         "name": declared["name"],
@@ -244,7 +244,7 @@ def _choice(choice: Any) -> Any:
     return {"type": "function", "name": choice["name"]} if isinstance(choice, dict) else choice or "auto"
 
 
-def _format(schema: Told) -> JsonObject:
+def _format(schema: Payload) -> JsonObject:
     return {"type": "json_schema", "name": schema.get("title", "answer"), "schema": schema, "strict": True}
 
 

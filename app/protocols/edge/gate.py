@@ -41,7 +41,7 @@ _ONCE: Final = frozenset({b"authorization", b"x-api-key", b"host", b"origin", b"
 _PER_HEADER_BYTES: Final = 4  # the colon, the space and the line end
 
 
-class Gate:
+class RequestGate:
     def __init__(
         self, app: ASGIApp, access: Access, origins: Origins, rates: Rates, in_flight: InFlight, max_sockets: int,
         max_upload: int, cancels: Cancels | None = None, observe: Observe = unobserved,

@@ -190,7 +190,7 @@ class CapabilityRuntime(Shape):
     capabilities_last_updated_at: str | None
 
 
-class Capabilities(Shape):
+class CapabilitiesShape(Shape):
     status: Literal["ok"]
     runtime: CapabilityRuntime
     methods: dict[str, Literal["available", "disabled", "unknown"]]

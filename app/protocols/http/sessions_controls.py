@@ -14,15 +14,15 @@ from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.catalog.thread import ThreadUpdated
 from app.events.ports import Refused as NotRecorded
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.dialects import codex_sessions as dialect
 from app.protocols.http import session_shapes as shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 from app.protocols.http.session_shapes import may_refuse
-from app.protocols.http.sessions_route import Refused, SessionBody, SessionRoute, expect_thread, read, session
+from app.protocols.http.sessions_route import SessionBody, SessionRefused, SessionRoute, expect_thread, read, session
 from app.runtime.intake.ledger import LEDGER_THREAD
 from app.runtime.intake.threads import ThreadChange, is_too_large
 from app.views.controls import ApprovalPolicy, changes, controls_of
@@ -114,7 +114,7 @@ class SetApprovalPolicy(SessionBody):
 # -- where they are kept ------------------------------------------------------------------------------
 
 
-async def default_metadata(server: Server, caller: Principal) -> Mapping[str, Any]:
+async def default_metadata(server: ServerContext, caller: Principal) -> Mapping[str, Any]:
     """What new sessions of the tenant begin with, as the ledger has it."""
     ledger = await server.reader.thread(caller.tenant, LEDGER_THREAD)
     return ledger.metadata if isinstance(ledger, Thread) else {}
@@ -129,7 +129,7 @@ def change_of(thread: Thread, told: Mapping[str, Any]) -> ThreadUpdated | None:
 
 
 async def keep(
-    server: Server, caller: Principal, thread: Thread, told: Mapping[str, Any], *, replace: bool = False
+    server: ServerContext, caller: Principal, thread: Thread, told: Mapping[str, Any], *, replace: bool = False
 ) -> tuple[Thread, bool]:
     """The session with what was told, and whether that changed anything."""
     wanted = changes(thread.metadata, told, replace=replace)
@@ -141,9 +141,11 @@ async def keep(
     return expect_thread(changed, thread.id), True
 
 
-async def _keep_default(server: Server, caller: Principal, told: Mapping[str, Any], *, replace: bool = False) -> bool:
+async def _keep_default(
+    server: ServerContext, caller: Principal, told: Mapping[str, Any], *, replace: bool = False
+) -> bool:
     if not caller.may(DEFAULTS_NEED):
-        raise Problem(Failure("FORBIDDEN", "what new sessions begin with is for administrators to change"))
+        raise HttpProblem(Failure("FORBIDDEN", "what new sessions begin with is for administrators to change"))
     known = await default_metadata(server, caller)
     wanted = changes(known, told, replace=replace)
     if is_too_large({**known, **wanted}):
@@ -151,16 +153,22 @@ async def _keep_default(server: Server, caller: Principal, told: Mapping[str, An
     if wanted:
         answer = await server.ledger.record(caller.tenant, ThreadUpdated(metadata=wanted), actor=caller.actor)
         if isinstance(answer, NotRecorded):
-            raise Problem(answer.failure)
+            raise HttpProblem(answer.failure)
     return bool(wanted)
 
 
-def _too_large() -> Problem:
-    return Problem(Failure("INVALID_REQUEST", "the controls are too large"))
+def _too_large() -> HttpProblem:
+    return HttpProblem(Failure("INVALID_REQUEST", "the controls are too large"))
 
 
 async def _apply(
-    server: Server, caller: Principal, thread: Thread, scope: Scope, told: Mapping[str, Any], *, replace: bool = False
+    server: ServerContext,
+    caller: Principal,
+    thread: Thread,
+    scope: Scope,
+    told: Mapping[str, Any],
+    *,
+    replace: bool = False,
 ) -> tuple[Thread, Literal["ok", "unchanged"]]:
     """One change, in either scope. Defaults that are locked refuse it, also if it would change nothing."""
     if scope == "session":
@@ -172,13 +180,13 @@ async def _apply(
     return thread, "ok" if changed else "unchanged"
 
 
-async def _locked(server: Server, caller: Principal, thread: Thread) -> NoReturn:
+async def _locked(server: ServerContext, caller: Principal, thread: Thread) -> NoReturn:
     told = {"status": "locked", "code": "defaults_locked", "scope": "default",
             "message": "what new sessions begin with is fixed by the server's configuration"}  # fmt: skip
-    raise Refused(423, told | await _both_scopes(server, caller, thread))
+    raise SessionRefused(423, told | await _both_scopes(server, caller, thread))
 
 
-async def _both_scopes(server: Server, caller: Principal, thread: Thread) -> dict[str, Any]:
+async def _both_scopes(server: ServerContext, caller: Principal, thread: Thread) -> dict[str, Any]:
     locked = server.settings.session_defaults_locked
     return {
         "sessionId": thread.id,
@@ -189,7 +197,7 @@ async def _both_scopes(server: Server, caller: Principal, thread: Thread) -> dic
     }
 
 
-async def _settings(server: Server, caller: Principal, thread: Thread, scope: Scope) -> dict[str, Any]:
+async def _settings(server: ServerContext, caller: Principal, thread: Thread, scope: Scope) -> dict[str, Any]:
     kept = thread.metadata if scope == "session" else await default_metadata(server, caller)
     found: dict[str, Any] = controls_of(kept)["settings"]
     return found
@@ -202,7 +210,7 @@ _LOCKED: Final[shapes.Responses] = {
 }
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(
         prefix="/api/sessions/{session_id}",
         tags=["sessions"],
@@ -214,7 +222,7 @@ def routes(server: Server) -> APIRouter:
     return router
 
 
-def _add_controls(router: APIRouter, server: Server) -> None:
+def _add_controls(router: APIRouter, server: ServerContext) -> None:
     @router.get("/session-controls", response_model=shapes.ControlsShown, summary="What the session is asked to use")
     async def show_controls(session_id: str, caller: Caller) -> Response:
         thread = await session(server, caller, session_id)
@@ -251,7 +259,7 @@ def _add_controls(router: APIRouter, server: Server) -> None:
         return json_answer({"status": "ok", "sessionId": session_id, "approvalPolicy": policy})
 
 
-def _add_settings(router: APIRouter, server: Server) -> None:
+def _add_settings(router: APIRouter, server: ServerContext) -> None:
     @router.get(
         "/settings",
         response_model=shapes.SettingsShown | shapes.SettingShown,

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from app.core.principal import Principal
 from app.events.catalog.thread import TranscriptUpserted
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.dialects import codex_sessions as dialect
 from app.protocols.http import session_shapes as shapes
 from app.protocols.http.answers import json_answer
@@ -17,7 +17,7 @@ from app.protocols.http.correlation import correlation
 from app.protocols.http.documents import takes
 from app.protocols.http.session_shapes import conflicts, may_refuse
 from app.protocols.http.sessions_controls import Controls, change_of
-from app.protocols.http.sessions_route import Refused, SessionBody, SessionRoute, read, refuse, session
+from app.protocols.http.sessions_route import SessionBody, SessionRefused, SessionRoute, read, refuse, session
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.submission import Submission
 from app.views.run import Run
@@ -51,7 +51,7 @@ class UpsertRow(SessionBody):
     completed_at: Milliseconds | None = None
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(
         prefix="/api/sessions/{session_id}",
         tags=["sessions"],
@@ -63,7 +63,7 @@ def routes(server: Server) -> APIRouter:
     return router
 
 
-def _add_messages(router: APIRouter, server: Server) -> None:
+def _add_messages(router: APIRouter, server: ServerContext) -> None:
     @router.post(
         "/messages",
         status_code=202,
@@ -100,7 +100,7 @@ def _row(entry: Entry) -> dict[str, Any]:
     return {name: value for name, value in entry_json(entry).items() if value is not None}
 
 
-def _submission(server: Server, thread: Thread, body: SendMessage) -> Submission:
+def _submission(server: ServerContext, thread: Thread, body: SendMessage) -> Submission:
     """A session's model is an agent of the workspace, or one of its models for the default agent to use.
 
     What the message names becomes the session's own in the commit that accepts its turn.
@@ -124,7 +124,7 @@ def _submission(server: Server, thread: Thread, body: SendMessage) -> Submission
     )
 
 
-def _add_control(router: APIRouter, server: Server) -> None:
+def _add_control(router: APIRouter, server: ServerContext) -> None:
     @router.post(
         "/interrupt",
         response_model=shapes.TurnInterrupted,
@@ -140,7 +140,7 @@ def _add_control(router: APIRouter, server: Server) -> None:
         turn_id = body.turn_id or next(iter(thread.active), None)
         if turn_id is None or turn_id not in thread.active:
             message = "the session has no such active turn"
-            raise Refused(409, {"status": "error", "code": "no_active_turn", "sessionId": session_id,
+            raise SessionRefused(409, {"status": "error", "code": "no_active_turn", "sessionId": session_id,
                                 "message": message})  # fmt: skip
         run = await server.lifecycle.cancel(caller, turn_id)
         if isinstance(run, Rejected):
@@ -166,7 +166,7 @@ def _add_control(router: APIRouter, server: Server) -> None:
 _STEERED: Final = {"RUN_TERMINAL": "already_resolved", "RUN_NOT_FOUND": "not_eligible", "RUN_IS_A_SUBAGENT": "conflict"}
 
 
-async def _steer(server: Server, caller: Principal, session_id: str, turn_id: str, text: str) -> dict[str, Any]:
+async def _steer(server: ServerContext, caller: Principal, session_id: str, turn_id: str, text: str) -> dict[str, Any]:
     run = await server.reader.run(caller.tenant, turn_id)
     if run is None or run.thread_id != session_id:
         return {"status": "not_eligible", "details": {"code": "unknown_turn"}}

@@ -9,19 +9,19 @@ from app.core import json
 from app.core.principal import Principal
 from app.events.blobs import stored_blobs, with_blobs
 from app.protocols.auth.shown import Headers
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.dialects import openai_chat, openai_responses
 from app.protocols.dialects.openai_chat import ChatAnswer, ChatChunks
-from app.protocols.dialects.openai_reading import parse_response_id
 from app.protocols.dialects.openai_responses import ResponseEvents
+from app.protocols.dialects.openai_segment import parse_response_id
 from app.protocols.http.answers import header_text
 from app.protocols.http.body import off_loop, parsed, read_body
 from app.protocols.http.caller import Caller
 from app.protocols.http.correlation import correlation, headers_of
 from app.protocols.http.parts import MAX_TEXT, refuse_long_text
 from app.protocols.http.straight import straight
-from app.protocols.openai.asking import (
-    Ask,
+from app.protocols.openai.client_request import (
+    ClientRequest,
     OnDisconnect,
     chat_ask,
     fingerprint_of,
@@ -30,9 +30,9 @@ from app.protocols.openai.asking import (
     text_size,
 )
 from app.protocols.openai.errors import OpenAiRoute, Refusal, failed_run
-from app.protocols.openai.opening import Segment, open_segment
 from app.protocols.openai.parameters import EFFORTS, MAX_STOPS
 from app.protocols.openai.segment_stream import Listening, segment_stream, sse_error, wait_for
+from app.protocols.openai.segments import Segment, open_segment
 from app.protocols.wire.connection import connection_of
 from app.protocols.wire.sse import EventStream
 from app.views.run import Run
@@ -44,7 +44,7 @@ _EVENTS: Final = b"x-holdfast-events"
 _RETRIES: Final = b"x-stainless-retry-count"
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["openai"], route_class=OpenAiRoute, responses=_REFUSALS)
     _add_models(router, server)
     _add_chat(router, server)
@@ -52,7 +52,7 @@ def routes(server: Server) -> APIRouter:
     return router
 
 
-def _add_models(router: APIRouter, server: Server) -> None:
+def _add_models(router: APIRouter, server: ServerContext) -> None:
     @router.get("/models", summary="The agents, as models")
     async def models(_caller: Caller) -> Response:
         return _json({"object": "list", "data": [_model(server, name) for name in server.workspace.current.agents]})
@@ -64,7 +64,7 @@ def _add_models(router: APIRouter, server: Server) -> None:
         return _json(_model(server, model))
 
 
-def _add_chat(router: APIRouter, server: Server) -> None:
+def _add_chat(router: APIRouter, server: ServerContext) -> None:
     @router.post("/chat/completions", summary="A chat completion by an agent", openapi_extra=_CHAT_BODY, responses=_SSE)
     @straight
     async def chat(request: Request, caller: Caller) -> Response:
@@ -84,7 +84,7 @@ def _add_chat(router: APIRouter, server: Server) -> None:
         return _json(reading.answer(), _told(segment.run))
 
 
-def _add_responses(router: APIRouter, server: Server) -> None:
+def _add_responses(router: APIRouter, server: ServerContext) -> None:
     @router.post("/responses", summary="A response by an agent", openapi_extra=_RESPONSES_BODY, responses=_SSE)
     @straight
     async def respond(request: Request, caller: Caller) -> Response:
@@ -143,7 +143,7 @@ def _object(raw: bytes) -> dict[str, Any]:
     return body
 
 
-def _read(read: Callable[[dict[str, Any], str], Ask], raw: bytes, caller: Principal) -> Ask:
+def _read(read: Callable[[dict[str, Any], str], ClientRequest], raw: bytes, caller: Principal) -> ClientRequest:
     ask = read(_object(raw), fingerprint_of(caller.id, raw))
     if len(raw) > MAX_TEXT:  # only then can there be more text than that
         refuse_long_text(text_size(ask))
@@ -161,7 +161,12 @@ def _wants_events(headers: Headers) -> bool:
 
 
 def _listening(
-    server: Server, caller: Principal, segment: Segment, headers: Headers, ask: Ask, leaving: OnDisconnect
+    server: ServerContext,
+    caller: Principal,
+    segment: Segment,
+    headers: Headers,
+    ask: ClientRequest,
+    leaving: OnDisconnect,
 ) -> Listening:
     async def cancel() -> None:
         await server.lifecycle.cancel(caller, segment.run.id, "the client disconnected")
@@ -171,7 +176,7 @@ def _listening(
     return Listening(server, caller.tenant, segment.run, segment.heard, on_gone, extra)
 
 
-def _on_disconnect(server: Server, ask: Ask, headers: Headers) -> OnDisconnect:
+def _on_disconnect(server: ServerContext, ask: ClientRequest, headers: Headers) -> OnDisconnect:
     """What the header says wins over the metadata, and that over the server's settings."""
     header = headers.get(_ON_DISCONNECT)
     if header is not None:
@@ -182,7 +187,7 @@ def _on_disconnect(server: Server, ask: Ask, headers: Headers) -> OnDisconnect:
 # -- responses ----------------------------------------------------------------------------------------
 
 
-async def _existing(server: Server, caller: Principal, response_id: str) -> Segment:
+async def _existing(server: ServerContext, caller: Principal, response_id: str) -> Segment:
     named = parse_response_id(response_id)
     run = None if named is None else await server.reader.run(caller.tenant, named[0])
     if named is None or run is None:
@@ -196,7 +201,7 @@ async def _existing(server: Server, caller: Principal, response_id: str) -> Segm
     return Segment(run, named[1])
 
 
-async def _read_stored(server: Server, caller: Principal, run: Run, reading: ResponseEvents) -> None:
+async def _read_stored(server: ServerContext, caller: Principal, run: Run, reading: ResponseEvents) -> None:
     """The thread's events rather than the run's alone, because its subagents are runs of their own."""
     after, last = run.first_seq - 1, run.last_seq if run.terminal else None
     load = stored_blobs(server.reader, caller.tenant, run.thread_id)
@@ -227,7 +232,7 @@ def _chat_error(code: str, message: str) -> bytes:
     return sse_error(openai_chat.error_object(code, message)) + openai_chat.DONE
 
 
-def _model(server: Server, name: str) -> dict[str, Any]:
+def _model(server: ServerContext, name: str) -> dict[str, Any]:
     created = (server.workspace.status.loaded_at_ms or 0) // 1000
     return {"id": name, "object": "model", "created": created, "owned_by": "holdfast"}
 

@@ -19,10 +19,10 @@ from app.events.catalog.thread import ThreadCreated
 from app.events.envelope import Event
 from app.events.follow import FellBehind, join
 from app.events.hub import Subscription
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.dialects.openai_progress import progress_frame
-from app.protocols.dialects.openai_reading import Reading
-from app.protocols.http.errors import Problem
+from app.protocols.dialects.openai_segment import SegmentReading
+from app.protocols.http.errors import HttpProblem
 from app.protocols.openai.errors import Refusal
 from app.protocols.wire.connection import HttpConnection
 from app.protocols.wire.follower import End
@@ -60,7 +60,7 @@ class FrameReading(Protocol):
 class Listening:
     """Who listens to which run, and what becomes of the run when the listener goes."""
 
-    server: Server
+    server: ServerContext
     tenant: str
     run: Run
     heard: Subscription | None = None
@@ -171,7 +171,7 @@ async def _events(listening: Listening) -> AsyncIterator[Event]:
             yield await listening.whole(event) if _is_partial(event) else event
 
 
-async def wait_for(listening: Listening, reading: Reading, connection: HttpConnection) -> bool:
+async def wait_for(listening: Listening, reading: SegmentReading, connection: HttpConnection) -> bool:
     """Feeds the reading until its segment has ended. False when the client left; a person's turn is a refusal."""
     subscription, run_id = listening.subscription, listening.run.id
     connection.watch(subscription.close)
@@ -185,7 +185,7 @@ async def wait_for(listening: Listening, reading: Reading, connection: HttpConne
                 message = f"the run {run_id} waits for a person; ask for it later"
                 raise Refusal("RUN_WAITING", message, status=409, runId=run_id)
     except FellBehind:
-        raise Problem(Failure("QUEUE_OVERFLOW", "the answer could not be followed", True)) from None
+        raise HttpProblem(Failure("QUEUE_OVERFLOW", "the answer could not be followed", True)) from None
     finally:
         connection.unwatch()
         subscription.close()
@@ -193,7 +193,7 @@ async def wait_for(listening: Listening, reading: Reading, connection: HttpConne
         if listening.on_gone is not None:
             await listening.on_gone()
         return False
-    raise Problem(Failure("NOT_READY", "the server stops; the run goes on", True))
+    raise HttpProblem(Failure("NOT_READY", "the server stops; the run goes on", True))
 
 
 def sse_error(body: dict[str, Any]) -> bytes:

@@ -2,7 +2,7 @@
 
 Lines are made of committed events only, hold ids, names and numbers and never what was said, and are written a moment
 after the commit that they tell of, so that no commit waits for a log. Leaves to others: redaction and the form of a
-line (`core.logs`), counting (`metering`).
+line (`core.logs`), counting (`meters`).
 """
 
 import asyncio

@@ -46,7 +46,7 @@ class NextIds(Protocol):
 
 
 @dataclass(slots=True)
-class _Run:
+class _RunSpans:
     trace: Trace
     parent: str | None
     """Span id above the run's own."""
@@ -62,9 +62,9 @@ class _Run:
 class Spans:
     def __init__(self, tracer: Tracer, ids: NextIds, permitted: Callable[[], Sequence[str]] = tuple) -> None:
         self._tracer, self._ids, self._permitted = tracer, ids, permitted
-        self._runs: OrderedDict[tuple[str, str], _Run] = OrderedDict()
+        self._runs: OrderedDict[tuple[str, str], _RunSpans] = OrderedDict()
         self._broken = False
-        self._folds: dict[str, Callable[[_Run, Event, dict[str, Any]], None]] = {
+        self._folds: dict[str, Callable[[_RunSpans, Event, dict[str, Any]], None]] = {
             model.ModelRequested.type: self._model_requested,
             model.ModelCompleted.type: self._model_ended,
             model.ModelFailed.type: self._model_ended,
@@ -111,7 +111,7 @@ class Spans:
             fold(run, event, told)
         run.last = event.at
 
-    def _begun(self, event: Event, told: dict[str, Any]) -> _Run:
+    def _begun(self, event: Event, told: dict[str, Any]) -> _RunSpans:
         assert event.run_id is not None
         if event.type != request.RequestQueued.type:
             told = {}
@@ -121,20 +121,20 @@ class Spans:
             call = told.get("callId")
             parent = span_id(call_key(told["parentRunId"], call)) if call else above.trace.span
             own = Trace(above.trace.trace_id, span_id(event.run_id), above.trace.flags, above.trace.state, told=True)
-            return _Run(own, parent, event.at, name, event.thread_id, event.at)
+            return _RunSpans(own, parent, event.at, name, event.thread_id, event.at)
         context: Mapping[str, str] | None = told.get("traceContext")
         trace = Trace.of_run(event.run_id, context, told=True)
         assert trace is not None, "a told run always has a trace"
         incoming = context[PARENT].split("-")[2] if context and trace.trace_id in context.get(PARENT, "") else None
-        return _Run(trace, incoming, event.at, name, event.thread_id, event.at)
+        return _RunSpans(trace, incoming, event.at, name, event.thread_id, event.at)
 
     # -- folds ---------------------------------------------------------------------------------------
 
-    def _model_requested(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+    def _model_requested(self, run: _RunSpans, event: Event, told: dict[str, Any]) -> None:
         shown = self._contents(told) | {"gen_ai.request.model": told["providerModel"]}
         self._open(run, told["messageId"], event, shown)
 
-    def _model_ended(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+    def _model_ended(self, run: _RunSpans, event: Event, told: dict[str, Any]) -> None:
         began, known = self._opened(run, told["messageId"], event, told)
         usage = told.get("usage") or {}
         attributes = (known | self._contents(told)) | {
@@ -152,10 +152,10 @@ class Spans:
         # A retried attempt has a message id of its own, so each attempt is a span.
         self._tell(run, name, told["messageId"], SpanKind.CLIENT, began, event, attributes, told.get("error"))
 
-    def _tool_invoked(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+    def _tool_invoked(self, run: _RunSpans, event: Event, told: dict[str, Any]) -> None:
         self._open(run, told["callId"], event, self._contents(told) | {"holdfast.tool.effect": told.get("effect")})
 
-    def _tool_resulted(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+    def _tool_resulted(self, run: _RunSpans, event: Event, told: dict[str, Any]) -> None:
         assert event.run_id is not None
         began, known = self._opened(run, told["callId"], event, told)
         attributes = (known | self._contents(told)) | {
@@ -167,20 +167,20 @@ class Spans:
         self._tell(run, f"execute_tool {told['tool']}", key, SpanKind.INTERNAL, began, event, attributes,
                    told.get("error"))  # fmt: skip
 
-    def _raised(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+    def _raised(self, run: _RunSpans, event: Event, told: dict[str, Any]) -> None:
         self._open(run, told["interruptId"], event, self._contents(told) | {"holdfast.interrupt.kind": told["kind"]})
 
-    def _closed(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+    def _closed(self, run: _RunSpans, event: Event, told: dict[str, Any]) -> None:
         began, known = self._opened(run, told["interruptId"], event, told)
         name = f"wait {known.get('holdfast.interrupt.kind', 'interrupt')}"
         self._tell(run, name, told["interruptId"], SpanKind.INTERNAL, began, event, known | self._contents(told))
 
-    def _step_completed(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+    def _step_completed(self, run: _RunSpans, event: Event, told: dict[str, Any]) -> None:
         # It began when the run's last event was written: steps of a run follow each other.
         shown = self._contents(told)
         self._tell(run, f"step {told['step']}", event.id, SpanKind.INTERNAL, run.last, event, shown)
 
-    def _ended(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+    def _ended(self, run: _RunSpans, event: Event, told: dict[str, Any]) -> None:
         assert event.run_id is not None
         del self._runs[event.tenant, event.run_id]
         attributes = (run.contents | self._contents(told)) | {
@@ -199,15 +199,15 @@ class Spans:
 
     # -- telling -------------------------------------------------------------------------------------
 
-    def _open(self, run: _Run, key: str, event: Event, attributes: dict[str, Any]) -> None:
+    def _open(self, run: _RunSpans, key: str, event: Event, attributes: dict[str, Any]) -> None:
         if len(run.steps) < MAX_OPEN_STEPS:
             run.steps[key] = (event.at, attributes)
 
-    def _opened(self, run: _Run, key: str, event: Event, told: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def _opened(self, run: _RunSpans, key: str, event: Event, told: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         return run.steps.pop(key, (event.at - (told.get("durationMs") or 0), {}))
 
     def _tell(
-        self, run: _Run, name: str, key: str, kind: SpanKind, began: int, event: Event, attributes: dict[str, Any],
+        self, run: _RunSpans, name: str, key: str, kind: SpanKind, began: int, event: Event, attributes: dict[str, Any],
         error: Mapping[str, Any] | None = None, *, parent: str | None = "",
     ) -> None:  # fmt: skip
         """A span is started and ended at once, with the times that the log has."""

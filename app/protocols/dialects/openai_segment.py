@@ -12,7 +12,7 @@ from app.core import json
 from app.events.catalog import adapter, execution, interrupt, model, request, tool
 from app.events.envelope import Event
 
-Told = dict[str, Any]
+Payload = dict[str, Any]
 
 _SIGNAL: Final = adapter.AdapterEvent.type
 _TEXT: Final = adapter.OUTPUT_DELTA
@@ -30,7 +30,7 @@ class ClientCall:
 
 
 @dataclass(slots=True)
-class Tokens:
+class TokenCounts:
     """What the models of a segment used."""
 
     given: int = 0
@@ -38,14 +38,14 @@ class Tokens:
     cached: int = 0
     reasoning: int = 0
 
-    def add(self, usage: Told) -> None:
+    def add(self, usage: Payload) -> None:
         self.given += usage.get("inputTokens", 0)
         self.made += usage.get("outputTokens", 0)
         self.cached += usage.get("cachedTokens", 0)
         self.reasoning += usage.get("reasoningTokens", 0)
 
 
-class Reading:
+class SegmentReading:
     """Feed it the run's events in order, from the first; hooks are called for the wanted segment only."""
 
     def __init__(self, segment: int = 0) -> None:
@@ -65,10 +65,10 @@ class Reading:
         self._unfinished: str | None = None
         """The message whose pieces come in and whose end has not been told."""
         self._client_tools: frozenset[str] = frozenset()
-        self.queued: Told = {}
+        self.queued: Payload = {}
         self.run_id = ""
         self.thread_id = ""
-        self.tokens = Tokens()
+        self.tokens = TokenCounts()
         self.finish = "stop"
         self.ended = False
         self.paused_at: dict[str, int] = {}
@@ -121,12 +121,12 @@ class Reading:
 
     def on_calls(self, calls: list[ClientCall]) -> None: ...
 
-    def on_parameters(self, wanted: Told) -> None:
+    def on_parameters(self, wanted: Payload) -> None:
         """The client wants something else of the model from the segment on that begins now, whichever it is."""
 
     def on_completed(self, output: str, message_id: str | None) -> None: ...
 
-    def on_failed(self, error: Told) -> None: ...
+    def on_failed(self, error: Payload) -> None: ...
 
     def on_cancelled(self) -> None: ...
 
@@ -141,7 +141,7 @@ class Reading:
     def segments_ended(self) -> int:
         return self._at
 
-    def _queued(self, event: Event, told: Told) -> None:
+    def _queued(self, event: Event, told: Payload) -> None:
         self.queued, self.run_id, self.thread_id = told, event.run_id or "", event.thread_id
         self._family.add(self.run_id)
         self._client_tools = frozenset(named["name"] for named in told.get("clientTools") or ())
@@ -152,7 +152,7 @@ class Reading:
             self._begun = True
             self.on_begin(event)
 
-    def _claimed(self, event: Event, told: Told) -> None:
+    def _claimed(self, event: Event, told: Payload) -> None:
         if self._unfinished is not None and told.get("reason") == "recovery":
             # Whoever was telling it is gone; it is told anew, under another name.
             self._abandon(self._unfinished)
@@ -161,12 +161,12 @@ class Reading:
         if first:
             self.on_started()
 
-    def _requested(self, _event: Event, told: Told) -> None:
+    def _requested(self, _event: Event, told: Payload) -> None:
         self._one_by_one = told["parameters"].get("parallelToolCalls") is False
         if told.get("role") is not None:
             self._inner.add(told["messageId"])
 
-    def _answered(self, _event: Event, told: Told) -> None:
+    def _answered(self, _event: Event, told: Payload) -> None:
         calls = told["toolCalls"]
         self._unsettled = {call["id"] for call in calls if call["name"] in self._client_tools}
         if not self._here:
@@ -185,7 +185,7 @@ class Reading:
         if message_id in self._told:
             self.on_message(message_id, text, final=not calls)
 
-    def _broke(self, _event: Event, told: Told) -> None:
+    def _broke(self, _event: Event, told: Payload) -> None:
         if self._here and told.get("usage"):
             self.tokens.add(told["usage"])
         if self._here and told["abandoned"] and told["messageId"] in self._told:
@@ -196,15 +196,15 @@ class Reading:
         self._unfinished = None
         self.on_abandoned(message_id)
 
-    def _used_beside(self, _event: Event, told: Told) -> None:
+    def _used_beside(self, _event: Event, told: Payload) -> None:
         if self._here and told.get("usage"):
             self.tokens.add(told["usage"])
 
-    def _paused_beside(self, _event: Event, told: Told) -> None:
+    def _paused_beside(self, _event: Event, told: Payload) -> None:
         if told["kind"] != "external":
             self.people.add(told["interruptId"])
 
-    def _paused(self, event: Event, told: Told) -> None:
+    def _paused(self, event: Event, told: Payload) -> None:
         if told["kind"] != "external":
             self.people.add(told["interruptId"])
             return
@@ -213,7 +213,7 @@ class Reading:
         self._raised.append(ClientCall(call_id, told.get("tool") or "", _arguments(told.get("arguments"))))
         self._settle(call_id)
 
-    def _resulted(self, _event: Event, told: Told) -> None:
+    def _resulted(self, _event: Event, told: Payload) -> None:
         # A call of the client's tool that was refused before it reached the client.
         if told["callId"] in self._unsettled:
             self._settle(told["callId"])
@@ -232,14 +232,14 @@ class Reading:
         self._here = self._at == self._wanted
         self._begun = False
 
-    def _commanded(self, _event: Event, told: Told) -> None:
+    def _commanded(self, _event: Event, told: Payload) -> None:
         if told["command"] == "set_parameters":
             self.on_parameters(told["arguments"])
 
-    def _resolved(self, _event: Event, told: Told) -> None:
+    def _resolved(self, _event: Event, told: Payload) -> None:
         self.people.discard(told["interruptId"])
 
-    def _completed(self, event: Event, told: Told) -> None:
+    def _completed(self, event: Event, told: Payload) -> None:
         if not self._here:
             return
         self._begin(event)
@@ -247,13 +247,13 @@ class Reading:
         output = told["output"]
         self.on_completed(output if isinstance(output, str) else json.dumps(output).decode(), told.get("messageId"))
 
-    def _failed(self, event: Event, told: Told) -> None:
+    def _failed(self, event: Event, told: Payload) -> None:
         if self._here:
             self._begin(event)
             self.ended = True
             self.on_failed(told["error"])
 
-    def _cancelled(self, event: Event, _told: Told) -> None:
+    def _cancelled(self, event: Event, _told: Payload) -> None:
         if self._here:
             self._begin(event)
             self.ended = True
@@ -261,27 +261,27 @@ class Reading:
 
 
 _HANDLERS: Final = {
-    request.RequestQueued.type: Reading._queued,
-    request.RequestStarted.type: Reading._claimed,
-    request.RequestResumed.type: Reading._claimed,
-    model.ModelRequested.type: Reading._requested,
-    model.ModelCompleted.type: Reading._answered,
-    model.ModelFailed.type: Reading._broke,
-    interrupt.InterruptRaised.type: Reading._paused,
-    interrupt.InterruptResolved.type: Reading._resolved,
-    interrupt.InterruptExpired.type: Reading._resolved,
-    tool.ToolResulted.type: Reading._resulted,
-    execution.CommandInjected.type: Reading._commanded,
-    request.RequestCompleted.type: Reading._completed,
-    request.RequestFailed.type: Reading._failed,
-    request.RequestCancelled.type: Reading._cancelled,
+    request.RequestQueued.type: SegmentReading._queued,
+    request.RequestStarted.type: SegmentReading._claimed,
+    request.RequestResumed.type: SegmentReading._claimed,
+    model.ModelRequested.type: SegmentReading._requested,
+    model.ModelCompleted.type: SegmentReading._answered,
+    model.ModelFailed.type: SegmentReading._broke,
+    interrupt.InterruptRaised.type: SegmentReading._paused,
+    interrupt.InterruptResolved.type: SegmentReading._resolved,
+    interrupt.InterruptExpired.type: SegmentReading._resolved,
+    tool.ToolResulted.type: SegmentReading._resulted,
+    execution.CommandInjected.type: SegmentReading._commanded,
+    request.RequestCompleted.type: SegmentReading._completed,
+    request.RequestFailed.type: SegmentReading._failed,
+    request.RequestCancelled.type: SegmentReading._cancelled,
 }
 _BESIDE: Final = {
-    model.ModelCompleted.type: Reading._used_beside,
-    model.ModelFailed.type: Reading._used_beside,
-    interrupt.InterruptRaised.type: Reading._paused_beside,
-    interrupt.InterruptResolved.type: Reading._resolved,
-    interrupt.InterruptExpired.type: Reading._resolved,
+    model.ModelCompleted.type: SegmentReading._used_beside,
+    model.ModelFailed.type: SegmentReading._used_beside,
+    interrupt.InterruptRaised.type: SegmentReading._paused_beside,
+    interrupt.InterruptResolved.type: SegmentReading._resolved,
+    interrupt.InterruptExpired.type: SegmentReading._resolved,
 }
 
 

@@ -10,12 +10,12 @@ from app.events.envelope import Event
 from app.events.hub import Hub
 from app.models.router import ModelRouter
 from app.protocols.telemetry.disk import watch_disk
-from app.protocols.telemetry.following import InTrace
 from app.protocols.telemetry.looplag import LoopLag
-from app.protocols.telemetry.metering import Metering
+from app.protocols.telemetry.meters import Metering
 from app.protocols.telemetry.open_interrupts import OpenInterrupts
 from app.protocols.telemetry.open_runs import OpenRuns
 from app.protocols.telemetry.run_lines import RunLines
+from app.protocols.telemetry.trace_scope import InTrace
 from app.runtime.schedule.executor import Executor
 
 

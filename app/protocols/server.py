@@ -94,7 +94,7 @@ def create_edge(server: ServerContext) -> ASGIApp:
     watch("sockets", "Open websockets.", lambda: gate.sockets)
     watch("keys_remembered", "Keys that were looked up a moment ago.", lambda: server.access.keys_remembered)
     watch("tokens_remembered", "Tokens whose signature was checked.", lambda: server.access.tokens_remembered)
-    watch("denials_counted", "Names that wait to be told to the ledger.", lambda: len(server.access.denials))
+    watch("denials_counted", "Denied names that are not in the ledger yet.", lambda: len(server.access.denials))
     return gate
 
 

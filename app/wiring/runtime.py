@@ -185,7 +185,7 @@ def _conducting(
     blobs, budgets = Blobs(store.database), Budgets(clock, store.reader.spent_since)
     services = Services(store.recorder, store.reader, clock, router, blobs, budgets)
     conductor = Conductor(services, kinds, history, kits)
-    return InTrace(conductor.run, store.reader, told=settings.traces != "off")
+    return InTrace(conductor.run, store.reader, exported=settings.traces != "off")
 
 
 def _executor(

@@ -61,9 +61,9 @@ class Access:
         if not self.enabled:
             return LOCAL
         if self._proxies is not None and self._proxies.lists(peer_of(scope)):
-            told = self._proxies.recognise(headers)
-            if told is not None:
-                return told
+            principal = self._proxies.recognise(headers)
+            if principal is not None:
+                return principal
         secret = secret_of(scope, headers)
         if secret is None:
             return Denied("no_credentials")

@@ -55,7 +55,7 @@ class ChatChunks(SegmentReading):
 
     def on_begin(self, event: Event) -> None:
         head = {
-            "id": chat_id(self.run_id, self._wanted),
+            "id": chat_id(self.run_id, self._segment),
             "object": "chat.completion.chunk",
             "created": event.at // 1000,
             "model": self.queued.get("agent") or self.queued.get("tool") or "",
@@ -87,7 +87,7 @@ class ChatChunks(SegmentReading):
         self._end("tool_calls")
 
     def on_completed(self, output: str, message_id: str | None) -> None:
-        if message_id not in self._told and output:
+        if message_id not in self._begun_messages and output:
             self.on_text(message_id or "output", output)
         if self._speaking is None:
             self._say_role()
@@ -160,7 +160,7 @@ class ChatAnswer(SegmentReading):
                 for call in self._calls
             ]
         return {
-            "id": chat_id(self.run_id, self._wanted),
+            "id": chat_id(self.run_id, self._segment),
             "object": "chat.completion",
             "created": self._created,
             "model": self.queued.get("agent") or "",

@@ -88,9 +88,9 @@ class ResponseEvents(SegmentReading):
         self._choice = (self.segments_ended, wanted.get("toolChoice"))
 
     def on_completed(self, output: str, message_id: str | None) -> None:
-        if message_id not in self._told and output:
+        if message_id not in self._begun_messages and output:
             self._close_message()
-            self.on_text(message_id or f"msg_{self.run_id}_{self._wanted}", output)
+            self.on_text(message_id or f"msg_{self.run_id}_{self._segment}", output)
         self._close_message(phase="final_answer")
         cut = _INCOMPLETE.get(self.finish)
         self._end("response.incomplete" if cut else "response.completed", "incomplete" if cut else "completed")
@@ -111,8 +111,9 @@ class ResponseEvents(SegmentReading):
         index = len(self._output)
         self._output.append(_message(message_id, "in_progress", []))
         self._emit("response.output_item.added", output_index=index, item=self._output[index])
-        self._emit("response.content_part.added", item_id=message_id, output_index=index, content_index=0,
-                   part=_part(""))  # fmt: skip
+        self._emit(
+            "response.content_part.added", item_id=message_id, output_index=index, content_index=0, part=_part("")
+        )
         self._open = _OpenMessage(message_id, index)
         return self._open
 
@@ -162,34 +163,34 @@ class ResponseEvents(SegmentReading):
 
     def response(self) -> JsonObject:
         """The response as the events so far have it."""
-        told, tokens = self.queued, self.tokens
-        wanted = told.get("parameters", {}) | self._parameters
-        choice = told.get("toolChoice") if self._wanted == 0 else None
-        if self._choice[0] == self._wanted:
+        queued, tokens = self.queued, self.tokens
+        wanted = queued.get("parameters", {}) | self._parameters
+        choice = queued.get("toolChoice") if self._segment == 0 else None
+        if self._choice[0] == self._segment:
             choice = self._choice[1]
         cut = _INCOMPLETE.get(self.finish) if self._status == "incomplete" else None
-        schema = told.get("responseSchema")
+        schema = queued.get("responseSchema")
         return {
-            "id": response_id(self.run_id, self._wanted),
+            "id": response_id(self.run_id, self._segment),
             "object": "response",
             "created_at": self._created,
             "status": self._status,
             "background": False,
             "error": self._error,
             "incomplete_details": {"reason": cut} if cut else None,
-            "instructions": told.get("instructions"),
+            "instructions": queued.get("instructions"),
             "max_output_tokens": wanted.get("maxTokens"),
-            "model": told.get("agent") or told.get("tool") or "",
+            "model": queued.get("agent") or queued.get("tool") or "",
             "output": list(self._output),
             "parallel_tool_calls": wanted.get("parallelTools", True),
-            "previous_response_id": told.get("labels", {}).get(PREVIOUS),
+            "previous_response_id": queued.get("labels", {}).get(PREVIOUS),
             "conversation": {"id": self.thread_id},
             "reasoning": {"effort": wanted.get("effort"), "summary": None},
             "temperature": wanted.get("temperature"),
             "top_p": wanted.get("topP"),
             "text": {"format": {"type": "text"} if schema is None else _format(schema)},
             "tool_choice": _choice(choice),
-            "tools": [_tool(declared) for declared in told.get("clientTools") or ()],
+            "tools": [_tool(declared) for declared in queued.get("clientTools") or ()],
             "truncation": "disabled",
             "usage": {
                 "input_tokens": tokens.given,
@@ -200,7 +201,7 @@ class ResponseEvents(SegmentReading):
             }
             if self.ended
             else None,
-            "metadata": told.get("metadata", {}),
+            "metadata": queued.get("metadata", {}),
             "store": True,
         }
 

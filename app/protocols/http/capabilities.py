@@ -57,14 +57,14 @@ def routes(server: ServerContext) -> APIRouter:
     ) -> Response:
         workspace = server.workspace.current
         details = _details(has_agent=workspace.default_agent is not None)
-        told = {
+        body = {
             "status": "ok",
             "runtime": {"initialized": True, "capabilitiesLastUpdatedAt": iso(server.clock.now_ms())},
             "methods": {method: detail["status"] for method, detail in details.items()},
             "details": details,
             "features": {name: details[method]["status"] == "available" for name, method in _FEATURES.items()},
         }
-        return json_answer(told)
+        return json_answer(body)
 
     return router
 

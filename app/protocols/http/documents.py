@@ -81,9 +81,12 @@ def follows(description: str) -> dict[int | str, Document]:
 
 def document(app: FastAPI) -> Document:
     made = get_openapi(
-        title=app.title, version=app.version, routes=app.routes, summary=app.summary,
+        title=app.title,
+        version=app.version,
+        routes=app.routes,
+        summary=app.summary,
         separate_input_output_schemas=False,
-    )  # fmt: skip
+    )
     schemas = made.setdefault("components", {}).setdefault("schemas", {})
     for referred in (
         shapes.ProblemShape,

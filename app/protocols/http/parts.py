@@ -88,7 +88,7 @@ async def with_content(files: Files, tenant: str, given: Any) -> tuple[Any, tupl
 
 
 def refuse_long_text(size: int) -> None:
-    """For what is not content of media. It is copied, searched and hashed with every event that tells it."""
+    """For what is not content of media. It is copied, searched and hashed with every event that contains it."""
     if size > MAX_TEXT:
         message = f"the input without its media is larger than {MAX_TEXT} characters"
         raise HttpProblem(Failure("BODY_TOO_LARGE", message))

@@ -78,7 +78,7 @@ def _add_views(router: APIRouter, server: ServerContext) -> None:
         run = await existing_run(server, caller, run_id)
         return page_answer(journal(await whole_run(server, caller, run)))
 
-    @router.get("/audit", response_model=shapes.AuditShape, summary="Whether its log tells everything", **too_large)
+    @router.get("/audit", response_model=shapes.AuditShape, summary="Whether its log is complete", **too_large)
     async def show_audit(run_id: str, caller: Caller) -> Response:
         run = await existing_run(server, caller, run_id)
         # Which hooks a run had is known for certain only of the workspace in use.

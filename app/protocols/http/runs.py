@@ -55,7 +55,7 @@ class SubmitRun(RunRequest):
 
 
 class CommandShape(Request):
-    """What to tell a run that has not ended; it takes effect at the run's next step."""
+    """A command for a run that has not ended; it takes effect at the run's next step."""
 
     command: Name
     arguments: dict[str, Any] = Field(default_factory=dict, description="as the command needs them")
@@ -155,10 +155,16 @@ def _add_control(router: APIRouter, server: ServerContext) -> None:
         summary="Steer, pause, resume, change the model or the limits, name a checkpoint",
         openapi_extra=takes(CommandShape),
         responses=may_answer(
-            "RUN_NOT_FOUND", "THREAD_DELETED", "RUN_TERMINAL", "RUN_IS_A_SUBAGENT", "COMMAND_INVALID",
-            "MODEL_NOT_FOUND", "LIMITS_INVALID", "STORAGE_FULL",
+            "RUN_NOT_FOUND",
+            "THREAD_DELETED",
+            "RUN_TERMINAL",
+            "RUN_IS_A_SUBAGENT",
+            "COMMAND_INVALID",
+            "MODEL_NOT_FOUND",
+            "LIMITS_INVALID",
+            "STORAGE_FULL",
         ),
-    )  # fmt: skip
+    )
     async def command(run_id: str, request: HttpRequest, caller: Caller) -> Response:
         body, _ = await read_model(request, CommandShape)
         await existing_run(server, caller, run_id)
@@ -173,10 +179,16 @@ def _add_repeating(router: APIRouter, server: ServerContext) -> None:
         summary="Run the recorded input again",
         openapi_extra=takes(Rerun),
         responses=may_answer(
-            "RUN_NOT_FOUND", "THREAD_DELETED", "RUN_IS_A_SUBAGENT", "WORKSPACE_GONE", "REPLAY_TOKEN_INVALID",
-            "REPLAY_TOKEN_UNSIGNED", "REPLAY_MISMATCH", *REFUSALS,
+            "RUN_NOT_FOUND",
+            "THREAD_DELETED",
+            "RUN_IS_A_SUBAGENT",
+            "WORKSPACE_GONE",
+            "REPLAY_TOKEN_INVALID",
+            "REPLAY_TOKEN_UNSIGNED",
+            "REPLAY_MISMATCH",
+            *REFUSALS,
         ),
-    )  # fmt: skip
+    )
     async def rerun(run_id: str, request: HttpRequest, caller: Caller) -> Response:
         """On a fork of the thread from just before the run. With a token, `strict` refuses what would differ."""
         body, _ = await read_model(request, Rerun)

@@ -32,7 +32,7 @@ from app.views.controls import changes, controls_of
 from app.views.thread import Thread
 
 _MAX_RUNS: Final = 500
-"""Of a long session the newest turns are told."""
+"""How many turns of a long session are returned: the newest."""
 _MAX_PAGES: Final = 20
 """How far a list looks for sessions that are archived, or are not; then it answers with what it has and a cursor."""
 
@@ -94,8 +94,8 @@ def _add_all(router: APIRouter, server: ServerContext) -> None:
     async def create(request: Request, caller: Caller) -> Response:
         body = await read(request, Controls)
         begun = controls_of(await default_metadata(server, caller))
-        told = begun | body.told() | {"settings": begun["settings"] | (body.settings or {})}
-        made = await server.threads.create(caller, NewThread(metadata=changes({}, told)))
+        values = begun | body.values() | {"settings": begun["settings"] | (body.settings or {})}
+        made = await server.threads.create(caller, NewThread(metadata=changes({}, values)))
         return json_answer(_both(expect_thread(made, "")))
 
 
@@ -148,8 +148,8 @@ def _add_one(router: APIRouter, server: ServerContext) -> None:
         await session(server, caller, session_id)
         made = expect_thread(await server.threads.fork(caller, session_id), session_id)
         whole = await _whole(server, caller, made)
-        told = {"session": whole["session"], "thread": whole["thread"]}
-        return json_answer({"status": "ok", "sourceSessionId": session_id, **told})
+        values = {"session": whole["session"], "thread": whole["thread"]}
+        return json_answer({"status": "ok", "sourceSessionId": session_id, **values})
 
     @router.post(
         "/{session_id}/resume",
@@ -162,8 +162,8 @@ def _add_one(router: APIRouter, server: ServerContext) -> None:
         thread = await session(server, caller, session_id)
         body = await read(request, ResumeSession)
         if body.dynamic_tools is not None:
-            told = {"dynamicTools": [tool.model_dump(by_alias=True) for tool in body.dynamic_tools]}
-            thread, _ = await keep(server, caller, thread, told)
+            values = {"dynamicTools": [tool.model_dump(by_alias=True) for tool in body.dynamic_tools]}
+            thread, _ = await keep(server, caller, thread, values)
         whole = await _whole(server, caller, thread)
         return json_answer({"session": whole["session"], "thread": whole["thread"]})
 

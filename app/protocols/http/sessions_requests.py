@@ -147,8 +147,8 @@ def _answers(body: DecideToolInput) -> dict[str, Any]:
     if body.response is not None:
         given = body.response.get("answers")
         return given if isinstance(given, dict) else body.response
-    told = {name: one.answers for name, one in (body.answers or {}).items()}
-    return {name: given[0] if len(given) == 1 else given for name, given in told.items()}
+    values = {name: one.answers for name, one in (body.answers or {}).items()}
+    return {name: given[0] if len(given) == 1 else given for name, given in values.items()}
 
 
 def _result(body: RespondToolCall) -> dict[str, Any]:
@@ -187,6 +187,6 @@ def _not_answered(refused: NotAnswered, asked: Interrupt, name: str) -> NoReturn
     if refused.failure.code != "INTERRUPT_NOT_OPEN":
         raise HttpProblem(refused.failure, refused.issues)
     if asked.status == "expired":
-        told = {"status": "reconciled", name: asked.id, "threadId": asked.thread_id, "code": "expired"}
-        raise SessionRefused(409, told)
+        values = {"status": "reconciled", name: asked.id, "threadId": asked.thread_id, "code": "expired"}
+        raise SessionRefused(409, values)
     raise SessionRefused(404, {"status": "not_found", name: asked.id})

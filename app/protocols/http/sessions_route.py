@@ -71,10 +71,10 @@ async def session(server: ServerContext, caller: Principal, session_id: str, *, 
 
 
 def _deleted(session_id: str, found: Thread | Tombstone) -> NoReturn:
-    told: dict[str, Any] = {"status": "deleted", "sessionId": session_id, "message": "the session was deleted"}
+    body: dict[str, Any] = {"status": "deleted", "sessionId": session_id, "message": "the session was deleted"}
     if isinstance(found, Thread) and found.deleted_at is not None:
-        told |= {"title": found.title or UNTITLED, "deletedAt": iso(found.deleted_at)}
-    raise SessionRefused(410, told)
+        body |= {"title": found.title or UNTITLED, "deletedAt": iso(found.deleted_at)}
+    raise SessionRefused(410, body)
 
 
 def _system(session_id: str) -> NoReturn:

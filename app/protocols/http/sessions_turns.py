@@ -105,7 +105,7 @@ def _submission(server: ServerContext, thread: Thread, body: SendMessage) -> Sub
 
     What the message names becomes the session's own in the commit that accepts its turn.
     """
-    controls = dialect.controls(thread) | body.told()
+    controls = dialect.controls(thread) | body.values()
     model = controls.get("model")
     is_agent = model in server.workspace.current.agents
     tools = [
@@ -120,7 +120,7 @@ def _submission(server: ServerContext, thread: Thread, body: SendMessage) -> Sub
         client_tools=tools,
         parameters={"effort": controls["effort"]} if "effort" in controls else None,
         approval_policy=body.approval_policy,
-        thread_change=change_of(thread, body.told()),
+        thread_change=change_of(thread, body.values()),
     )
 
 
@@ -140,8 +140,9 @@ def _add_control(router: APIRouter, server: ServerContext) -> None:
         turn_id = body.turn_id or next(iter(thread.active), None)
         if turn_id is None or turn_id not in thread.active:
             message = "the session has no such active turn"
-            raise SessionRefused(409, {"status": "error", "code": "no_active_turn", "sessionId": session_id,
-                                "message": message})  # fmt: skip
+            raise SessionRefused(
+                409, {"status": "error", "code": "no_active_turn", "sessionId": session_id, "message": message}
+            )
         run = await server.lifecycle.cancel(caller, turn_id)
         if isinstance(run, Rejected):
             refuse(run, session_id)
@@ -150,17 +151,19 @@ def _add_control(router: APIRouter, server: ServerContext) -> None:
     @router.post(
         "/turns/{turn_id}/steer",
         response_model=shapes.TurnSteered,
-        summary="Tell the running turn something",
+        summary="Steer the running turn",
         openapi_extra=takes(SteerTurn),
-        responses=conflicts(shapes.TurnSteered | shapes.SessionProblem, "the turn cannot be told: the result says why"),
+        responses=conflicts(
+            shapes.TurnSteered | shapes.SessionProblem, "the turn cannot be steered: the result says why"
+        ),
     )
     async def steer(session_id: str, turn_id: str, request: Request, caller: Caller) -> Response:
         await session(server, caller, session_id)
         body = await read(request, SteerTurn)
         outcome = await _steer(server, caller, session_id, turn_id, body.input)
         done = outcome["status"] == "performed"
-        told = {"sessionId": session_id, "turnId": turn_id, "result": {"actionType": "turn.steer.create", **outcome}}
-        return json_answer({"status": "ok" if done else "error", **told}, 200 if done else 409)
+        values = {"sessionId": session_id, "turnId": turn_id, "result": {"actionType": "turn.steer.create", **outcome}}
+        return json_answer({"status": "ok" if done else "error", **values}, 200 if done else 409)
 
 
 _STEERED: Final = {"RUN_TERMINAL": "already_resolved", "RUN_NOT_FOUND": "not_eligible", "RUN_IS_A_SUBAGENT": "conflict"}

@@ -305,7 +305,7 @@ class EntryPage(Page[EntryShape]):
 
 
 class MessageShape(BaseModel):
-    """As a model is told it: `completion_request_v1`."""
+    """As a model gets it: `completion_request_v1`."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -336,7 +336,7 @@ class ToolShape(Shape):
     kind: str
     effect: str
     labels: dict[str, str]
-    input: dict[str, Any] | None = Field(description="JSON Schema of the arguments; null: its server tells it")
+    input: dict[str, Any] | None = Field(description="JSON Schema of the arguments; null: its server describes it")
     output: dict[str, Any] | None
 
 

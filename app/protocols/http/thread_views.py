@@ -86,7 +86,7 @@ def _add_what_was_said(router: APIRouter, server: ServerContext) -> None:
     @router.get(
         "/messages",
         response_model=shapes.MessagePage,
-        summary="The history that the next run is told",
+        summary="The history that the next run gets",
     )
     async def messages(
         thread_id: str,
@@ -98,14 +98,14 @@ def _add_what_was_said(router: APIRouter, server: ServerContext) -> None:
             int | None, Query(ge=1, le=2**62, description="with `limit`: the `nextCursor` of the page before")
         ] = None,
     ) -> Response:
-        """Without `limit` the whole conversation as far as a run would be told it. With it a page from the end, oldest
+        """Without `limit` the whole conversation as far as a run would get it. With it a page from the end, oldest
         message first; `nextCursor` leads to what was said before."""
         thread = await existing_thread(server, caller, thread_id)
         if limit is not None:
             found, cursor = await newest_messages(server.reader, caller.tenant, thread, limit, before)
             return page_answer(found, cursor)
-        told = await fold(server.reader, caller.tenant, thread_id, History(max_size=MAX_SIZE), thread.last_seq)
-        return page_answer(told.messages())
+        history = await fold(server.reader, caller.tenant, thread_id, History(max_size=MAX_SIZE), thread.last_seq)
+        return page_answer(history.messages())
 
     @router.get("/transcript", response_model=shapes.EntryPage, summary="What was said and done, message by message")
     async def transcript(thread_id: str, caller: Caller, after: Cursor = 0, limit: Limit = 200) -> Response:

@@ -76,7 +76,7 @@ def existing_tool(server: ServerContext, name: str) -> CompiledTool:
 
 
 async def _definitions(server: ServerContext) -> dict[str, ToolDefinition]:
-    """What the tools say of themselves; nothing while one of them cannot be made, and runs would be told why."""
+    """What the tools say of themselves; empty while one of them cannot be made, which runs report."""
     kit = await server.kits.of(server.workspace.current)
     if isinstance(kit, Failure):
         return {}

@@ -76,7 +76,7 @@ class FileUpload:
 
 
 class _Parts:
-    """The one file of a form, as the parser tells of it; other fields are passed over."""
+    """The one file of a form, as the parser reports it; other fields are passed over."""
 
     def __init__(self, boundary: bytes) -> None:
         if not 1 <= len(boundary) <= 70:

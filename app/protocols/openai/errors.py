@@ -1,6 +1,6 @@
 """Failures as OpenAI clients expect them: `{"error": {message, type, param, code}}` and headers that steer retries.
 
-Their clients retry 408, 409, 429 and 5xx unless told otherwise, so every answer that no retry mends says so.
+Their clients retry 408, 409, 429 and 5xx unless a header says otherwise; answers that a retry cannot change have it.
 """
 
 from collections.abc import Mapping

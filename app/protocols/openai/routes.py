@@ -75,13 +75,13 @@ def _add_chat(router: APIRouter, server: ServerContext) -> None:
         listening = _listening(server, caller, segment, headers, ask, leaving)
         if ask.stream:
             chunks = ChatChunks(segment.number, include_usage=ask.include_usage)
-            return segment_stream(listening, chunks, _chat_error, _told(segment.run))
+            return segment_stream(listening, chunks, _chat_error, _id_headers(segment.run))
         reading = ChatAnswer(segment.number)
         if not await wait_for(listening, reading, connection_of(request.scope)):
             return Response(status_code=499)
         if reading.error is not None:
             return failed_run(reading.error, segment.run.id)
-        return _json(reading.answer(), _told(segment.run))
+        return _json(reading.answer(), _id_headers(segment.run))
 
 
 def _add_responses(router: APIRouter, server: ServerContext) -> None:
@@ -97,13 +97,13 @@ def _add_responses(router: APIRouter, server: ServerContext) -> None:
             if segment.heard is not None:
                 segment.heard.close()
             await _read_stored(server, caller, segment.run, reading)
-            return _json(reading.response(), _told(segment.run))
+            return _json(reading.response(), _id_headers(segment.run))
         listening = _listening(server, caller, segment, headers, ask, leaving)
         if ask.stream:
             return _response_stream(listening, reading, segment.run)
         if not await wait_for(listening, reading, connection_of(request.scope)):
             return Response(status_code=499)
-        return _json(reading.response(), _told(segment.run))
+        return _json(reading.response(), _id_headers(segment.run))
 
     @router.get("/responses/{response_id}", summary="The response as it stands, or its stream", responses=_SSE)
     async def show(
@@ -122,7 +122,7 @@ def _add_responses(router: APIRouter, server: ServerContext) -> None:
             return _response_stream(listening, reading, segment.run)
         reading = ResponseEvents(segment.number)
         await _read_stored(server, caller, segment.run, reading)
-        return _json(reading.response(), _told(segment.run))
+        return _json(reading.response(), _id_headers(segment.run))
 
     @router.post("/responses/{response_id}/cancel", summary="Cancel the run behind a response")
     async def cancel(response_id: str, caller: Caller) -> Response:
@@ -130,7 +130,7 @@ def _add_responses(router: APIRouter, server: ServerContext) -> None:
         await server.lifecycle.cancel(caller, segment.run.id, "cancelled by a client of the responses API")
         reading = ResponseEvents(segment.number)
         await _read_stored(server, caller, segment.run, reading)
-        return _json(reading.response(), _told(segment.run))
+        return _json(reading.response(), _id_headers(segment.run))
 
 
 # -- asks ---------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ async def _read_stored(server: ServerContext, caller: Principal, run: Run, readi
             break
         for event in page:
             if event.run_id != run.id:
-                reading.beside(event)
+                reading.feed_sibling(event)
             else:
                 reading.feed(await with_blobs(event, load))
         after = page[-1].seq
@@ -222,7 +222,7 @@ def _response_stream(listening: Listening, reading: ResponseEvents, run: Run) ->
     def error_frame(code: str, message: str) -> bytes:
         return openai_responses.error_frame(reading.last_number, code, message)
 
-    return segment_stream(listening, reading, error_frame, _told(run))
+    return segment_stream(listening, reading, error_frame, _id_headers(run))
 
 
 # -- answers ------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def _model(server: ServerContext, name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": created, "owned_by": "holdfast"}
 
 
-def _told(run: Run) -> dict[str, str]:
+def _id_headers(run: Run) -> dict[str, str]:
     """The ids that are ours, for clients that want to go on by them."""
     return {"x-holdfast-run-id": header_text(run.id), "x-holdfast-thread-id": header_text(run.thread_id)}
 

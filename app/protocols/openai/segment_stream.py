@@ -47,11 +47,11 @@ class FrameReading(Protocol):
     """What a stream needs of a dialect's reading."""
 
     ended: bool
-    people: set[str]
+    waiting_for_person: set[str]
 
     def feed(self, event: Event) -> None: ...
 
-    def beside(self, event: Event) -> None: ...
+    def feed_sibling(self, event: Event) -> None: ...
 
     def take(self) -> bytes: ...
 
@@ -112,14 +112,14 @@ class SegmentFrames:
     def _read(self, event: Event) -> bytes:
         reading = self._reading
         if event.run_id != self._run_id:
-            reading.beside(event)
+            reading.feed_sibling(event)
             made = reading.take()
         else:
             reading.feed(event)
             made = reading.take()
             if self._progress and (frame := progress_frame(event, self._listening.run.agent)) is not None:
                 made += frame
-        if reading.people or self._patience is not None:
+        if reading.waiting_for_person or self._patience is not None:
             self._limit_wait()
         self.ended = reading.ended
         return made
@@ -129,7 +129,7 @@ class SegmentFrames:
         if self._patience is None:
             seconds = self._listening.server.settings.person_wait_seconds
             self._patience = asyncio.get_running_loop().call_later(seconds, self._give_up)
-        elif not self._reading.people:
+        elif not self._reading.waiting_for_person:
             self._patience.cancel()
             self._patience = None
 
@@ -177,11 +177,11 @@ async def wait_for(listening: Listening, reading: SegmentReading, connection: Ht
     connection.watch(subscription.close)
     try:
         async for event in _events(listening):
-            read = reading.feed if event.run_id == run_id else reading.beside
+            read = reading.feed if event.run_id == run_id else reading.feed_sibling
             read(event)
             if reading.ended:
                 return True
-            if reading.people:
+            if reading.waiting_for_person:
                 message = f"the run {run_id} waits for a person; ask for it later"
                 raise Refusal("RUN_WAITING", message, status=409, runId=run_id)
     except FellBehind:

@@ -198,16 +198,16 @@ async def _go_on(
         names = ", ".join(missing)
         raise Refusal("TOOL_OUTPUTS_MISSING", f"these calls have no output yet: {names}", param="messages")
     words = _words(said, [it.id for it in asked]) if said else None
-    beside = [] if words is None else [words]
+    sibling_events = [] if words is None else [words]
     if ask.parameters is not None or ask.tool_choice is not None:
-        beside += await _changes(server, caller, ask, run_id, [it.id for it in asked])
+        sibling_events += await _changes(server, caller, ask, run_id, [it.id for it in asked])
     for interrupt in asked:
-        if await _give(server, caller, interrupt, {"output": outputs[interrupt.call_id or ""]}, beside):
-            beside = []
+        if await _give(server, caller, interrupt, {"output": outputs[interrupt.call_id or ""]}, sibling_events):
+            sibling_events = []
     run = await server.reader.run(caller.tenant, run_id)
     if run is None:
         raise HttpProblem(Failure("RUN_NOT_FOUND", "the run is gone"))
-    pauses, heard = await _told_so_far(server, caller, run)
+    pauses, heard = await _segments_so_far(server, caller, run)
     if words is not None and words.command_id not in heard:
         raise Refusal("INTERRUPT_NOT_OPEN", "the calls were answered before, without these words", status=409)
     return Segment(run, 1 + max(pauses.get(interrupt.call_id or "", 0) for interrupt in asked))
@@ -262,11 +262,11 @@ async def _give(
     caller: Principal,
     interrupt: Interrupt,
     answer: JsonObject,
-    beside: Sequence[CommandInjected],
+    sibling_events: Sequence[CommandInjected],
 ) -> bool:
     """Giving the same output again is a retry; another one comes too late. Whether it was given now."""
     if interrupt.status == "open":
-        given = await server.interrupts.answer(caller, interrupt.id, answer, beside)
+        given = await server.interrupts.answer(caller, interrupt.id, answer, sibling_events)
         if not isinstance(given, NotAnswered):
             return True
         if given.failure.code != "INTERRUPT_NOT_OPEN":
@@ -278,7 +278,7 @@ async def _give(
     return False
 
 
-async def _told_so_far(server: ServerContext, caller: Principal, run: Run) -> tuple[dict[str, int], set[str]]:
+async def _segments_so_far(server: ServerContext, caller: Principal, run: Run) -> tuple[dict[str, int], set[str]]:
     """The client's calls of the run, each with the segment that it ended; and the commands that it was given."""
     reading, heard = SegmentReading(segment=-1), set()
     async for event in _of_run(server, caller, run.id, run.first_seq - 1):

@@ -69,13 +69,13 @@ def telemetry(
     metrics.watch("runs_measured", "Open runs that the metrics remember.", lambda: metering.open_runs)
     metrics.watch("trace_contexts", "Runs whose caller's trace is remembered.", lambda: len(traced))
     with contextlib.ExitStack() as stack:
-        tell = _spans(stack, permitted) if settings.traces == "otlp" else None
+        export = _spans(stack, permitted) if settings.traces == "otlp" else None
 
         def committed(events: Sequence[Event], seconds: float) -> None:
             metering.committed(events, seconds)
             traced.committed(events)
-            if tell is not None:
-                tell(events)
+            if export is not None:
+                export(events)
 
         log.on_commit = committed
         lag.start()

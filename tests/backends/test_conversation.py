@@ -9,8 +9,8 @@ from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.events.envelope import Event
 from app.wiring.runtime import Holdfast
-from tests.runtime.hooked import Space, python
-from tests.runtime.test_native import ended, opened, submit, until, waiting
+from tests.runtime.run.hooked import Space, python
+from tests.runtime.run.test_native import ended, opened, submit, until, waiting
 
 OTHER = "apiVersion: holdfast/v1\nkind: Agent\nmetadata: {name: other}\nspec: {model: script}\n"
 SUMMARISE = "  contextPolicy: {strategy: summarise, maxMessages: 8, keepLast: 2}\n"

@@ -18,7 +18,7 @@ from app.events.recorder import Scope
 from app.views.run import Run
 from app.wiring.runtime import Holdfast
 from tests.conformance.backend_houses import ANSWER, BREAK, HOUSES, PUBLISH, WAIT, House, effects, write
-from tests.runtime.test_native import ended, opened, submit, until, waiting
+from tests.runtime.run.test_native import ended, opened, submit, until, waiting
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.events.envelope import Event
 from app.runtime.intake.rejection import Rejected
-from tests.runtime.test_last_moment_commands import opened, submit, until
+from tests.runtime.schedule.test_last_moment_commands import opened, submit, until
 
 
 def said(events: list[Event]) -> str:

@@ -17,8 +17,8 @@ from app.events.recorder import Scope
 from app.policy.hooks import subject_hash
 from app.runtime.intake.submission import Submission
 from app.views.run import Run
-from tests.runtime.hooked import Space, builtin, hook, python
-from tests.runtime.test_native import ended, opened, submit, until, waiting
+from tests.runtime.run.hooked import Space, builtin, hook, python
+from tests.runtime.run.test_native import ended, opened, submit, until, waiting
 
 CARD = "4111 1111 1111 1111"
 

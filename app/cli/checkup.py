@@ -1,6 +1,7 @@
 """What `holdfast doctor` looks at: one function per subject, each giving what it found with a remedy.
 
-Reads only: no migration, no lock, no call to a provider that would cost something; MCP servers are connected to.
+Reads only: no migration, no lock, no call to a provider that would cost something; MCP servers are connected to, and
+behind a proxy or with a CA file also the hosts of models.
 Leaves printing to `doctor`.
 """
 
@@ -54,6 +55,7 @@ async def examine(settings: Settings, environ: Mapping[str, str]) -> list[Findin
     found += await _database(settings)
     found += _workspace(settings, environ)
     found += await _mcp_servers(settings)
+    found += await _outgoing(settings, environ)
     found += _disk(settings.data_dir)
     found += _limits(settings)
     found.append(await _sandbox(settings))
@@ -163,6 +165,23 @@ async def _mcp_servers(settings: Settings) -> list[Finding]:
         else Finding("mcp", "ok", f"the MCP server {name} offers {len(offered)} tools")
         for name, offered in zip(names, tried, strict=True)
     ]  # fmt: skip
+
+
+async def _outgoing(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
+    """The proxy and the CA file are tried as the server would use them; nothing where neither is configured."""
+    folder = settings.workspace
+    result = compile(read_folder(folder), kind_catalog(), profile=settings.profile) if folder.is_dir() else None
+    if not isinstance(result, Compiled):
+        return []
+    from app.wiring.connections import try_outgoing
+
+    remedy = "Check HTTPS_PROXY, HTTP_PROXY, NO_PROXY and HOLDFAST_CA_FILE; docs/configuration.md describes them."
+    return [
+        Finding("outgoing", "ok", f"{one.kind} {one.name} {one.message}")
+        if one.ok
+        else Finding("outgoing", "wrong", f"{one.kind} {one.name}: {one.message}", remedy)
+        for one in await try_outgoing(result.workspace, settings, environ)
+    ]
 
 
 def _names(value: Any) -> list[str]:

@@ -58,7 +58,7 @@ NARRATORS: Final = {"template": TemplateNarrator}
 
 
 @cache
-def backends() -> Kinds[BackendKind]:
+def installed_backends() -> Kinds[BackendKind]:
     return with_installed("holdfast.backends", BackendKind, BACKENDS)
 
 
@@ -109,7 +109,7 @@ def _load(point: EntryPoint, kind: type[K]) -> K | BrokenKind:
 
 def kind_catalog(brought: Iterable[str] = ()) -> KindCatalog:
     """What the compiler may accept; `brought` are backends of a program that embeds the server."""
-    known = backends()
+    known = installed_backends()
     embedded = [Kind(name=name, config=AnyConfig) for name in brought if name not in known]
     return KindCatalog(
         backends=known if not embedded else Kinds(embedded, {name: partial(known.__getitem__, name) for name in known}),
@@ -157,8 +157,8 @@ def narrator(chosen: Narration) -> Narrator | None:
     return NARRATORS[chosen.provider](chosen.style) if chosen.enabled and chosen.provider in NARRATORS else None
 
 
-def http_client(settings: Settings) -> HttpClient:
-    return HttpClient(proxies=Proxies.from_environment(os.environ), ca_file=settings.ca_file)
+def http_client(settings: Settings, environ: Mapping[str, str] = os.environ) -> HttpClient:
+    return HttpClient(proxies=Proxies.from_environment(environ), ca_file=settings.ca_file)
 
 
 def model_router(settings: Settings, clock: Clock, client: HttpClient) -> ModelRouter:

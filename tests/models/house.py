@@ -1,7 +1,7 @@
 """A router with one provider kind, its fake and a recording list: what most tests of this room start from."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -175,12 +175,6 @@ class InTurn:
         return self._inner.stream(call)
 
 
-async def until(reached: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not reached():  # noqa: ASYNC110  what is awaited has no event of its own
-            await asyncio.sleep(0)
-
-
 def quick(**changes: Any) -> Retry:
     """So many attempts and no more: an outage is not waited for unless `total_seconds` is given."""
     return Retry(totalSeconds=0).model_copy(update=changes)
@@ -227,5 +221,4 @@ __all__ = [
     "a_house",
     "a_model",
     "quick",
-    "until",
 ]

@@ -29,7 +29,8 @@ from app.workspace.specs.model import (
     ScriptRule,
     Timeouts,
 )
-from tests.models.house import ASK, SECRET, Answer, Hang, Status, a_house, quick, until
+from tests.models.house import ASK, SECRET, Answer, Hang, Status, a_house, quick
+from tests.waiting import until
 
 FAILING = Script(rules=(ScriptRule(fail=ScriptFailure(status=500)),))
 SAYING_B = Script(default=ScriptReply(text="from b"))

@@ -37,7 +37,7 @@ from app.tools.registry import Registry
 from app.tools.rendering import Text
 from app.views.todos import Todos, fold, todos_json
 from app.wiring.kinds import kind_catalog
-from tests.tools.recording import Recording, scope
+from tests.tools.recording import Recording, code, scope
 
 ANY = {"type": "object", "additionalProperties": True}
 
@@ -46,11 +46,6 @@ async def call(used: Tool, arguments: dict[str, Any], log: Recording | None = No
     log = log or Recording()
     name = used.definition.name
     return await Gateway(Registry([used])).call(ToolCall("call_1", name, arguments), scope(name), log.ports(**ports))
-
-
-def code(outcome: ToolOutcome) -> str:
-    assert outcome.error is not None, outcome
-    return outcome.error.code
 
 
 # -- python ----------------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ def test_place_that_never_answers_has_its_time(tmp_path: Path, monkeypatch: pyte
 def test_nothing_is_tried_when_the_workspace_has_errors(tmp_path: Path, port: int) -> None:
     workspace = _workspace(tmp_path, port, **{"agents/helper.yaml": "a: ["})
     result = runner.invoke(app, [workspace, "--connect"])
-    assert result.exit_code == 1 and "nothing was tried" in result.output
+    assert result.exit_code == 1 and "No connection was tried" in result.output
     assert Provider.asked == []
 
 

@@ -8,19 +8,15 @@ from collections.abc import Iterator
 import structlog
 import typer
 
-from app.core.logs import configure_logs
 from app.core.settings import Settings
-from app.policy.redaction import CurrentRedaction
-from app.wiring.runtime import Holdfast, open_holdfast
-from app.wiring.web import build_web, stop_serving
+from app.wiring.runtime import Holdfast
+from app.wiring.web import build_web, open_logged, server_context, stop_serving
 
 log = structlog.get_logger("holdfast.serve")
 
 
 async def serve(settings: Settings) -> None:
-    redaction = CurrentRedaction()
-    configure_logs(settings.log_level, redaction.text)
-    async with open_holdfast(settings, redaction=redaction) as holdfast:
+    async with open_logged(settings, settings.log_level) as holdfast:
         _spare_the_collector()
         await _serve_http(settings, holdfast)
 
@@ -35,7 +31,7 @@ def _spare_the_collector() -> None:
 
 
 async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
-    web = build_web(settings, holdfast, lambda port: _announce(port, settings, holdfast))
+    web = build_web(settings, server_context(settings, holdfast), lambda port: _announce(port, settings, holdfast))
     stopping = asyncio.Event()
     hurry = asyncio.Event()
 

@@ -135,7 +135,7 @@ async def test_a_cancelled_run_ends_in_the_middle_of_an_answer(settings: Setting
     async with opened(settings, root) as holdfast:
         run = await submit(holdfast, house.kind, WAIT)
         await events_until(holdfast, run, "runtime.model.requested")
-        await holdfast.service.cancel(LOCAL, run.id)
+        await holdfast.lifecycle.cancel(LOCAL, run.id)
         over, events = await ended(holdfast, run), await events_until(holdfast, run)
         assert over.status == "cancelled"
         assert events[-1].type == "runtime.request.cancelled"

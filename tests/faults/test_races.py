@@ -15,7 +15,8 @@ from app.core.principal import DEFAULT_TENANT, LOCAL, Principal
 from app.core.settings import Settings
 from app.events.catalog import interrupt, request, tool
 from app.runtime.intake.interrupts import NotAnswered
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.submission import Submission
 from app.views.interrupt import Interrupt
 from app.views.run import Run
 from app.wiring.runtime import Holdfast
@@ -76,7 +77,7 @@ async def test_cancel_against_complete_ends_each_run_once(settings: Settings, wi
             run_id = await submitted(holdfast, "echo", "a few words")
             # From at once to about when it is done.
             await asyncio.sleep(number % AT_ONCE * 0.004)
-            assert not isinstance(await holdfast.service.cancel(LOCAL, run_id), Rejected)
+            assert not isinstance(await holdfast.lifecycle.cancel(LOCAL, run_id), Rejected)
             return run_id
 
         ends: Counter[str] = Counter()
@@ -107,7 +108,7 @@ async def test_approve_against_deny_against_expiry_has_one_winner_and_acts_only_
 
         async def expire() -> None:
             clock.ahead = TWO_DAYS
-            holdfast.executor._sweep_now.set()
+            holdfast.executor.sweep_now()
 
         async def race(number: int, run_id: str) -> list[object]:
             # The sweep takes the oldest first, these the newest: they meet somewhere on the way.

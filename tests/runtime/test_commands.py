@@ -8,8 +8,9 @@ import pytest
 from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.runtime.intake.interrupts import NotAnswered
-from app.runtime.intake.rerun import Wanted
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.reruns import Wanted
+from app.runtime.intake.submission import Submission
 from app.views.replay_token import ReplayToken
 from app.views.run import Run
 from app.wiring.runtime import Holdfast
@@ -250,7 +251,7 @@ async def test_a_cancelled_run_takes_its_subagents_with_it(settings: Settings, s
     async with opened(settings, space) as holdfast:
         run = await submit(holdfast, "worker", "delegate this")
         await begun(tmp_path)
-        await holdfast.service.cancel(LOCAL, run.id)
+        await holdfast.lifecycle.cancel(LOCAL, run.id)
         (tmp_path / "open").touch()
         assert (await ended(holdfast, run)).status == "cancelled"
         assert {r.status for r in await _runs(holdfast, run.thread_id)} == {"cancelled"}

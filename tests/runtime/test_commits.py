@@ -16,7 +16,8 @@ from app.events.catalog import model, request
 from app.events.catalog.adapter import AdapterEvent
 from app.events.envelope import Event
 from app.events.ports import StorageDown
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.submission import Submission
 from app.wiring.runtime import Holdfast
 from tests.runs import opened, submit
 
@@ -112,7 +113,7 @@ async def test_a_models_request_is_stored_before_an_answer_that_takes_its_time(
             model.ModelNegotiated.type,
             model.ModelRequested.type,
         ]
-        await holdfast.service.cancel(LOCAL, run.id)
+        await holdfast.lifecycle.cancel(LOCAL, run.id)
         await asyncio.wait_for(holdfast.executor.idle(), 10)
 
 
@@ -141,7 +142,7 @@ async def test_a_cancel_after_the_answer_loses_neither(settings: Settings, tmp_p
         commits = Commits(holdfast)
         run = await submit(holdfast, "worker", "hello")
         await commits.until(model.ModelCompleted.type)
-        await holdfast.service.cancel(LOCAL, run.id)
+        await holdfast.lifecycle.cancel(LOCAL, run.id)
         await commits.until(request.RequestCancelled.type)
 
 

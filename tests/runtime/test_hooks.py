@@ -14,7 +14,7 @@ from app.events.envelope import Event
 from app.events.ports import Appended
 from app.events.recorder import Scope
 from app.policy.hooks import subject_hash
-from app.runtime.intake.service import Submission
+from app.runtime.intake.submission import Submission
 from app.views.run import Run
 from tests.runs import ended, events_until, opened, payloads, submit, waiting
 from tests.runtime.hooked import Space, builtin, hook, python

@@ -9,7 +9,7 @@ import pytest
 from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.events.envelope import Event
-from app.runtime.intake.service import Rejected
+from app.runtime.intake.rejection import Rejected
 from app.views.run import Run
 from app.wiring.runtime import Holdfast
 from tests.runs import events_until, opened, submit
@@ -99,7 +99,7 @@ async def test_steering_between_the_answer_and_the_end_gives_one_more_turn(
     """Accepted by another replica, the run's owner hears of it from its own append, which is refused."""
     async with opened(settings, workspace(tmp_path)) as holdfast:
         if replica == "elsewhere":
-            monkeypatch.setattr(holdfast.commands, "_deliver", lambda tenant, run_id, told: None)
+            monkeypatch.setattr(holdfast.executor, "deliver", lambda tenant, run_id, command: None)
         at_the_very_end(holdfast, monkeypatch, lambda run_id: inject(holdfast, run_id, "steer", message="be quick"))
         run = await submit(holdfast, "worker", "hello")
         events = await events_until(holdfast, run)

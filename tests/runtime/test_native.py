@@ -21,7 +21,7 @@ from app.events.catalog.values import Effect, ToolCallValue, Usage
 from app.events.ports import Appended
 from app.events.recorder import Scope
 from app.runtime.intake.interrupts import NotAnswered
-from app.runtime.intake.service import Rejected
+from app.runtime.intake.rejection import Rejected
 from app.store.blobs import Blobs
 from app.views.interrupt import Interrupt
 from app.views.run import Run
@@ -284,11 +284,11 @@ async def test_cancel_ends_a_run_in_the_middle_of_its_answer(settings: Settings,
     async with opened(settings, space) as holdfast:
         run = await submit(holdfast, "worker", "slowly")
         await events_until(holdfast, run, "runtime.model.requested")
-        asked = await holdfast.service.cancel(LOCAL, run.id)
+        asked = await holdfast.lifecycle.cancel(LOCAL, run.id)
         assert not isinstance(asked, Rejected)
         over = await ended(holdfast, run)
         assert over.status == "cancelled" and over.cancel_requested_at is not None
-        again = await holdfast.service.cancel(LOCAL, run.id)
+        again = await holdfast.lifecycle.cancel(LOCAL, run.id)
         assert not isinstance(again, Rejected) and again.status == "cancelled"
 
 
@@ -382,6 +382,6 @@ async def test_a_tenant_s_day_is_shared_by_its_runs(settings: Settings, space: P
         refused = await ended(holdfast, await submit(holdfast, "worker", "hello"))
         assert refused.error is not None and refused.error["code"] == "BUDGET_EXCEEDED"
         for run in runs:
-            await holdfast.service.cancel(LOCAL, run.id)
+            await holdfast.lifecycle.cancel(LOCAL, run.id)
             await ended(holdfast, run)
         assert (await ended(holdfast, await submit(holdfast, "worker", "hello"))).status == "completed"

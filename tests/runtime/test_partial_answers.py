@@ -7,7 +7,7 @@ import pytest
 from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.events.envelope import Event
-from app.runtime.intake.service import Rejected
+from app.runtime.intake.rejection import Rejected
 from tests.runs import events_until, opened, submit
 from tests.runtime.test_last_moment_commands import workspace
 
@@ -21,7 +21,7 @@ async def test_a_cancelled_run_keeps_its_partial_answer(settings: Settings, tmp_
     async with opened(settings, workspace(tmp_path)) as holdfast:
         run = await submit(holdfast, "worker", "slowly")
         await events_until(holdfast, run, "runtime.adapter.event")
-        assert not isinstance(await holdfast.service.cancel(LOCAL, run.id), Rejected)
+        assert not isinstance(await holdfast.lifecycle.cancel(LOCAL, run.id), Rejected)
         events = await events_until(holdfast, run)
         found = await holdfast.store.reader.run("default", run.id)
         assert found is not None and found.status == "cancelled"
@@ -37,7 +37,7 @@ async def test_a_cancelled_run_keeps_its_partial_answer(settings: Settings, tmp_
 async def test_a_run_that_had_said_nothing_has_no_output(settings: Settings, tmp_path: Path) -> None:
     async with opened(settings, workspace(tmp_path)) as holdfast:
         run = await submit(holdfast, "worker", "slowly")
-        assert not isinstance(await holdfast.service.cancel(LOCAL, run.id), Rejected)
+        assert not isinstance(await holdfast.lifecycle.cancel(LOCAL, run.id), Rejected)
         events = await events_until(holdfast, run)
         found = await holdfast.store.reader.run("default", run.id)
         assert found is not None and found.status == "cancelled"

@@ -11,7 +11,8 @@ from app.core.ids import new_id
 from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.events.catalog import thread as facts
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.submission import Submission
 from app.runtime.intake.threads import NewThread, ThreadChange
 from app.views.run import Run
 from app.views.thread import Thread

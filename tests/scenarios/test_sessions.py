@@ -42,6 +42,24 @@ async def test_a_session_is_started_without_a_body_or_with_its_controls(client: 
     assert isinstance(session["createdAt"], int) and session["createdAt"] < 10**10
 
 
+async def test_a_message_over_16_kib_is_whole_in_the_transcript_and_in_a_fork(client: httpx2.AsyncClient) -> None:
+    session_id = await create_session(client)
+    asked, row = (
+        "long, " * 4000 + "end",
+        ROW | {"content": "row " * 5000, "details": "why " * 5000, "status": "complete"},
+    )
+    await reached(client, await say(client, session_id, asked, agent="echo"))
+    assert (await client.post(f"/api/sessions/{session_id}/transcript/upsert", json=row)).status_code == 200
+    forked = (await client.post(f"/api/sessions/{session_id}/fork")).json()["session"]["sessionId"]
+    for shown_id in (session_id, forked):
+        shown = (await client.get(f"/api/sessions/{shown_id}")).json()
+        contents = [entry["content"] for entry in shown["transcript"]]
+        assert sorted(contents) == sorted([asked, asked, row["content"]])
+        assert [entry.get("details") for entry in shown["transcript"]].count(row["details"]) == 1
+        user, agent = shown["thread"]["turns"][0]["items"]
+        assert (user["content"][0]["text"], agent["text"]) == (asked, asked)
+
+
 async def test_a_session_is_a_thread_of_ours(client: httpx2.AsyncClient) -> None:
     session_id = await create_session(client)
     turn = await say(client, session_id, "one two")

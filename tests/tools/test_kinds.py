@@ -36,7 +36,7 @@ from app.tools.kinds.subprocess import Command, SubprocessTool
 from app.tools.registry import Registry
 from app.tools.rendering import Text
 from app.views.todos import Todos, fold, todos_json
-from app.workspace.catalog import shipped_catalog
+from app.wiring.kinds import kind_catalog
 from tests.tools.recording import Recording, code, scope
 
 ANY = {"type": "object", "additionalProperties": True}
@@ -326,7 +326,7 @@ async def test_the_builtin_tools_that_a_workspace_may_name_are_those_that_exist(
     client = HttpClient()
     made = builtins(tmp_path, ManualClock(), client=client, fetch_hosts=frozenset({"example.org"}))
     await client.close()
-    assert shipped_catalog().builtin_tools == set(made)
+    assert kind_catalog().builtin_tools == set(made)
 
 
 @pytest.mark.requirement("HK-24")

@@ -1,7 +1,6 @@
 """Lists at the terminal: for people and for scripts that read columns."""
 
 import pytest
-
 from app.cli.session import _print_table
 
 

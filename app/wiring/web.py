@@ -54,7 +54,7 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         hub=store.hub,
         metrics=holdfast.metrics,
         workspace=holdfast.workspace,
-        kits=holdfast.kits,
+        toolsets=holdfast.toolsets,
         files=holdfast.files,
         max_upload_bytes=settings.max_upload_bytes,
         backends=holdfast.backends,

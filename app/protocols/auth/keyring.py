@@ -3,9 +3,10 @@
 A key that this process revokes is forgotten at once; one that another replica revokes, when its moment is over.
 """
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final
+
+from cachetools import TTLCache
 
 from app.core.clock import Clock
 from app.core.keys import ApiKey, id_of, is_secret
@@ -22,7 +23,9 @@ Find = Callable[[str], Awaitable[ApiKey | None]]
 class Keyring:
     def __init__(self, find: Find, clock: Clock) -> None:
         self._find, self._clock = find, clock
-        self._known: OrderedDict[str, tuple[float, ApiKey | None, Principal | None]] = OrderedDict()
+        self._known: TTLCache[str, tuple[ApiKey | None, Principal | None]] = TTLCache(
+            MAX_REMEMBERED, REMEMBER_SECONDS, timer=clock.monotonic
+        )
         self._revocations = 0
         self._watchers: dict[object, Callable[[], None]] = {}
 
@@ -57,17 +60,13 @@ class Keyring:
         return key is not None and key.is_live(self._clock.now_ms())
 
     async def _look_up(self, key_id: str) -> tuple[ApiKey | None, Principal | None]:
-        now = self._clock.monotonic()
         known = self._known.get(key_id)
-        if known is not None and now - known[0] < REMEMBER_SECONDS:
-            return known[1], known[2]
+        if known is not None:
+            return known
         revocations = self._revocations
         key = await self._find(key_id)
         principal = None if key is None else key.principal()
         # What was read before a revocation must not be remembered after it.
         if revocations == self._revocations:
-            self._known[key_id] = (now, key, principal)
-            self._known.move_to_end(key_id)
-            while len(self._known) > MAX_REMEMBERED:
-                self._known.popitem(last=False)
+            self._known[key_id] = (key, principal)
         return key, principal

@@ -5,13 +5,13 @@ Each bound has a fixed memory. Leaves to others: what a refusal looks like (the 
 
 import asyncio
 import math
-from collections import OrderedDict
 from typing import Final
 
 from starlette.types import Message, Receive
 
 from app.core.clock import Clock
 from app.core.errors import Failure
+from app.core.recent import RecentDict
 from app.protocols.http.errors import HttpProblem
 from app.protocols.wire.connection import HttpConnection
 
@@ -50,7 +50,7 @@ class Rates:
         self._rate = float(per_second)
         self._room = per_second * BURST_SECONDS
         self._clock = clock
-        self._buckets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
+        self._buckets = RecentDict[tuple[str, str], tuple[float, float]](MAX_BUCKETS)
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -64,10 +64,7 @@ class Rates:
         left = min(self._room, left + (now - at) * self._rate)
         if left < 1:
             return math.ceil((1 - left) / self._rate)
-        self._buckets[who] = (left - 1, now)
-        self._buckets.move_to_end(who)
-        if len(self._buckets) > MAX_BUCKETS:
-            self._buckets.popitem(last=False)
+        self._buckets.put(who, (left - 1, now))
         return 0
 
 

@@ -21,8 +21,9 @@ from websockets.http11 import Request
 
 from app.protocols.wire.connection import CONNECTION, STREAM_HEADERS, Credentials, RawHeaders
 
-TESTED: Final = {"uvicorn": "0.54.", "httptools": "0.9.", "websockets": "17."}
-"""How the versions begin with which these connections were tested."""
+TESTED: Final = {"uvicorn": ("0.54.",), "httptools": ("0.9.",), "websockets": ("15.", "17.")}
+"""How the versions begin with which these connections were tested. The lock has websockets 15, because agent
+frameworks allow nothing newer."""
 HEAD_SECONDS: Final = 10.0
 """From the connection, or the first byte of a further request, until the headers are complete."""
 LINGER_SECONDS: Final = 2.0

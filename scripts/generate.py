@@ -91,7 +91,7 @@ def openapi(root: Path) -> Files:
 
     from app.core.metrics import Metrics
     from app.protocols.context import ServerContext
-    from app.protocols.http.documents import document
+    from app.protocols.openapi import document
     from app.protocols.server import create_app
 
     # Describing the routes asks nothing of what they work with.

@@ -18,9 +18,7 @@ from app.protocols.edge.request_meter import RequestMeter
 from app.protocols.edge.shortcut import Shortcut
 from app.protocols.http import (
     artifacts,
-    capabilities,
     docs,
-    documents,
     errors,
     files,
     health,
@@ -30,10 +28,6 @@ from app.protocols.http import (
     metrics,
     run_views,
     runs,
-    sessions,
-    sessions_controls,
-    sessions_requests,
-    sessions_turns,
     strictness,
     thread_views,
     threads,
@@ -43,6 +37,8 @@ from app.protocols.http import (
 from app.protocols.http.caller import authorise
 from app.protocols.http.straight import straight_handlers
 from app.protocols.openai import routes as openai
+from app.protocols.openapi import document
+from app.protocols.sessions import capabilities, controls, requests, sessions, turns
 from app.protocols.stream import route as stream
 
 
@@ -60,7 +56,7 @@ def create_app(server: ServerContext) -> FastAPI:
     for module in _ROUTES:
         _add(app, module.routes(server).routes)
     _add(app, home.routes().routes)
-    _add(app, docs.routes(lambda: documents.document(app)).routes)
+    _add(app, docs.routes(lambda: document(app)).routes)
     guard(app.routes, authorise)
     strictness.mark(app.routes)
     return app
@@ -114,5 +110,5 @@ def _operation_id(route: APIRoute) -> str:
 # Looked through from the first on, so the ones that are asked most stand there.
 _ROUTES = (
     openai, runs, health, metrics, run_views, threads, thread_views, interrupts, tools, artifacts, files, workspace,
-    keys, sessions, sessions_turns, sessions_controls, sessions_requests, capabilities, stream,
+    keys, sessions, turns, controls, requests, capabilities, stream,
 )  # fmt: skip

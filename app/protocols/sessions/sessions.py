@@ -1,5 +1,5 @@
-"""/api/sessions: threads as the published contract spells them. Turns are in `sessions_turns`, requests to people and
-clients in `sessions_requests`, controls and settings in `sessions_controls`.
+"""/api/sessions: threads as the published contract spells them. Turns are in `turns`, requests to people and
+clients in `requests`, controls and settings in `controls`.
 
 Only what is a thread of ours is here; projects, jobs and extensions are not.
 """
@@ -12,14 +12,13 @@ from pydantic import Field
 from app.core.principal import Principal
 from app.protocols.context import ServerContext
 from app.protocols.dialects import codex_sessions as dialect
-from app.protocols.http import session_shapes as shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
 from app.protocols.http.lookups import whole_transcript
-from app.protocols.http.session_shapes import conflicts, may_refuse
-from app.protocols.http.sessions_controls import Controls, DynamicTool, default_metadata, keep
-from app.protocols.http.sessions_route import (
+from app.protocols.sessions import shapes
+from app.protocols.sessions.controls import Controls, DynamicTool, default_metadata, keep
+from app.protocols.sessions.route import (
     SessionBody,
     SessionRefused,
     SessionRoute,
@@ -27,6 +26,7 @@ from app.protocols.http.sessions_route import (
     read,
     session,
 )
+from app.protocols.sessions.shapes import conflicts, may_refuse
 from app.runtime.intake.threads import NewThread, ThreadChange
 from app.views.controls import changes, controls_of
 from app.views.thread import Thread

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Query, Response
 
 from app.core.clock import iso
 from app.protocols.context import ServerContext
-from app.protocols.http import session_shapes as shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
-from app.protocols.http.sessions_route import SessionRoute
+from app.protocols.sessions import shapes
+from app.protocols.sessions.route import SessionRoute
 
 _SERVED: Final = (
     "thread/start", "thread/resume", "thread/fork", "thread/list", "thread/read", "thread/archive",

@@ -12,13 +12,13 @@ from pydantic import Field
 from app.core.principal import Principal
 from app.protocols.context import ServerContext
 from app.protocols.dialects.codex_requests import CANCELLED, pending
-from app.protocols.http import session_shapes as shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
 from app.protocols.http.errors import HttpProblem
-from app.protocols.http.session_shapes import conflicts, may_refuse
-from app.protocols.http.sessions_route import SessionBody, SessionRefused, SessionRoute, read, session
+from app.protocols.sessions import shapes
+from app.protocols.sessions.route import SessionBody, SessionRefused, SessionRoute, read, session
+from app.protocols.sessions.shapes import conflicts, may_refuse
 from app.runtime.intake.interrupts import NotAnswered
 from app.views.interrupt import Interrupt
 

@@ -16,13 +16,13 @@ from app.events.catalog.thread import ThreadUpdated
 from app.events.ports import Refused as NotRecorded
 from app.protocols.context import ServerContext
 from app.protocols.dialects import codex_sessions as dialect
-from app.protocols.http import session_shapes as shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
 from app.protocols.http.errors import HttpProblem
-from app.protocols.http.session_shapes import may_refuse
-from app.protocols.http.sessions_route import SessionBody, SessionRefused, SessionRoute, expect_thread, read, session
+from app.protocols.sessions import shapes
+from app.protocols.sessions.route import SessionBody, SessionRefused, SessionRoute, expect_thread, read, session
+from app.protocols.sessions.shapes import may_refuse
 from app.runtime.intake.ledger import LEDGER_THREAD
 from app.runtime.intake.threads import ThreadChange, is_too_large
 from app.views.controls import ApprovalPolicy, changes, controls_of

@@ -10,14 +10,14 @@ from app.core.principal import Principal
 from app.events.catalog.thread import TranscriptUpserted
 from app.protocols.context import ServerContext
 from app.protocols.dialects import codex_sessions as dialect
-from app.protocols.http import session_shapes as shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.correlation import correlation
 from app.protocols.http.documents import takes
-from app.protocols.http.session_shapes import conflicts, may_refuse
-from app.protocols.http.sessions_controls import Controls, change_of
-from app.protocols.http.sessions_route import SessionBody, SessionRefused, SessionRoute, read, refuse, session
+from app.protocols.sessions import shapes
+from app.protocols.sessions.controls import Controls, change_of
+from app.protocols.sessions.route import SessionBody, SessionRefused, SessionRoute, read, refuse, session
+from app.protocols.sessions.shapes import conflicts, may_refuse
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.submission import Submission
 from app.views.run import Run

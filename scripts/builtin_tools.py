@@ -14,8 +14,8 @@ from app.tools.kinds.builtin import builtins
 _HEAD: Final = """\
 # Built-in tools
 
-Generated from `app/tools/kinds/builtin.py`. A workspace takes one of them up with a document, and may add to it
-whatever a [Tool document](workspace-reference.md#tool) has, such as an approval or rules:
+Generated from `app/tools/kinds/builtin.py`. To use a built-in tool, add a document to the workspace. It may contain any
+field of a [Tool document](workspace-reference.md#tool), such as an approval or rules:
 
 ```yaml
 apiVersion: holdfast/v1
@@ -24,10 +24,10 @@ metadata: {name: clock}
 spec: {kind: builtin, effect: readonly}
 ```
 
-`effect` says what happens after a crash in the middle of a call: `readonly` calls are repeated, `keyed` calls are
-repeated with the same idempotency key so that they act only once, `unsafe` calls wait for a person.
-Files are those of the tenant's own folder beneath the server's data folder.
-`http_fetch` exists only if the Runtime lists hosts in `outgoing.hosts`.
+`effect` says what happens after a crash during a call: `readonly` calls are repeated, `keyed` calls are
+repeated with the same idempotency key so that they act only once, and `unsafe` calls wait for a person.
+The file tools use the tenant's folder in the server's data folder.
+`http_fetch` is available only if the Runtime lists hosts in `outgoing.hosts`.
 """
 
 

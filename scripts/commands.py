@@ -14,37 +14,38 @@ _COMMON = ["url", "key", "data_dir", "database_url", "workspace", "as_json", "qu
 _HEAD = """\
 # The command line
 
-Generated from the commands themselves; `holdfast COMMAND --help` says the same.
+Generated from the commands; `holdfast COMMAND --help` prints the same.
 
-A command that talks to a server finds it by `--url` or `HOLDFAST_URL`, else by the data folder (`--data-dir`,
-`HOLDFAST_DATA_DIR`), which a running server holds; where none runs, it starts one in its own process for as long as it
-takes. A key is given by `--key` or `HOLDFAST_API_KEY`. Results go to standard output, all else to standard error.
+Commands that use a server connect to `--url` or `HOLDFAST_URL`. Without these, they connect to the server that uses the
+data folder (`--data-dir`, `HOLDFAST_DATA_DIR`). If none is running, they start one in their own process until they are
+done. Pass an API key with `--key` or `HOLDFAST_API_KEY`. Results are written to standard output, everything else to
+standard error.
 
-| exit code | means |
+| exit code | meaning |
 |---|---|
-| 0 | done; of a run: completed |
-| 1 | it failed, was refused, or something was found wrong |
+| 0 | success; for a run: completed |
+| 1 | the command failed, was rejected, or found a problem |
 | 2 | wrong usage |
-| 3 | the run waits for a person, and nobody can be asked here |
+| 3 | the run waits for a person, and the command cannot ask one |
 | 130 | interrupted by Ctrl-C |
 
-`holdfast --install-completion` teaches your shell to complete commands and options.
-While a run goes, its tool calls and pauses are shown, and the events that the workspace names in
-`runtime.cli.events.include` (narration by default); `--events PATTERN` names others.
+`holdfast --install-completion` installs shell completion.
+During a run, its tool calls and pauses are shown, and the events that the workspace lists in
+`runtime.cli.events.include` (narration by default). Use `--events PATTERN` to select others.
 
-For example, beside a running server, in its folder:
+Examples, in the folder of a running server:
 
 ```sh skip="ids differ; tests/cli has each of them"
-holdfast agents                                   # whom one can ask
-holdfast run assistant "publish it"               # asks for an approval; an answer given elsewhere ends the question
-holdfast approvals list                           # in another terminal: what waits
+holdfast agents                                   # lists the agents
+holdfast run assistant "publish it"               # asks for an approval, unless it is answered elsewhere first
+holdfast approvals list                           # in another terminal: open approvals and questions
 holdfast approvals decide ID approve
 holdfast runs list --status running
-holdfast runs steer RUN "and be brief"            # before the run's next model call
+holdfast runs steer RUN "and be brief"            # takes effect before the run's next model call
 holdfast runs pause RUN
 holdfast runs resume RUN
-holdfast runs rerun RUN                           # the recorded input again, on a fork of its thread
-holdfast threads fork THREAD --seq 12             # a new thread with the history up to there
+holdfast runs rerun RUN                           # runs the recorded input again, on a fork of the thread
+holdfast threads fork THREAD --seq 12             # creates a thread with the history up to event 12
 holdfast log tail THREAD -f --url http://127.0.0.1:8700
 holdfast audit THREAD --url http://127.0.0.1:8700
 ```

@@ -39,18 +39,18 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         Panel("Runs by agent", ((_rate("runs_submitted", "agent"), "{{agent}}"),), "ops"),
         Panel("Duration", _quantiles("run_seconds", "agent"), "s"),
         Panel("Wait in the queue", _quantiles("run_queue_seconds"), "s"),
-        Panel("At work", (("holdfast_runs_running", "running"), ("holdfast_runs_wanted", "waiting for a worker"))),
+        Panel("Active runs", (("holdfast_runs_running", "running"), ("holdfast_runs_wanted", "waiting for a worker"))),
         Panel("Failures by code", ((_rate("run_errors", "code"), "{{code}}"),), "ops"),
     ),
     "Models": (
         Panel("Calls", ((_rate("model_calls", "model, outcome"), "{{model}} {{outcome}}"),), "ops"),
         Panel("First token", _quantiles("model_first_token_seconds", "model"), "s"),
         Panel("Tokens", ((_rate("model_tokens", "model, kind"), "{{model}} {{kind}}"),), "ops"),
-        Panel("Cost an hour", ((f"3600 * {_rate('model_cost_usd', 'model')}", "{{model}}"),), "currencyUSD"),
+        Panel("Cost per hour", ((f"3600 * {_rate('model_cost_usd', 'model')}", "{{model}}"),), "currencyUSD"),
         Panel("Retries", ((_rate("model_retries", "model"), "{{model}}"),), "ops"),
         Panel("Breakers (2 is open)", (("max by (model) (holdfast_breaker)", "{{model}}"),)),
     ),
-    "Tools and people": (
+    "Tools and approvals": (
         Panel("Tool calls", ((_rate("tool_calls", "tool, outcome"), "{{tool}} {{outcome}}"),), "ops"),
         Panel("Duration", _quantiles("tool_seconds", "tool"), "s"),
         Panel("Guard", (_by("guard_findings", "kind"), _by("tool_repairs", "round"))),
@@ -58,13 +58,13 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         Panel("Steps", _quantiles("step_seconds", "step"), "s"),
         Panel("Hooks and budgets", (_by("hooks_fired", "decision"), _by("budgets_exceeded", "budget"))),
     ),
-    "Log and machine": (
+    "Log and host": (
         Panel("Events appended", ((_rate("events_appended"), "events"),), "ops"),
         Panel("Commit", _quantiles("commit_seconds"), "s"),
         Panel("Events per commit", _quantiles("commit_batch_events")),
         Panel("Readers", (("holdfast_subscribers", "subscribers"), (_rate("readers_dropped"), "dropped"))),
         Panel("Backfills", ((_rate("backfills"), "backfills"),), "ops"),
-        Panel("Loop lag", _quantiles("loop_lag_seconds"), "s"),
+        Panel("Event loop lag", _quantiles("loop_lag_seconds"), "s"),
         Panel("Database", (("holdfast_database", "{{what}}"),)),
         Panel("Disk", (("holdfast_disk_free_bytes", "free"), ("holdfast_database_bytes", "database")), "bytes"),
         Panel("Memory", (("process_resident_memory_bytes", "resident"),), "bytes"),

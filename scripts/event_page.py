@@ -25,20 +25,21 @@ from scripts.event_words import UI, WHEN
 _HEAD: Final = """\
 # Events
 
-Generated from `app/events/catalog`. Everything that happens is an event of a thread's log. An event has `id`, `type`,
-`threadId`, `runId`, `seq` (dense within the thread), `at`, `actor` and `payload`; this page lists the payloads. The
-same events are read with `GET /api/runs/{id}/events`, as server-sent events, on the [websocket](stream.md) and from
-`holdfast log`; [the log's format](log-format.md) says how they are stored and chained. A schema in `schemas/events/`
-belongs to each type. Types marked "draft" may still change; most of them are not emitted yet.
+Generated from `app/events/catalog`. Everything that happens is recorded as an event in the log of a thread. An event
+has `id`, `type`, `threadId`, `runId`, `seq` (counts within the thread, without gaps), `at`, `actor` and `payload`;
+this page lists the payloads. You can read events with `GET /api/runs/{id}/events`, as server-sent events, on the
+[websocket](stream.md), and with `holdfast log`. The [log format](log-format.md) describes how they are stored and
+chained. Each type has a JSON Schema in `schemas/events/`. Types marked "draft" may still change; most of them are not
+emitted yet.
 
 How a user interface follows a run:
 
-- Show `runtime.adapter.event` deltas as they come, grouped by `messageId` and `part`. They are provisional.
-- When `runtime.model.completed` with the same `messageId` arrives, replace what the deltas said by its `text`.
-- A message that broke off and was started again has a **new `messageId`**. The old one is closed by
-  `runtime.model.failed` with `abandoned: true`: remove what was shown of it.
-- A run has ended with `runtime.request.completed`, `.failed` or `.cancelled`, and only with these.
-- Ignore types and fields that you do not know: more are added.
+- Show the deltas of `runtime.adapter.event` as they arrive, grouped by `messageId` and `part`. They are provisional.
+- When `runtime.model.completed` with the same `messageId` arrives, replace the deltas by its `text`.
+- If a message is interrupted and started again, it has a **new `messageId`**. The old one ends with
+  `runtime.model.failed` and `abandoned: true`; remove its text.
+- A run ends only with `runtime.request.completed`, `.failed` or `.cancelled`.
+- Ignore unknown types and fields: more will be added.
 """
 _ID: Final = re.compile(r"^[a-z]+_[0-9A-Za-z-]{8,}.*$|^[0-9a-f]{32,}$|^hf-.*$|^\d{4}-\d\d-\d\dT.*$")
 _CHANGES: Final = frozenset({"executor", "text", "code", "runtimeVersion", "digest"})

@@ -46,7 +46,7 @@ def error_pages(root: Path) -> Files:
     lines = [
         "# Error codes",
         "",
-        "Generated from `app/core/error_codes.py`. A code never changes its meaning: clients rely on it.",
+        "Generated from `app/core/error_codes.py`. Clients can rely on the codes: a code never changes its meaning.",
     ]
     for name, code in sorted(CODES.items()):
         lines += ["", f'## <a id="{name}"></a>{name}', "", code.meaning, "", f"**Remedy:** {code.remedy}"]
@@ -59,13 +59,12 @@ def configuration_page(root: Path) -> Files:
     lines = [
         "# Configuration",
         "",
-        "Generated from `app/core/settings.py`. A flag wins over a variable, a variable over the TOML file",
-        f"that `{PREFIX}CONFIG` names (keys as below, without the prefix, in lower case), the file over the",
-        f"default. A variable that begins with `{PREFIX}` and is none of these stops the start, so that a",
-        "typing mistake is seen. Kubernetes invents such variables for a service called `holdfast`: set",
-        "`enableServiceLinks: false`.",
+        "Generated from `app/core/settings.py`. Command-line flags take precedence over variables, variables over the",
+        f"TOML file that `{PREFIX}CONFIG` names (with the keys below, without the prefix, in lower case), and the file",
+        f"over the defaults. An unknown variable that begins with `{PREFIX}` prevents the start, so that mistakes",
+        "are noticed. Kubernetes sets such variables for a service called `holdfast`; use `enableServiceLinks: false`.",
         "",
-        "| variable | takes | default | meaning |",
+        "| variable | type | default | meaning |",
         "|---|---|---|---|",
     ]
     for name, schema in properties.items():

@@ -12,12 +12,12 @@ from app.wiring.web import build_web, server_context
 _HEAD = """\
 # Metrics
 
-Generated from a running server. `GET /metrics` in Prometheus' text format, with a key that has `metrics:read`. Counts
-are folded from committed events, so each thing is counted once, by the process that wrote it; labels come from the
-workspace and are bounded, and none names a tenant or holds what a model said. Figures of the process
-(`process_resident_memory_bytes`, `process_cpu_seconds_total`, open files) come along.
-[deploy/grafana/holdfast.json](deploy/grafana/holdfast.json) shows them, [deploy/alerts.yml](deploy/alerts.yml) warns by
-them.
+Generated from a running server. `GET /metrics` returns these metrics in Prometheus' text format; a key needs the
+scope `metrics:read`. Counters are computed from committed events: each event is counted once, by the process that
+recorded it. Labels come from the workspace and are bounded; none contains a tenant or the content of a run. Metrics
+of the process (`process_resident_memory_bytes`, `process_cpu_seconds_total`, open files) are included.
+[deploy/grafana/holdfast.json](deploy/grafana/holdfast.json) is a dashboard, [deploy/alerts.yml](deploy/alerts.yml)
+has alerts.
 
 | metric | kind | labels | meaning |
 |---|---|---|---|

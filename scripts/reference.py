@@ -11,8 +11,9 @@ from app.workspace.specs import KINDS
 _HEAD: Final = """\
 # Workspace reference
 
-Generated from the models in `app/workspace/specs`. Every field of every kind of document; [workspaces](workspace.md)
-explains them with examples. A field whose default is empty may be left out. A document has four parts:
+Generated from the models in `app/workspace/specs`. This page lists every field of every kind of document; see
+[workspaces](workspace.md) for explanations and examples. Fields that are not marked as required may be omitted. A
+document has four parts:
 
 | field | type | default | description |
 |---|---|---|---|
@@ -21,8 +22,7 @@ explains them with examples. A field whose default is empty may be left out. A d
 | `metadata` | mapping | required | `name`, `description` and `labels`. |
 | `spec` | mapping | required | The fields below. |
 
-What this version does not carry out yet is marked: such a document or field is the error NOT_SERVED, so that nobody
-relies on it.
+Parts that this version does not implement are marked. Using one is the error NOT_SERVED.
 """
 
 
@@ -50,7 +50,7 @@ def undescribed() -> list[str]:
 def _section(title: str, name: str, definitions: Mapping[str, Any], kind: str = "") -> list[str]:
     lines = [f"## {title}", ""]
     if kind in UNSERVED.kinds:
-        lines += [f"**Not carried out yet (NOT_SERVED):** {UNSERVED.kinds[kind]}.", ""]
+        lines += [f"**Not implemented yet (NOT_SERVED):** {UNSERVED.kinds[kind]}.", ""]
     unserved = {".".join(map(str, part.path)) for part in UNSERVED.fields.get(kind, ()) if part.values is None}
     said = definitions[name].get("description")
     lines += [str(said), ""] if said else []
@@ -66,7 +66,7 @@ def _rows(
     for name, schema in model.get("properties", {}).items():
         default = "required" if name in required else _default(schema)
         said = schema.get("description", "")
-        said = f"Not carried out yet (NOT_SERVED). {said}" if f"{prefix}{name}" in unserved else said
+        said = f"Not implemented yet (NOT_SERVED). {said}" if f"{prefix}{name}" in unserved else said
         cells = (f"`{prefix}{name}`", _type(schema, definitions), default, said)
         yield "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
         below, mark = _model_in(schema)

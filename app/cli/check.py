@@ -29,11 +29,11 @@ def check(
     """Check a workspace and print every mistake with file, line and hint."""
     from app.core import json
     from app.core.settings import Settings
-    from app.workspace.catalog import shipped_catalog
+    from app.wiring.kinds import kind_catalog
     from app.workspace.compiled import Compiled
 
     folder = path if path is not None else Settings.load(os.environ).workspace
-    result = check_folder(folder, shipped_catalog(), profile)
+    result = check_folder(folder, kind_catalog(), profile)
     attempts = _connect(result) if connect and isinstance(result, Compiled) else []
     if as_json:
         report = report_json(folder, result, graph=graph)

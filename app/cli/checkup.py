@@ -24,7 +24,7 @@ from app.outside.process import MISSING
 from app.outside.sandbox_report import sandbox_status
 from app.store.folder import DataFolder
 from app.store.migrate import NEWEST, known_revisions, standing
-from app.workspace.catalog import shipped_catalog
+from app.wiring.kinds import kind_catalog
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled
 from app.workspace.files import read_folder
@@ -123,7 +123,7 @@ def _workspace(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
     if not folder.is_dir():
         return [Finding("workspace", "wrong", f"{folder} is no folder",
                         f"Make one with `holdfast new {folder}`, or set HOLDFAST_WORKSPACE.")]  # fmt: skip
-    result = compile(read_folder(folder), shipped_catalog(), profile=settings.profile)
+    result = compile(read_folder(folder), kind_catalog(), profile=settings.profile)
     if not isinstance(result, Compiled):
         return [Finding("workspace", "wrong", f"{folder} has {len(result.errors)} errors",
                         f"See them with `holdfast check {folder}`.")]  # fmt: skip
@@ -148,7 +148,7 @@ def _workspace(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
 async def _mcp_servers(settings: Settings) -> list[Finding]:
     """Each is connected to and asked what it offers; none of its tools is called."""
     folder = settings.workspace
-    result = compile(read_folder(folder), shipped_catalog(), profile=settings.profile) if folder.is_dir() else None
+    result = compile(read_folder(folder), kind_catalog(), profile=settings.profile) if folder.is_dir() else None
     if not isinstance(result, Compiled) or not result.workspace.mcp_servers:
         return []
     from app.wiring.kinds import http_client, mcp_tools
@@ -170,7 +170,7 @@ async def _mcp_servers(settings: Settings) -> list[Finding]:
 async def _outgoing(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
     """The proxy and the CA file are tried as the server would use them; nothing where neither is configured."""
     folder = settings.workspace
-    result = compile(read_folder(folder), shipped_catalog(), profile=settings.profile) if folder.is_dir() else None
+    result = compile(read_folder(folder), kind_catalog(), profile=settings.profile) if folder.is_dir() else None
     if not isinstance(result, Compiled):
         return []
     from app.wiring.connections import try_outgoing
@@ -209,7 +209,7 @@ async def _sandbox(settings: Settings) -> Finding:
     status = await sandbox_status()
     if not status.missing:
         return Finding("sandbox", "ok", f"complete: {', '.join(status.uses)}")
-    result = compile(read_folder(settings.workspace), shipped_catalog(), profile=settings.profile)
+    result = compile(read_folder(settings.workspace), kind_catalog(), profile=settings.profile)
     required = isinstance(result, Compiled) and result.workspace.runtime.sandbox == "required"
     meaning = " ".join(MISSING[name] for name in status.missing)
     return Finding("sandbox", "wrong" if required else "warning", f"lacks {', '.join(status.missing)}",

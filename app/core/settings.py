@@ -1,6 +1,6 @@
-"""What the process is told from outside: `HOLDFAST_*` variables over a TOML file over defaults.
+"""The settings of the process: command-line flags, `HOLDFAST_*` variables, a TOML file, and defaults.
 
-Every mistake is collected and reported at once. What agents do is the workspace's business, not ours.
+All mistakes are collected and reported at once. What agents do is configured in the workspace, not here.
 """
 
 import ipaddress
@@ -30,117 +30,123 @@ class SettingsError(HoldfastError):
 class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    host: str = Field("127.0.0.1", description="address to listen on; loopback unless HOLDFAST_AUTH says who may call")
-    port: int = Field(8700, ge=0, le=65535, description="port to listen on; 0 takes a free one")
-    data_dir: Path = Field(Path(".holdfast"), description="folder of the embedded database and the lock file")
+    host: str = Field("127.0.0.1", description="Address to listen on. Without HOLDFAST_AUTH, only loopback addresses.")
+    port: int = Field(8700, ge=0, le=65535, description="Port to listen on; 0 selects a free one.")
+    data_dir: Path = Field(Path(".holdfast"), description="Folder for the SQLite database, files and the lock file.")
     # Not shown: it holds a password. Checked by a pattern, so that a mistake is reported with the others.
     database_url: str | None = Field(
         None,
         repr=False,
         pattern="^postgres(ql)?://",
-        description="postgresql://... for shared mode; without it SQLite in the data folder",
+        description="postgresql://... to use Postgres. Default: SQLite in the data folder.",
     )
     secret_file: Path | None = Field(
         None,
-        description="file with the secret that signs replay tokens, one per line, the first signs; required with "
-        "Postgres, else made in the data folder",
+        description="File with secrets for replay tokens, one per line. The first one signs, all verify. Required with "
+        "Postgres; with SQLite it is created in the data folder.",
     )
     workspace: Path = Field(
-        default_factory=lambda: shipped("workspaces") / "demo", description="folder of the workspace to serve"
+        default_factory=lambda: shipped("workspaces") / "demo", description="Folder of the workspace to serve."
     )
-    profile: str | None = Field(None, description="name of the workspace's Profile that overrides its models")
-    log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="how much to log")
+    profile: str | None = Field(None, description="Name of the workspace's Profile that overrides its models.")
+    log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="Lowest level to log.")
     access_log: bool = Field(
         False,
-        description="true logs each HTTP request when its answer begins; without it they are logged at debug only",
+        description="Log each HTTP request when its response begins. Otherwise they are logged at level debug only.",
     )
     traces: Literal["off", "otlp"] = Field(
-        "off", description="otlp sends OpenTelemetry traces where OTEL_EXPORTER_OTLP_ENDPOINT says (extra `otel`)"
+        "off", description="otlp sends OpenTelemetry traces to OTEL_EXPORTER_OTLP_ENDPOINT (extra `otel`)."
     )
-    max_concurrent_runs: int = Field(64, ge=1, le=10_000, description="runs that may execute at once")
+    max_concurrent_runs: int = Field(64, ge=1, le=10_000, description="Runs that execute at once.")
     max_concurrent_runs_per_tenant: int | None = Field(
-        None, ge=1, description="runs of one tenant that may execute at once; without it as many as of all"
+        None, ge=1, description="Runs of one tenant that execute at once. Default: the limit for all tenants."
     )
     max_model_calls: int | None = Field(
         None,
         ge=1,
         le=100_000,
-        description="model calls at once of this process, more wait; without it four for each of "
-        "HOLDFAST_MAX_CONCURRENT_RUNS, at least 256",
+        description="Model calls of this process at once; further calls wait. Default: four times "
+        "HOLDFAST_MAX_CONCURRENT_RUNS, at least 256.",
     )
     max_queued_runs: int = Field(
-        10_000, ge=1, description="runs that may wait for a worker; over it new ones are refused with 503"
+        10_000, ge=1, description="Runs that wait for a worker. Further ones are rejected with 503."
     )
     max_queued_runs_per_tenant: int = Field(
-        1_000, ge=1, description="runs of one tenant that may wait for a worker; over it its new ones get 429"
+        1_000, ge=1, description="Runs of one tenant that wait for a worker. Further ones are rejected with 429."
     )
     max_queued_runs_per_thread: int = Field(
-        100, ge=1, description="active and waiting runs of one thread; over it new ones get 429"
+        100, ge=1, description="Active and waiting runs of one thread. Further ones are rejected with 429."
     )
     max_runs_per_minute_per_tenant: int | None = Field(
-        None, ge=1, description="new runs of one tenant in a minute; over it new ones get 429; without it no limit"
+        None,
+        ge=1,
+        description="New runs of one tenant per minute. Further ones are rejected with 429. Default: no limit.",
     )
     max_pending_events: int = Field(
-        20_000, ge=100, description="events that may wait to be written before producers are held back"
+        20_000, ge=100, description="Events that wait to be written. Beyond this number, producers wait."
     )
     on_disconnect: Literal["detach", "cancel"] = Field(
-        "detach", description="what becomes of a run when the OpenAI client that started it disconnects"
+        "detach", description="What happens to a run when the OpenAI client that started it disconnects."
     )
     person_wait_seconds: float = Field(
-        600, gt=0, le=86_400, description="how long an OpenAI stream waits for a person, then it ends; the run waits on"
+        600,
+        gt=0,
+        le=86_400,
+        description="Seconds that an OpenAI stream waits for a person. Then the stream ends, but not the run.",
     )
     session_defaults_locked: bool = Field(
-        False, description="true fixes what new sessions begin with: changing it over HTTP is answered 423"
+        False, description="Reject changes of the defaults for new sessions over HTTP with 423."
     )
-    retention_deleted_days: int = Field(30, ge=0, description="days until a deleted thread or file is purged")
+    retention_deleted_days: int = Field(30, ge=0, description="Days until a deleted thread or file is purged.")
     retention_threads_days: int | None = Field(
-        None, ge=1, description="days without an event until a thread is deleted; without it threads are kept"
+        None, ge=1, description="Days without an event until a thread is deleted. Default: never."
     )
     sqlite_vacuum: Literal["off", "incremental"] = Field(
         "off",
-        description="incremental returns the space of purged threads to the disk; a database made without it "
-        "needs `holdfast compact` once",
+        description="incremental returns the space of purged threads to the disk. An existing database needs "
+        "`holdfast compact` once.",
     )
     drain_seconds: float = Field(
         30,
         ge=0,
         le=3600,
-        description="how long runs may go on when the server is stopped, at most; then they are "
-        "given back and go on after the next start",
+        description="Seconds that runs have to finish when the server stops. Unfinished runs continue after the next "
+        "start.",
     )
-    max_upload_bytes: int = Field(
-        256 * 1024 * 1024, ge=1024, le=2**40, description="size of the largest file that may be uploaded"
-    )
+    max_upload_bytes: int = Field(256 * 1024 * 1024, ge=1024, le=2**40, description="Maximum size of an uploaded file.")
     auth: str = Field(
         "disabled",
-        description="`disabled` (loopback only), or one or more of `keys`, `jwt` and `header`, with commas between",
+        description="`disabled` (loopback only), or one or more of `keys`, `jwt` and `header`, separated by commas.",
     )
     admin_key_file: Path | None = Field(
-        None, description="file with the first admin key; written with a new key if it is not there"
+        None, description="File with the first admin key. If it does not exist, it is created with a new key."
     )
-    jwt_issuers: Path | None = Field(None, description="JSON file that lists the issuers whose tokens are accepted")
+    jwt_issuers: Path | None = Field(None, description="JSON file with the issuers whose tokens are accepted.")
     trusted_proxies: str | None = Field(
-        None, description="addresses or networks, with commas between, whose identity headers count in `header` mode"
+        None, description="Addresses or networks, separated by commas, whose identity headers are accepted."
     )
     trusted_hosts: str | None = Field(
         None,
-        description="names, with commas between, that a Host header may have; without it loopback names on loopback, "
-        "any name elsewhere",
+        description="Names, separated by commas, that a Host header may have. Default: loopback names on a loopback "
+        "address, otherwise any name.",
     )
     cors_origins: str | None = Field(
-        None, description="exact origins, with commas between, whose pages may call this server"
+        None, description="Exact origins, separated by commas, whose web pages may call this server."
     )
     ca_file: FilePath | None = Field(
-        None, description="PEM file of certificate authorities that outgoing requests trust besides the system's"
+        None,
+        description="PEM file of certificate authorities to trust in outgoing requests, in addition to the system's.",
     )
-    rate_per_key: int = Field(500, ge=0, description="requests per second that one caller may make; 0 for no limit")
-    max_requests: int = Field(2000, ge=1, description="requests served at once; more are answered 503")
-    max_requests_per_tenant: int = Field(1000, ge=1, description="the same for one tenant; more are answered 429")
-    max_sockets: int = Field(20_000, ge=1, description="websockets open at once; more are answered 503")
+    rate_per_key: int = Field(500, ge=0, description="Requests per second of one caller; 0 for no limit.")
+    max_requests: int = Field(2000, ge=1, description="Requests at once. Further ones are rejected with 503.")
+    max_requests_per_tenant: int = Field(
+        1000, ge=1, description="Requests of one tenant at once. Further ones are rejected with 429."
+    )
+    max_sockets: int = Field(20_000, ge=1, description="Open websockets. Further ones are rejected with 503.")
 
     @property
     def model_calls(self) -> int:
-        """Model calls at once: a run may have several, by its subagents."""
+        """Maximum number of model calls at once; a run with subagents can have several."""
         return self.max_model_calls or max(256, 4 * self.max_concurrent_runs)
 
     @property
@@ -157,7 +163,7 @@ class Settings(BaseModel):
 
     @property
     def hosts(self) -> frozenset[str] | None:
-        """The names this server goes by, without ports; None for any."""
+        """The names that a Host header may have, without ports; None for any."""
         if self.trusted_hosts is not None:
             return frozenset(word.lower() for word in _words(self.trusted_hosts))
         return frozenset({"localhost", "127.0.0.1", "[::1]", self.host.lower()}) if is_loopback(self.host) else None
@@ -172,7 +178,7 @@ class Settings(BaseModel):
 
     @classmethod
     def load(cls, environ: Mapping[str, str], **overrides: Any) -> Self:
-        """Flags (overrides) win over variables, these over the file of HOLDFAST_CONFIG, it over defaults."""
+        """Precedence: flags (`overrides`), then variables, then the file in HOLDFAST_CONFIG, then defaults."""
         values: dict[str, Any] = {}
         config = environ.get(PREFIX + "CONFIG")
         if config is not None:
@@ -181,7 +187,7 @@ class Settings(BaseModel):
         unknown = [key for key in environ if key.startswith(PREFIX) and key not in known and key not in _ELSEWHERE]
         values |= {name: environ[key] for key, name in known.items() if key in environ}
         values |= {name: value for name, value in overrides.items() if value is not None}
-        problems = [f"{key} is not a setting" for key in unknown]
+        problems = [f"{key} is not a setting; remove it or correct its name" for key in unknown]
         try:
             loaded = cls.model_validate(values)
         except ValidationError as error:
@@ -205,22 +211,24 @@ def _words(text: str | None) -> list[str]:
 
 
 def _access_problems(loaded: Settings) -> list[str]:
-    """What cannot be right about who may call. A server that would let strangers in does not start."""
+    """Contradictory settings of authentication. The server does not start with them."""
     modes, words = loaded.auth_modes, _words(loaded.auth)
     problems = []
     if not words or not set(words) <= _MODES or ("disabled" in words and modes):
         problems.append(f"{PREFIX}AUTH: must be disabled, or one or more of keys, jwt and header")
     if not modes and not is_loopback(loaded.host):
-        problems.append(f"{PREFIX}HOST: without authentication only loopback is allowed; set {PREFIX}AUTH")
+        problems.append(
+            f"{PREFIX}HOST: without authentication the server listens on loopback addresses only; set {PREFIX}AUTH"
+        )
     needs = (("jwt", "jwt_issuers"), ("header", "trusted_proxies"))
     problems += [
-        f"{PREFIX}{name.upper()}: needed by the mode {mode}"
+        f"{PREFIX}{name.upper()}: required if {PREFIX}AUTH contains {mode}"
         for mode, name in needs
         if mode in modes and not getattr(loaded, name)
     ]
     unused = (*needs, ("keys", "admin_key_file"))
     problems += [
-        f"{PREFIX}{name.upper()}: has no meaning unless {PREFIX}AUTH names {mode}"
+        f"{PREFIX}{name.upper()}: has no effect unless {PREFIX}AUTH contains {mode}"
         for mode, name in unused
         if mode not in modes and getattr(loaded, name) is not None
     ]
@@ -228,13 +236,15 @@ def _access_problems(loaded: Settings) -> list[str]:
         try:
             ipaddress.ip_network(word)
         except ValueError:
-            problems.append(f"{PREFIX}TRUSTED_PROXIES: an entry is neither an address nor a network")
+            problems.append(f"{PREFIX}TRUSTED_PROXIES: every entry must be an IP address or a network")
     if not all(_ORIGIN.fullmatch(word) for word in _words(loaded.cors_origins)):
-        problems.append(f"{PREFIX}CORS_ORIGINS: an origin is scheme://host or scheme://host:port, without wildcards")
+        problems.append(
+            f"{PREFIX}CORS_ORIGINS: every entry must be scheme://host or scheme://host:port, without wildcards"
+        )
     return problems
 
 
-# Read by others: the configuration file's own name, and the command line's server and key.
+# Variables that are read elsewhere: the configuration file, and the command line's server and key.
 _ELSEWHERE: Final = frozenset({"HOLDFAST_CONFIG", "HOLDFAST_URL", "HOLDFAST_API_KEY"})
 
 

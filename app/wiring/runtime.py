@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -52,11 +52,25 @@ from app.store.idle_threads import IdleThreadReader
 from app.store.keys import StoredKeys
 from app.store.vacuum import shrink
 from app.store.workspaces import WorkspaceArchive
-from app.wiring.kinds import Closable, ToolMakers, http_client, make_hooks, model_router, narrator, shipped_backends
+from app.wiring.kinds import (
+    Backends,
+    ToolMakers,
+    http_client,
+    installed_backends,
+    kind_catalog,
+    make_hooks,
+    model_router,
+    narrator,
+)
 from app.wiring.store import Store, open_keys, open_store
-from app.workspace.catalog import KindCatalog, shipped_catalog
+from app.workspace.catalog import KindCatalog
 
 PURGE_SECONDS = 3600.0
+
+
+class Closable(Protocol):
+    async def close(self) -> None: ...
+
 
 ClosableT = TypeVar("ClosableT", bound=Closable)
 
@@ -113,7 +127,7 @@ async def open_holdfast(
     `redaction` is given by whoever also cleans something else by it, such as the process's log.
     """
     clock, redaction = clock or SystemClock(), redaction or CurrentRedaction()
-    kinds = backends or shipped_backends()
+    kinds = backends or Backends(installed_backends())
     async with contextlib.AsyncExitStack() as parts:
         store = await parts.enter_async_context(open_store(settings, clock=clock, redactor=redaction))
         parts.callback(store.hub.close_all)
@@ -122,7 +136,7 @@ async def open_holdfast(
         find_key = StoredKeys(store.database).find
         access = await parts.enter_async_context(open_access(settings, keys, find_key, ledger, clock))
         client = await parts.enter_async_context(_closing(http_client(settings)))
-        catalog = shipped_catalog(kinds)
+        catalog = kind_catalog(kinds)
         workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger)
         history = WorkspaceHistory(workspace, catalog, WorkspaceArchive(store.database))
         effective = EffectiveSettings(settings, workspace)

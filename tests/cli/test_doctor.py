@@ -83,7 +83,10 @@ def test_a_workspace_with_mistakes_is_wrong(holdfast: Holdfast, tmp_path: Path) 
 def test_a_setting_that_does_not_exist_is_named(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_PROT", "8701")
     code, found = _findings(holdfast)
-    assert (code, found["settings"][0]["message"]) == (1, "HOLDFAST_PROT is not a setting")
+    assert (code, found["settings"][0]["message"]) == (
+        1,
+        "HOLDFAST_PROT is not a setting; remove it or correct its name",
+    )
 
 
 def test_a_running_server_is_asked_whether_it_is_ready(holdfast: Holdfast, tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ async def _read_stored(server: Server, caller: Principal, run: Run, reading: Res
             if event.run_id != run.id:
                 reading.beside(event)
             else:
-                reading.feed(await whole(server, caller.tenant, event) if b'"$blob"' in event.payload_bytes else event)
+                reading.feed(await whole(server, caller.tenant, event))
         after = page[-1].seq
     reading.take()
 

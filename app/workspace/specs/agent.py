@@ -63,7 +63,9 @@ class Subagent(Spec):
     """An agent that this one may ask. It may use those of its own tools that its parent has, and those in `tools`."""
 
     agent: Name
-    tools: tuple[Name, ...] = Field((), description="tools that it may use though its parent has them not")
+    tools: tuple[Name, ...] = Field(
+        (), description="Tools that the subagent may use although its parent does not have them."
+    )
 
 
 def _form(value: object) -> str:
@@ -77,15 +79,17 @@ class AgentSpec(Spec):
     backend: KindName = "native"
     model: Name | None = None
     model_plan: ModelPlan | None = None
-    instructions: str = Field("", description="text, or the path of an .md file of the workspace")
+    instructions: str = Field("", description="The instructions, or the path of an .md file of the workspace.")
     tools: tuple[Name, ...] = ()
     skills: tuple[Name, ...] = ()
-    subagents: tuple[SubagentEntry, ...] = Field((), description="names of agents, or `{agent, tools}`")
+    subagents: tuple[SubagentEntry, ...] = Field((), description="Names of agents, or `{agent, tools}`.")
     memory: tuple[Name, ...] = ()
     hooks: tuple[Name, ...] = ()
     guardrails: AgentGuardrails = AgentGuardrails()
-    gates: tuple[Name, ...] = Field((), description="Evaluators that the output must pass")
-    evidence: tuple[Name, ...] = Field((), description="tools whose results must be in evidence")
+    gates: tuple[Name, ...] = Field((), description="Evaluators that the output must pass.")
+    evidence: tuple[Name, ...] = Field(
+        (), description="Tools that must have returned a result before the run can complete."
+    )
     context_policy: ContextPolicy = ContextPolicy()
     limits: Limits = Limits()
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 20
@@ -95,11 +99,15 @@ class AgentSpec(Spec):
     parallel_tools: bool = True
     client_tools: bool = False
     parameters: Parameters = Parameters()
-    client_parameters: bool = Field(True, description="whether a request may set `parameters` and the effort itself")
+    client_parameters: bool = Field(
+        True, description="Whether a request may set `parameters` and the reasoning effort."
+    )
     reasoning: Reasoning = Reasoning()
     output_schema: JsonMap | None = None
     edges: tuple[Edge, ...] = ()
-    config: Mapping[str, JsonMap] = Field(default_factory=dict, description="by backend, passed on untouched")
+    config: Mapping[str, JsonMap] = Field(
+        default_factory=dict, description="Settings for each backend, passed on unchanged."
+    )
 
     @model_validator(mode="after")
     def _one_way_to_a_model(self) -> Self:

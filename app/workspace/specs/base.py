@@ -13,15 +13,17 @@ from app.workspace.secrets import ENV_NAME_PATTERN, SECRET_PATTERN
 
 API_VERSION: Final = "holdfast/v1"
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="a name of this workspace")]
+Name = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="A name that is defined in this workspace.")
+]
 # Models see tool names, and the strictest provider takes only these characters.
 ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$")]
 KindName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
-Secret = Annotated[str, Field(pattern=SECRET_PATTERN, description="`${env:NAME}` of a name that the Runtime lists")]
-EnvText = Annotated[str, Field(description="text that may contain `${env:NAME}`")]
+Secret = Annotated[str, Field(pattern=SECRET_PATTERN, description="`${env:NAME}`; the Runtime must list the name.")]
+EnvText = Annotated[str, Field(description="Text that may contain `${env:NAME}`.")]
 EnvName = Annotated[str, Field(pattern=f"^{ENV_NAME_PATTERN}$")]
 Text = Annotated[str, Field(min_length=1)]
-Cel = Annotated[str, Field(min_length=1, max_length=2000, description="a CEL expression that gives a bool")]
+Cel = Annotated[str, Field(min_length=1, max_length=2000, description="A CEL expression that returns a bool.")]
 Entry = Annotated[str, Field(min_length=1, description="module:function")]
 JsonMap: TypeAlias = Mapping[str, Any]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]

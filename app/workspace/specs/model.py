@@ -93,7 +93,9 @@ class Retry(Spec):
 class Breaker(Spec):
     failures: Count = Field(10, description="opens after so many failures in the window, if the rate is reached too")
     failure_rate: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.8, description="share of the last calls of the window: of four times `failures` at most"
+        0.8,
+        description="Share of failed calls that opens the breaker, among the last calls of the window (at most four "
+        "times `failures`).",
     )
     window_seconds: Seconds = 60
     open_seconds: Seconds = 30
@@ -102,19 +104,19 @@ class Breaker(Spec):
 class ScriptMatch(Spec):
     """All that is given must hold. Texts are compared case-insensitively."""
 
-    contains: Text | None = Field(None, description="the last user message contains this")
-    equals: str | None = Field(None, description="the last user message is exactly this")
-    system: Text | None = Field(None, description="a system message contains this")
-    turn: Count | None = Field(None, description="number of this model call within the run, from 1")
-    after_tool: ToolName | None = Field(None, description="the last message is the result of this tool")
-    tool_result: Text | None = Field(None, description="the last tool result contains this")
+    contains: Text | None = Field(None, description="The last user message contains this text.")
+    equals: str | None = Field(None, description="The last user message is exactly this text.")
+    system: Text | None = Field(None, description="A system message contains this text.")
+    turn: Count | None = Field(None, description="The number of this model call within the run, starting with 1.")
+    after_tool: ToolName | None = Field(None, description="The last message is the result of this tool.")
+    tool_result: Text | None = Field(None, description="The last tool result contains this text.")
 
 
 class ScriptToolCall(Spec):
-    id: str | None = Field(None, description="the id that the provider gives to the call; without it each has its own")
+    id: str | None = Field(None, description="The provider's id of the call. Default: a new id for each call.")
     name: Text
     args: JsonMap = Field(default_factory=dict)
-    raw_args: str | None = Field(None, description="arguments as sent, to try out what does not parse")
+    raw_args: str | None = Field(None, description="The arguments as raw text, to test arguments that do not parse.")
 
 
 class ScriptFailure(Spec):
@@ -124,7 +126,7 @@ class ScriptFailure(Spec):
     kind: Literal["status", "connection", "timeout", "midStream"] = "status"
     message: str = "scripted failure"
     retry_after_seconds: Seconds | None = None
-    times: Count | None = Field(None, description="fails so many times, then the reply follows")
+    times: Count | None = Field(None, description="Number of failures before the reply.")
     after_chunks: Annotated[int, Field(ge=0)] = 0
 
 
@@ -135,8 +137,10 @@ class ScriptReply(Spec):
     reasoning: str | None = None
     tool_calls: tuple[ScriptToolCall, ...] = ()
     finish_reason: Literal["stop", "tool_use", "max_tokens", "safety"] | None = None
-    chunk_size: Count | None = Field(None, description="characters a delta; without it the text is one delta")
-    chunks: tuple[str, ...] = Field((), description="the deltas themselves, instead of `text`")
+    chunk_size: Count | None = Field(
+        None, description="Number of characters per delta. Default: the whole text in one delta."
+    )
+    chunks: tuple[str, ...] = Field((), description="The deltas, instead of `text`.")
     delay_seconds: Annotated[float, Field(ge=0, le=600)] = 0.0
     chunk_delay_seconds: Annotated[float, Field(ge=0, le=60)] = 0.0
     usage: Mapping[Literal["inputTokens", "outputTokens"], int] = Field(default_factory=dict)
@@ -171,7 +175,7 @@ class ModelSpec(Spec):
     parameters: Parameters = Parameters()
     reasoning: Reasoning = Reasoning()
     script: Script | None = None
-    config: JsonMap = Field(default_factory=dict, description="passed to the provider kind untouched")
+    config: JsonMap = Field(default_factory=dict, description="Settings of the provider, passed on unchanged.")
 
     @model_validator(mode="after")
     def _script_only_for_scripted(self) -> Self:

@@ -46,7 +46,7 @@ class WorkflowNode(Spec):
 
 class WorkflowSpec(Spec):
     adapter: KindName = "native"
-    cycle: Name | None = Field(None, description="a cycle of workflows/cycles, instead of nodes")
+    cycle: Name | None = Field(None, description="A cycle in workflows/cycles, instead of nodes.")
     nodes: tuple[WorkflowNode, ...] = ()
     edges: tuple[Edge, ...] = ()
     entry: Name | None = None
@@ -125,7 +125,7 @@ class ScheduleTarget(Spec):
 
 
 class ScheduleSpec(Spec):
-    cron: Text | None = Field(None, description="minute hour day month weekday")
+    cron: Text | None = Field(None, description="Five cron fields: minute hour day month weekday.")
     every_seconds: Annotated[float, Field(ge=1)] | None = None
     timezone: Text = "UTC"
     run: ScheduleTarget

@@ -130,7 +130,7 @@ class RuntimeSpec(Spec):
     )
     default_workflow: Name | None = None
     routes: Mapping[Name, Route] = Field(default_factory=dict)
-    env: tuple[EnvName, ...] = Field((), description="environment variables that documents may refer to")
+    env: tuple[EnvName, ...] = Field((), description="Environment variables that documents may refer to.")
     concurrency: Concurrency = Concurrency()
     busy_policy: BusyPolicy = "enqueue"
     budgets: Budgets = Budgets()
@@ -143,12 +143,14 @@ class RuntimeSpec(Spec):
     outgoing: Outgoing = Outgoing()
     interrupts: Interrupts = Interrupts()
     sandbox: Literal["available", "required"] = Field(
-        "available", description="required: programs are not run on a machine that lacks a part of the sandbox"
+        "available", description="`required`: programs are not run on a machine that lacks a part of the sandbox."
     )
     drain_seconds: Seconds | None = Field(
         None, description="seconds that running runs have to end when the server stops; at most HOLDFAST_DRAIN_SECONDS"
     )
-    strict: bool = Field(False, description="true makes a tool with an input schema and no output schema an error")
+    strict: bool = Field(
+        False, description="Whether a tool with an input schema but without an output schema is an error."
+    )
 
 
 class RuntimeDocument(Document):

@@ -25,7 +25,7 @@ Approver = Annotated[
     str,
     Field(
         pattern=r"^(anyone|other|role:[A-Za-z0-9_.-]{1,64})$",
-        description="anyone with the scope, other than who submitted the run, or role:<name>",
+        description="Who may answer: `anyone` with the scope, `other` than who submitted the run, or `role:<name>`.",
     ),
 ]
 
@@ -37,10 +37,12 @@ class HttpTemplate(Spec):
     url: EnvText = Field(pattern=r"^(https?://|\$\{env:)")
     headers: Mapping[str, EnvText] = Field(default_factory=dict)
     query: Mapping[str, EnvText] = Field(default_factory=dict)
-    body: Literal["none", "json", "text"] = Field("none", description="json sends `json`, or all arguments")
-    json_: JsonMap | None = Field(None, alias="json", description="body whose texts are templates")
+    body: Literal["none", "json", "text"] = Field(
+        "none", description="The request body: none, the field `json` (or all arguments), or the field `text`."
+    )
+    json_: JsonMap | None = Field(None, alias="json", description="The JSON body; its strings are templates.")
     text: str | None = None
-    hosts: tuple[Text, ...] = Field((), description="hosts this tool may reach; the URL's own by default")
+    hosts: tuple[Text, ...] = Field((), description="Hosts that this tool may call. Default: the URL's host.")
     result: Literal["json", "text", "response"] = "json"
     ok_status: tuple[Annotated[int, Field(ge=100, le=599)], ...] = ()
 
@@ -55,7 +57,9 @@ class HttpTemplate(Spec):
 
 class McpTarget(Spec):
     server: Name
-    tool: Text | None = Field(None, description="its name there; without it the Tool's own name")
+    tool: Text | None = Field(
+        None, description="The tool's name on the MCP server. Default: the name of this document."
+    )
 
 
 class Subprocess(Spec):
@@ -69,7 +73,7 @@ class Subprocess(Spec):
     memory_bytes: Bytes = 512 * 1024 * 1024
     max_processes: Count = 32
     network: bool = False
-    writable: tuple[Text, ...] = Field((), description="folders of the data folder that it may write to")
+    writable: tuple[Text, ...] = Field((), description="Folders in the data folder that the program may write to.")
 
 
 class Rule(Spec):
@@ -94,7 +98,9 @@ class Repair(Spec):
 class ApprovalRule(Spec):
     """Which calls need an approval, and who may give it."""
 
-    when: Cel = Field("always", description="never, always, or a CEL rule on `args` that asks when true")
+    when: Cel = Field(
+        "always", description="`never`, `always`, or a CEL expression on `args`; a person is asked when it is true."
+    )
     approver: Approver = "anyone"
 
 
@@ -120,17 +126,23 @@ class ToolSpec(Spec):
     # As JSON it may become six times as long, and must still fit an event.
     excerpt_bytes: Annotated[int, Field(ge=1, le=128 * 1024)] = 16 * 1024
     approval: Annotated[Annotated[Cel, Tag("text")] | Annotated[ApprovalRule, Tag("rule")], Discriminator(_form)] = (
-        Field("never", description="never, always, a CEL rule on `args` that asks when true, or `{when, approver}`")
+        Field(
+            "never",
+            description="`never`, `always`, a CEL expression on `args` (a person is asked when it is true), or "
+            "`{when, approver}`.",
+        )
     )
     rules: tuple[Rule, ...] = ()
     compensation: Compensation | None = None
-    paths: tuple[Text, ...] = Field((), description="arguments that are paths, besides `format: path`")
+    paths: tuple[Text, ...] = Field(
+        (), description="Arguments that are paths, in addition to those with `format: path`."
+    )
     repair: Repair = Repair()
     examples: tuple[JsonMap, ...] = ()
     http: HttpTemplate | None = None
     mcp: McpTarget | None = None
     subprocess: Subprocess | None = None
-    config: JsonMap = Field(default_factory=dict, description="passed to the tool kind untouched")
+    config: JsonMap = Field(default_factory=dict, description="Settings of the tool kind, passed on unchanged.")
 
     @property
     def asks_when(self) -> str:
@@ -163,9 +175,12 @@ class ToolDocument(Document):
 
 
 class McpTools(Spec):
-    allow: tuple[Text, ...] = Field((), description="tools that may be used; none means all that are declared")
+    allow: tuple[Text, ...] = Field(
+        (), description="Tools of the server that may be used. Default: all for which a Tool document exists."
+    )
     pins: Mapping[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = Field(
-        default_factory=dict, description="sha256 of a tool's canonical schema; another one blocks the tool"
+        default_factory=dict,
+        description="SHA-256 of each tool's canonical schema. A tool with another schema is blocked.",
     )
 
 
@@ -178,7 +193,7 @@ class McpServerSpec(Spec):
     connect_seconds: Seconds = 10
     call_seconds: Seconds = 60
     sessions: Annotated[int, Field(ge=1, le=64)] = Field(4, description="connections of one tenant at once")
-    shared: bool = Field(False, description="whether all tenants use the same connections and processes")
+    shared: bool = Field(False, description="Whether all tenants share connections and processes.")
 
     @model_validator(mode="after")
     def _one_transport(self) -> Self:

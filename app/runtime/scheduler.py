@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from app.core.errors import Failure
-from app.events.catalog.request import RequestStarted
+from app.events.catalog import Payload
 from app.events.envelope import Event
 from app.events.ports import ClaimRun, StorageDown, StoreError
 from app.views.run import Run
@@ -40,7 +40,8 @@ class Reservation:
     """
 
     lease: ClaimRun
-    started: RequestStarted
+    started: Payload
+    """The event that reports the claim."""
     outcome: "asyncio.Future[AcceptedRun | None]"
     """What the executor waits for; it is done early when the executor stops meanwhile."""
 

@@ -13,6 +13,7 @@ from app.backends.contract import Backend, Output, StepFailed
 from app.core.errors import Failure, HoldfastError
 from app.core.json import present
 from app.events.catalog import Payload, artifact, model, request, skill, tool
+from app.events.catalog.builders import BuiltRequestCompleted
 from app.events.catalog.values import ArtifactValue, ErrorValue
 from app.events.envelope import Event
 from app.events.ports import StoreError
@@ -305,8 +306,10 @@ def _completed(output: Output) -> list[Payload]:
     made: list[Payload] = [
         artifact.ArtifactCreated(artifact=ArtifactValue.model_validate(value)) for value in output.artifacts
     ]
-    ended = {"output": output.text, "messageId": output.message_id, "metadata": dict(output.metadata) or None}
-    return [*made, request.RequestCompleted.written(present(ended), sure=not ended["metadata"])]
+    if not output.metadata:
+        return [*made, BuiltRequestCompleted(output=output.text, message_id=output.message_id)]
+    ended = {"output": output.text, "messageId": output.message_id, "metadata": dict(output.metadata)}
+    return [*made, request.RequestCompleted.unchecked(present(ended))]
 
 
 def _failed(failure: Failure) -> request.RequestFailed:

@@ -17,6 +17,7 @@ from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.suspend import Suspended
 from app.events.catalog import Payload, request
+from app.events.catalog.builders import BuiltRequestStarted
 from app.events.envelope import Event
 from app.events.ports import Appended, Fence, StoreError
 from app.events.recorder import Recorder, Scope
@@ -94,7 +95,7 @@ class Executor:
         outcome: asyncio.Future[AcceptedRun | None] = asyncio.get_running_loop().create_future()
         # Held from now on: a cancel may be committed before whoever submitted the run hears that it was accepted.
         self._hold(ref, outcome)
-        started = request.RequestStarted.written({"executor": self._leases.owner, "epoch": 1}, sure=True)
+        started = BuiltRequestStarted(executor=self._leases.owner, epoch=1)
         return Reservation(self._leases.first(run_id), started, outcome)
 
     def wake(self, tenant: str, thread_id: str, run_id: str, accepted: AcceptedRun | None = None) -> None:

@@ -5,7 +5,6 @@ change keeps the old one and says so. Recording and announcing either is left to
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Final
 
 import structlog
 import watchfiles
+from cachetools import LRUCache
 
 from app.core.clock import Clock
 from app.core.errors import HoldfastError
@@ -182,8 +182,8 @@ class WorkspaceHistory:
         self._archive = archive
         self._kept: set[str] = set()
         self._keeping = asyncio.Lock()
-        self._known: OrderedDict[tuple[str, str | None], CompiledWorkspace] = OrderedDict()
-        self._code: dict[str, str] = {}
+        self._known: LRUCache[tuple[str, str | None], CompiledWorkspace] = LRUCache(MAX_OLD_WORKSPACES)
+        self._code: LRUCache[str, str] = LRUCache(MAX_CODES)
 
     async def for_new_run(self) -> CompiledWorkspace:
         """The current workspace, once its files are safe: nothing may refer to a digest that could be lost."""
@@ -206,7 +206,8 @@ class WorkspaceHistory:
         if digest is None or digest == current.digest:
             return current
         key = (digest, current.profile)
-        if key not in self._known:
+        known = self._known.get(key)
+        if known is None:
             contents = await self._archive.get(digest)
             if contents is None:
                 return None
@@ -214,17 +215,13 @@ class WorkspaceHistory:
             result = await asyncio.to_thread(compile, files, self._catalog, profile=current.profile, stored=True)
             if not isinstance(result, Compiled):
                 return None
-            self._known[key] = result.workspace
-            while len(self._known) > MAX_OLD_WORKSPACES:
-                self._known.popitem(last=False)
-        return self._known[key]
+            known = self._known[key] = result.workspace
+        return known
 
     async def code(self, workspace: CompiledWorkspace) -> str:
         """What stands for the code besides the workspace's own, as it was when the workspace was first used here."""
         known = self._code.get(workspace.digest)
         if known is None:
-            if len(self._code) > MAX_CODES:
-                self._code.clear()
             known = self._code[workspace.digest] = await asyncio.to_thread(installed_code, workspace)
         return known
 

@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
+
+from cachetools import LRUCache
 
 from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
@@ -57,8 +58,8 @@ class Toolset:
 class Toolsets:
     def __init__(self, build_tools: BuildTools, build_hooks: BuildHooks = _no_hooks) -> None:
         self._build_tools, self._build_hooks = build_tools, build_hooks
-        self._built: OrderedDict[str, Toolset] = OrderedDict()
-        self._retries: dict[str, tuple[float, float]] = {}
+        self._built: LRUCache[str, Toolset] = LRUCache(MAX_TOOLSETS)
+        self._retries: LRUCache[str, tuple[float, float]] = LRUCache(MAX_TOOLSETS)
         """Of those that lack tools: the pause before the next try, and when it is due."""
         self._retrying: asyncio.Task[None] | None = None
 
@@ -103,9 +104,6 @@ class Toolsets:
         made = await self._build(workspace)
         if isinstance(made, Toolset):
             self._built[workspace.digest] = made
-            while len(self._built) > MAX_TOOLSETS:
-                gone, _ = self._built.popitem(last=False)
-                self._retries.pop(gone, None)
         return made
 
     async def _build(self, workspace: CompiledWorkspace) -> Toolset | Failure:

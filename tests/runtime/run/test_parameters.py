@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from app.models.config import ModelConfig, Parameters
 from app.models.negotiate import ModelPlan
 from app.runtime.run.parameters import requested_parameters
 from app.workspace.specs.agent import AgentSpec
+from app.workspace.specs.base import Parameters
+from tests.models.house import a_model
 
 
 def agent(**fields: Any) -> AgentSpec:
@@ -16,7 +17,7 @@ def agent(**fields: Any) -> AgentSpec:
 
 def plan(*most: int | None) -> ModelPlan:
     """A primary model and its stand-ins, each with the tokens that the workspace sets for it."""
-    models = [ModelConfig(f"m{n}", "openai", "m", parameters=Parameters(max_tokens=one)) for n, one in enumerate(most)]
+    models = [a_model(f"m{n}", "openai", "m", parameters=Parameters(maxTokens=one)) for n, one in enumerate(most)]
     return ModelPlan(models[0], tuple(models[1:]))
 
 

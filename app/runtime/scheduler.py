@@ -33,7 +33,7 @@ class AcceptedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
+class WorkerReservation:
     """A worker kept free for a run that is being submitted: the commit that accepts the run also claims it.
 
     Saves such a run one commit and one turn of the loop. Whoever reserved calls exactly one of the methods.
@@ -65,7 +65,7 @@ class Scheduler(Protocol):
         """Why a new run of the tenant cannot be accepted now; None if it can."""
         ...
 
-    def reserve(self, tenant: str, thread_id: str, run_id: str, agent: str) -> Reservation | None:
+    def reserve(self, tenant: str, thread_id: str, run_id: str, agent: str) -> WorkerReservation | None:
         """A worker for a run that is not accepted yet, on a new thread; None if it has to wait in the queue."""
         ...
 

@@ -134,13 +134,15 @@ class Conductor:
         agent = workspace.agents.get(run.agent or "")
         backend = self._backends.get(agent.spec.backend) if agent is not None else None
         if agent is None or backend is None:
-            return Failure("BACKEND_NOT_AVAILABLE", f"nothing here runs the agent {run.agent!r}")
+            return Failure(
+                "BACKEND_NOT_AVAILABLE", f"the agent {run.agent!r} or its backend is not available on this server"
+            )
         memo = Memo()
         if not new:
             entered = request.RequestResumed.type if parent is None else request.RequestStarted.type
             resumed = any(event.run_id == run.id and event.type == entered for event in family)
             if resumed and backend.resume == "fail":
-                return Failure("BACKEND_CANNOT_RESUME", f"the backend {backend.kind!r} cannot go on")
+                return Failure("BACKEND_CANNOT_RESUME", f"the backend {backend.kind!r} cannot resume a run")
             if backend.resume == "replay":
                 memo = Memo.of(run.id, family)
         asked = next((e.payload for e in family if e.run_id == run.id), {"input": run.input})

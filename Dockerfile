@@ -18,6 +18,7 @@ RUN python -m venv --without-pip /opt/holdfast \
 
 COPY pyproject.toml README.md LICENSE ./
 COPY app app
+COPY holdfast holdfast
 COPY migrations migrations
 COPY schemas schemas
 COPY workspaces workspaces

@@ -19,6 +19,8 @@ from app.core.clock import SystemClock
 from app.core.settings import Settings
 from app.store.codec import encode
 from app.store.engine import Database, Row, Sql
+from app.store.idle_threads import IdleThreadReader
+from app.store.leases import Leases
 from app.store.migrate import migrate
 from app.store.reader import StoreReader
 from app.store.retention import Retention
@@ -83,6 +85,7 @@ async def _put(database: Database, sql: Sql, rows: list[Row]) -> None:
 async def measure(database: Database, runs: int) -> dict[str, float]:
     reader = StoreReader(database)
     retention = Retention(database, SystemClock(), 0)
+    leases, idle = Leases(database), IdleThreadReader(database)
 
     def listed(**wanted: object) -> Callable[[], Awaitable[object]]:
         return lambda: reader.list_runs(TENANT, RunFilter(**wanted), None, 100)  # type: ignore[arg-type]
@@ -100,6 +103,10 @@ async def measure(database: Database, runs: int) -> dict[str, float]:
         "absent agent": listed(agent="nobody"),
         "rare label": listed(labels={"team": "rare"}),
         "active of a thread": lambda: reader.runs(TENANT, thread_id=f"thr_{runs // 20:06}", status="running"),
+        "newest threads": lambda: reader.newest_threads(TENANT, before=None, system=False, limit=100),
+        "older threads": lambda: reader.newest_threads(TENANT, before=runs // 20, system=False, limit=100),
+        "company of an owner": lambda: leases.had_company("nobody"),
+        "idle threads": lambda: idle.idle_threads(0, (0, 0), 100),
         "transcript page": lambda: reader.transcript_page(TENANT, LONG, runs // 20, 100),
         "purge a thread": purge,
     }

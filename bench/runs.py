@@ -35,7 +35,7 @@ from app.events.catalog.thread import ThreadCreated
 from app.events.catalog.values import Usage
 from app.events.hub import Subscription
 from app.events.recorder import Scope
-from app.runtime.intake.service import Submission
+from app.runtime.intake.submission import Submission
 from app.views.run import Run
 from app.wiring.runtime import Holdfast, open_holdfast
 from tests.postgres import PostgresServer

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from app.core import json
-from app.workspace.catalog import shipped_catalog
+from app.wiring.kinds import kind_catalog
 from app.workspace.compile import CompileCache, compile
 from app.workspace.compiled import Compiled
 from app.workspace.files import WorkspaceFiles, read_folder
@@ -92,7 +92,7 @@ def write(root: Path) -> None:
 
 
 def compiled(files: WorkspaceFiles, cache: CompileCache) -> Compiled:
-    result = compile(files, shipped_catalog(), cache=cache)
+    result = compile(files, kind_catalog(), cache=cache)
     assert isinstance(result, Compiled), result.as_text()
     return result
 

@@ -17,7 +17,8 @@ from app.core import json
 from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.events.catalog import EVENTS, Payload, schema_of
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.submission import Submission
 from app.wiring.runtime import Holdfast, open_holdfast
 from scripts.event_words import UI, WHEN
 
@@ -164,6 +165,6 @@ async def _story(holdfast: Holdfast, agent: str, asked: str, answer: dict[str, A
             if waiting and answer is not None:
                 await holdfast.interrupts.answer(LOCAL, waiting[0].id, answer)
             elif waiting:
-                await holdfast.service.cancel(LOCAL, run.id)
+                await holdfast.lifecycle.cancel(LOCAL, run.id)
             await asyncio.sleep(0.02)
     return await reader.events(tenant, run.thread_id, 0, 1000)

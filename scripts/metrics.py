@@ -7,7 +7,7 @@ from typing import Any
 
 from app.core.settings import Settings
 from app.wiring.runtime import open_holdfast
-from app.wiring.web import build_web
+from app.wiring.web import build_web, server_context
 
 _HEAD = """\
 # Metrics
@@ -48,7 +48,7 @@ def _described() -> list[tuple[str, Any, tuple[str, ...]]]:
 
 async def _of_a_server(settings: Settings) -> list[tuple[str, Any, tuple[str, ...]]]:
     async with open_holdfast(settings) as holdfast:
-        build_web(settings, holdfast, lambda _: None)  # the edge has metrics of its own
+        build_web(settings, server_context(settings, holdfast), lambda _: None)  # the edge has metrics of its own
         registry = holdfast.metrics.registry
         found = []
         for collector in list(registry._collector_to_names):

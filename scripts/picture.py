@@ -14,7 +14,8 @@ from xml.sax.saxutils import escape
 from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.runtime.intake.interrupts import NotAnswered
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.submission import Submission
 from app.wiring.runtime import Holdfast, open_holdfast
 
 ASKED: Final = "publish it"

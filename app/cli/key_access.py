@@ -1,4 +1,4 @@
-"""How `holdfast keys` reaches the keys: over HTTP where a server runs, else in the database."""
+"""Access to API keys for `holdfast keys`: over HTTP if a server is running, otherwise in the database."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -7,15 +7,9 @@ from typing import Any, Final, Protocol
 
 from app.cli.client import Client, path_of
 from app.cli.connection import ServerTarget, open_connection
-from app.core.clock import SystemClock
-from app.core.errors import Failure, HoldfastError
-from app.core.keys import key_json
 from app.protocols.auth.bootstrap import FILE_NAME
-from app.runtime.intake.keys import DAY_MS, Grant, Keys
-from app.wiring.store import open_keys as keys_of
-from app.wiring.store import open_store
+from app.wiring.local import open_local_keys
 
-_ACTOR: Final = "user:local"
 _PAGE: Final = 1000
 
 
@@ -32,14 +26,14 @@ async def open_keys(data_dir: Path | None, database_url: str | None) -> AsyncIte
     target = ServerTarget.find(data_dir=data_dir, database_url=database_url)
     if target.url is not None:
         async with open_connection(target.url, target.key or _bootstrap_token(target)) as client:
-            yield OverHttp(client)
+            yield RemoteKeys(client)
     else:
-        async with open_store(target.settings()) as store:
-            yield InProcess(keys_of(store, SystemClock()))
+        async with open_local_keys(target.settings()) as keys:
+            yield keys
 
 
 def _bootstrap_token(target: ServerTarget) -> str | None:
-    """Of a server without an admin key that uses this data folder: it makes the first one."""
+    """The one-time token of a server without an admin key that uses this data folder."""
     if target.server_named:
         return None
     with contextlib.suppress(OSError):
@@ -47,28 +41,7 @@ def _bootstrap_token(target: ServerTarget) -> str | None:
     return None
 
 
-class InProcess:
-    def __init__(self, keys: Keys) -> None:
-        self._keys = keys
-
-    async def create(self, tenant: str, name: str, roles: list[str], scopes: list[str], days: float | None) -> Any:
-        lifetime = None if days is None else round(days * DAY_MS)
-        made = await self._keys.create(Grant(name, tenant, roles, scopes, lifetime), _ACTOR)
-        if isinstance(made, Failure):
-            raise HoldfastError(made.code, made.message)
-        return {**key_json(made.key), "key": made.secret}
-
-    async def list(self, tenant: str, after: str) -> list[Any]:
-        return [key_json(key) for key in await self._keys.list(tenant, after, _PAGE)]
-
-    async def revoke(self, tenant: str, key_id: str) -> Any:
-        revoked = await self._keys.revoke(tenant, key_id, _ACTOR)
-        if isinstance(revoked, Failure):
-            raise HoldfastError(revoked.code, revoked.message)
-        return key_json(revoked)
-
-
-class OverHttp:
+class RemoteKeys:
     def __init__(self, client: Client) -> None:
         self._client = client
 

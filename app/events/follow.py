@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final
 
 from app.events.envelope import Event
-from app.events.hub import Hub, Subscription
+from app.events.hub import EventSource, Subscription
 
 ReadPage = Callable[[str, str, int, int], Awaitable[list[Event]]]
 """(tenant, thread, after, limit) to the next events after that `seq`, in order."""
@@ -23,7 +23,9 @@ class FellBehind(Exception):
         self.last_seq = last_seq
 
 
-async def follow(hub: Hub, read: ReadPage, tenant: str, thread_id: str, after: int) -> AsyncGenerator[list[Event]]:
+async def follow(
+    hub: EventSource, read: ReadPage, tenant: str, thread_id: str, after: int
+) -> AsyncGenerator[list[Event]]:
     """Batches of events after `after`: stored ones first, then live ones, until closed from outside.
 
     Ends when the hub closes (drain); raises `FellBehind` when the bounded queue overflowed.

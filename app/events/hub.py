@@ -8,7 +8,7 @@ processes (the bus).
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from app.events.catalog import EVENTS
 from app.events.envelope import Event
@@ -134,6 +134,14 @@ class Subscription:
         self.closed = True
         self._hub.remove(self)
         self.wake()
+
+
+class EventSource(Protocol):
+    """Where events are subscribed to: one of the runtime's four surfaces."""
+
+    def subscribe(self, tenant: str, threads: Iterable[str] | None) -> Subscription:
+        """Hears these threads from now on; None hears every thread of the tenant."""
+        ...
 
 
 class Hub:

@@ -162,7 +162,7 @@ class ClaimRun:
     owner: str
     epoch: int
     seconds: float
-    born: bool = False
+    claimed_at_submit: bool = False
     """The run comes into being with this very command, on a thread where nothing else is active."""
     suspect: int = 0
     """How many owners in a row died of nothing known while they had the run, and it had completed no step."""

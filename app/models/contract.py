@@ -26,6 +26,7 @@ from app.models.completion import (
 )
 from app.models.config import ModelConfig
 from app.outside.http import HttpClient
+from app.workspace.catalog import Kind
 
 __all__ = [
     "Batch",
@@ -39,7 +40,7 @@ __all__ = [
     "Provider",
     "ProviderCall",
     "ProviderDeps",
-    "ProviderFactory",
+    "ProviderKind",
     "ReasoningDelta",
     "Record",
     "Reservation",
@@ -148,7 +149,11 @@ class ProviderDeps:
     sleep: Sleep
 
 
-ProviderFactory = Callable[[ProviderDeps], Provider]
+@dataclass(frozen=True, kw_only=True)
+class ProviderKind(Kind):
+    make: Callable[[ProviderDeps], Provider]
+    """Called once, when a model of the kind is first used."""
+
 
 Record = Callable[[Payload], Awaitable[Any]]
 """Returns after the event is durable. A payload that comes back is the event as it was stored, redacted: the answer

@@ -1,54 +1,34 @@
-"""Provider kinds by name: ours from wiring, others from installed packages, each built when first used.
-
-A package offers a kind as an entry point of the group `holdfast.providers`: a callable that takes
-`ProviderDeps` and gives a `Provider`. Its name is what a Model document says in `provider`.
-"""
-
-from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
-from typing import Final
+"""Providers by the name of their kind, each made when first used."""
 
 import structlog
 
 from app.models.capabilities import TOOL_CHOICE
 from app.models.config import ModelConfig
-from app.models.contract import Provider, ProviderDeps, ProviderFactory
+from app.models.contract import Provider, ProviderDeps, ProviderKind
+from app.workspace.catalog import Kinds
 
 log = structlog.get_logger("holdfast.models")
-ENTRY_POINT_GROUP: Final = "holdfast.providers"
-
-
-def installed_kinds() -> dict[str, ProviderFactory]:
-    """What packages offer. Nothing of theirs is imported before it is used."""
-    return {point.name: _Later(point.load) for point in entry_points(group=ENTRY_POINT_GROUP)}
-
-
-class _Later:
-    def __init__(self, load: Callable[[], ProviderFactory]) -> None:
-        self._load = load
-
-    def __call__(self, deps: ProviderDeps) -> Provider:
-        return self._load()(deps)
 
 
 class Providers:
-    def __init__(self, kinds: Mapping[str, ProviderFactory], deps: ProviderDeps) -> None:
-        self._kinds = dict(kinds)
-        self._deps = deps
-        self._built: dict[str, Provider] = {}
+    def __init__(self, kinds: Kinds[ProviderKind], deps: ProviderDeps) -> None:
+        self._kinds, self._deps = kinds, deps
+        self._made: dict[str, Provider | None] = {}
 
     def names(self) -> list[str]:
         return sorted(self._kinds)
 
-    def get(self, kind: str) -> Provider | None:
-        """None when nobody offers the kind, or when the package that does cannot be imported."""
-        if kind not in self._built and kind in self._kinds:
+    def get(self, name: str) -> Provider | None:
+        """None when there is no such kind, or when it cannot be made; then its models are passed over."""
+        if name not in self._made:
+            kind = self._kinds.usable(name)
             try:
-                self._built[kind] = self._kinds[kind](self._deps)
-            except ImportError as error:
-                log.warning("provider kind cannot be imported", kind=kind, reason=str(error))
-                del self._kinds[kind]
-        return self._built.get(kind)
+                self._made[name] = None if kind is None else kind.make(self._deps)
+            except Exception as error:
+                # A kind may come from another package; whatever it raises says that it cannot be used.
+                log.warning("provider cannot be made", kind=name, reason=f"{type(error).__name__}: {error}")
+                self._made[name] = None
+        return self._made[name]
 
     def capabilities(self, config: ModelConfig) -> frozenset[str] | None:
         """What the model declares, else what its kind usually has; None for a kind that nobody offers."""

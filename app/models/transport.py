@@ -14,6 +14,8 @@ from functools import lru_cache
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
+from pydantic import Field
+
 from app.core import json
 from app.core.clock import Clock
 from app.core.errors import Failure
@@ -30,6 +32,7 @@ from app.models.contract import (
 from app.models.sse import LineParser, PayloadTooLarge, SseParser
 from app.outside.addresses import AddressPolicy, normal_host
 from app.outside.http import Deadlines, Outgoing, OutsideError, Reply, Segments
+from app.workspace.specs.base import JsonMap, Spec, Text
 
 # The longest answer of any model is far below this; what is above is a fault or an attack.
 MAX_ANSWER: Final = 32 * 1024 * 1024
@@ -91,6 +94,17 @@ class Encoded:
     path: str
     headers: Mapping[str, str]
     body: bytes | Segments
+
+
+class BodyConfig(Spec):
+    """The `config` of a Model whose provider is reached over HTTP."""
+
+    body: JsonMap = Field(default_factory=dict)
+    """Merged into the provider's request."""
+
+
+class VersionedConfig(BodyConfig):
+    api_version: Text | None = None
 
 
 class Dialect(Protocol):

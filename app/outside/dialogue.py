@@ -61,6 +61,8 @@ class Dialogue:
         """Raises ConnectionError when the program no longer reads."""
         stream = self._process.stdin
         assert stream is not None
+        if stream.is_closing():  # uvloop's closed pipe would raise RuntimeError
+            raise ConnectionResetError("the program no longer reads")
         stream.write(line + b"\n")
         await stream.drain()
 

@@ -257,8 +257,9 @@ class _Running:
         stream = self._process.stdin
         assert stream is not None
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it need not read its input
-            stream.write(stdin)
-            await stream.drain()
+            if not stream.is_closing():  # uvloop's closed pipe raises RuntimeError when it is written to
+                stream.write(stdin)
+                await stream.drain()
         stream.close()
 
     async def _collect(self, stream: asyncio.StreamReader | None, limit: int, *, stop: bool) -> bytes:

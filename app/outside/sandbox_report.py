@@ -3,21 +3,13 @@
 Leaves to `process`: the sandbox itself, and refusing to run a program without a part of it that is required.
 """
 
-import asyncio
-from typing import Final
-
 import structlog
 
-from app.core.errors import HoldfastError
 from app.core.json import JsonObject
 from app.outside.process import MISSING, SandboxStatus, probe
 
 log = structlog.get_logger("holdfast.sandbox")
 
-
-_LOOKS: Final = 3
-_LOOK_SECONDS: Final = 10.0
-"""For each look, whatever becomes of it, so that readiness always says something."""
 
 _known: SandboxStatus | None = None
 
@@ -28,9 +20,9 @@ async def sandbox_status() -> SandboxStatus:
     if _known is None:
         try:
             _known = await probe()
-        except (HoldfastError, OSError) as error:
-            # Nothing can be started in it, or not in time; the next one who asks tries again.
-            log.warning("sandbox.broken", error=str(error))
+        except Exception as error:
+            # Whatever it was, readiness has to say something; the next one who asks tries again.
+            log.warning("sandbox.broken", error=f"{type(error).__name__}: {error}")
             return SandboxStatus(missing=tuple(MISSING))
     return _known
 
@@ -39,24 +31,14 @@ class SandboxReport:
     def __init__(self) -> None:
         self.status: SandboxStatus | None = None
         """None until it is known."""
-        self._looks: set[asyncio.Task[SandboxStatus]] = set()
 
     async def look(self) -> None:
-        status = self.status = await self._tried()
+        status = self.status = await sandbox_status()
         if status.missing:
             meaning = [MISSING[name] for name in status.missing]
             log.warning("sandbox.incomplete", missing=list(status.missing), uses=list(status.uses), meaning=meaning)
         else:
             log.info("sandbox.complete", uses=list(status.uses))
-
-    async def _tried(self) -> SandboxStatus:
-        for _ in range(_LOOKS):
-            look = asyncio.create_task(sandbox_status())
-            self._looks.add(look)  # one that hangs is left alone: waiting for its end would be hanging too
-            if (await asyncio.wait({look}, timeout=_LOOK_SECONDS))[0]:
-                return look.result()
-        log.warning("sandbox.broken", error=f"no program could be tried in it within {_LOOK_SECONDS:g} s")
-        return SandboxStatus(missing=tuple(MISSING))
 
     def as_json(self) -> JsonObject | None:
         """For whoever asks without credentials: how much there is and what is not, not what it is made of."""

@@ -1,31 +1,33 @@
 """From a workspace's Hook documents to the runner that asks them: each kind reads its own fields.
 
 A hook is asked where the Runtime lists it, for every agent, or an agent does, for that one; `match` narrows it further.
-`build` is given one maker per kind by wiring and answers a runner, or every reason why there is none.
+`build` is given the kinds by wiring and answers a runner, or every reason why there is none.
 """
-
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
 
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
-from app.policy.contract import Handler, Hook, Point
+from app.policy.contract import Hook, Point
 from app.policy.hooks import HookRunner
+from app.policy.kind import HookDeps, HookKind
+from app.workspace.catalog import Kinds
 from app.workspace.compiled import CompiledWorkspace, Named
 from app.workspace.specs.others import HookSpec
 
-Maker: TypeAlias = Callable[[Named[HookSpec], CompiledWorkspace], Handler | Failure]
-
 
 def build(
-    workspace: CompiledWorkspace, makers: Mapping[str, Maker], *, schemas: SchemaRegistry, clock: Clock | None = None
+    workspace: CompiledWorkspace,
+    kinds: Kinds[HookKind],
+    deps: HookDeps,
+    *,
+    schemas: SchemaRegistry,
+    clock: Clock | None = None,
 ) -> HookRunner | list[Failure]:
-    """All hooks, or all failures: a workspace with a hook that cannot work is not served (OS-I3)."""
+    """All hooks, or all failures: a workspace with a hook that cannot work is not served."""
     hooks: list[Hook] = []
     failures: list[Failure] = []
     for declared in workspace.hooks.values():
-        made = make(declared, workspace, makers)
+        made = make(declared, workspace, kinds, deps)
         if isinstance(made, Failure):
             failures.append(made)
         else:
@@ -33,12 +35,14 @@ def build(
     return failures or HookRunner(hooks, schemas=schemas, clock=clock)
 
 
-def make(declared: Named[HookSpec], workspace: CompiledWorkspace, makers: Mapping[str, Maker]) -> Hook | Failure:
+def make(
+    declared: Named[HookSpec], workspace: CompiledWorkspace, kinds: Kinds[HookKind], deps: HookDeps
+) -> Hook | Failure:
     spec = declared.spec
-    maker = makers.get(spec.kind)
-    if maker is None:
+    kind = kinds.usable(spec.kind)
+    if kind is None:
         return Failure("HOOK_INVALID", f"{declared.name}: there is no kind of hook {spec.kind!r} here")
-    handler = maker(declared, workspace)
+    handler = kind.make(declared, workspace, deps)
     if isinstance(handler, Failure):
         return handler
     return Hook(

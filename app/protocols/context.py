@@ -8,14 +8,14 @@ from app.core.clock import Clock
 from app.core.json import JsonObject
 from app.core.metrics import Metrics
 from app.core.settings import Settings
-from app.events.hub import Hub
+from app.events.hub import EventSource
 from app.protocols.auth.access import Access
 from app.runtime.intake.commands import Commands
 from app.runtime.intake.interrupts import Interrupts
 from app.runtime.intake.keys import Keys
 from app.runtime.intake.ledger import Ledger
-from app.runtime.intake.rerun import Reruns
-from app.runtime.intake.service import Service
+from app.runtime.intake.ports import RunClient, RunLifecycle
+from app.runtime.intake.reruns import Reruns
 from app.runtime.intake.threads import Threads
 from app.runtime.run.kits import Kits
 from app.runtime.workspaces import CurrentWorkspace
@@ -25,13 +25,14 @@ from app.views.ports import Reader
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    service: Service
+    service: RunClient
+    lifecycle: RunLifecycle
     commands: Commands
     reruns: Reruns
     threads: Threads
     interrupts: Interrupts
     reader: Reader
-    hub: Hub
+    hub: EventSource
     metrics: Metrics
     workspace: CurrentWorkspace
     kits: Kits
@@ -45,7 +46,6 @@ class Server:
     settings: Settings
     clock: Clock
     ping: Callable[[], Awaitable[None]]
-    draining: Callable[[], bool]
     sandbox: Callable[[], JsonObject | None]
     """How complete the sandbox of programs is; None while that is being looked up."""
     on_disconnect: Literal["detach", "cancel"] = "detach"

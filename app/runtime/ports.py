@@ -4,26 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from app.events.envelope import Event
-from app.views.run import Run
-
-
-@dataclass(frozen=True, slots=True)
-class Fresh:
-    """A run that was accepted a moment ago, so that nobody has to read it back."""
-
-    run: Run
-    thread: tuple[Event, ...] = ()
-    """Every event of the run's thread, if the run is the first on it; else nothing."""
-
-    def and_then(self, events: Sequence[Event]) -> list[Event] | None:
-        """The whole thread with the events that follow; None when it cannot be told without reading it."""
-        if not self.thread or (events and events[0].seq != self.thread[-1].seq + 1):
-            return None
-        if any(b'"$blob"' in event.payload_bytes for event in self.thread):
-            return None
-        return [*self.thread, *events]
-
 
 @dataclass(frozen=True, slots=True)
 class LastLease:

@@ -203,7 +203,7 @@ def _revocable(condition: ports.ApiKeyRevoked, head: Head) -> Refused | None:
 
 def _claimable(condition: ports.ClaimRun, head: Head) -> Refused | None:
     active, run_id = head.records.thread.active, condition.run_id
-    if condition.born:
+    if condition.claimed_at_submit:
         return _busy(next(iter(active))) if active else None
     run, owner = head.records.runs.get(run_id), head.living_leases.get(run_id)
     if run is None or run.terminal or run.status == "waiting" or run.parent_run_id is not None:

@@ -39,16 +39,7 @@ class DataFolder:
         return self.path / "lock"
 
     def take(self) -> None:
-        try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise FolderUnusable(self.path, error) from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(file)
-            raise FolderLocked(self.path) from None
+        file = self._locked(self._lock)
         try:
             self._database = self._take_database()
         except BaseException:
@@ -64,8 +55,13 @@ class DataFolder:
         """
         if sys.platform != "linux":
             return None
+        return self._locked(self.path / "holdfast.db")
+
+    def _locked(self, path: Path) -> int:
+        """The open file, which nobody else holds."""
         try:
-            file = os.open(self.path / "holdfast.db", os.O_RDWR | os.O_CREAT, 0o600)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise FolderUnusable(self.path, error) from error
         try:

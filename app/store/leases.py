@@ -14,9 +14,17 @@ _RENEW: Final = Sql(
     "UPDATE leases SET until = {now} + $4 WHERE tenant = $1 AND run_id = $2 AND epoch = $3 AND until > 0 "
     "RETURNING run_id"
 )
-_EXPIRE_ALL: Final = Sql("UPDATE leases SET until = -1 WHERE until > 0")
+# A run that has ended or waits holds no lease, so the few runs at work lead to every lease that is held.
+_AT_WORK: Final = "r.status IN ('queued', 'running', 'waiting') AND r.status IN ('queued', 'running')"
+_EXPIRE_ALL: Final = Sql(
+    f"UPDATE leases SET until = -1 WHERE until > 0 AND (tenant, run_id) IN "
+    f"(SELECT r.tenant, r.id FROM runs r WHERE {_AT_WORK})"
+)
 _FIND: Final = Sql("SELECT owner, epoch, until, suspect, deaths FROM leases WHERE tenant = $1 AND run_id = $2")
-_OF_OWNER: Final = Sql("SELECT run_id FROM leases WHERE (owner = $1 AND until <> 0) OR previous = $1 LIMIT 2")
+_OF_OWNER: Final = Sql(
+    f"SELECT l.run_id FROM runs r JOIN leases l ON l.tenant = r.tenant AND l.run_id = r.id WHERE {_AT_WORK} "
+    "AND l.owner = $1 AND l.until <> 0 UNION ALL SELECT p.run_id FROM leases p WHERE p.previous = $1 LIMIT 2"
+)
 _RELEASE: Final = Sql(
     "UPDATE leases SET until = 0 WHERE tenant = $1 AND run_id = $2 AND owner = $3 AND epoch = $4",
     bulk="UPDATE leases l SET until = 0 FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) "

@@ -225,7 +225,7 @@ async def load_records(tx: Tx, commands: Iterable[tuple[Command, Head]]) -> None
         for condition in command.conditions:
             if isinstance(condition, _OF_A_RUN) and condition.run_id not in known:
                 runs[command.tenant][condition.run_id] = head
-            if isinstance(condition, ports.ClaimRun) and not condition.born:
+            if isinstance(condition, ports.ClaimRun) and not condition.claimed_at_submit:
                 # Whether a lease is alive is the database's word of this moment, never ours of a moment ago.
                 leases[command.tenant][condition.run_id] = head
             elif isinstance(condition, ports.ApiKeyRevoked):

@@ -59,10 +59,12 @@ _THREADS_OF: Final = Sql(
     "SELECT id, last_seq, head_hash, updated_at, state FROM threads "
     "WHERE tenant = $1 AND id > $2 AND deleted_at IS NULL AND substr(id, 1, 4) <> 'sys_' ORDER BY id LIMIT $3"
 )
+_MAX_KEY: Final = 2**63 - 1
 _NEWEST_THREADS: Final = Sql(
-    "SELECT key, id, last_seq, head_hash, updated_at, state FROM threads WHERE tenant = $1 "
-    "AND (CAST($2 AS BIGINT) IS NULL OR key < $2) AND deleted_at IS NULL "
-    "AND (CAST($3 AS INTEGER) = 1 OR substr(id, 1, 4) <> 'sys_') ORDER BY key DESC LIMIT $4"
+    # A range, not `tenant = $1`: with that Postgres may follow the primary key through the threads of other tenants.
+    "SELECT key, id, last_seq, head_hash, updated_at, state FROM threads WHERE tenant >= $1 "
+    "AND (tenant, key) < ($1, $2) AND deleted_at IS NULL "
+    "AND (CAST($3 AS INTEGER) = 1 OR substr(id, 1, 4) <> 'sys_') ORDER BY tenant DESC, key DESC LIMIT $4"
 )
 _INTERRUPTS: Final = Sql(
     "SELECT i.state FROM interrupts i JOIN threads t ON t.key = i.thread_key WHERE i.tenant = $1 "
@@ -211,7 +213,8 @@ class StoreReader:
         self, tenant: str, *, before: int | None, system: bool, limit: int
     ) -> list[tuple[int, Thread]]:
         # A thread's key is given when it is created, so it orders by age; the times of threads may be equal.
-        rows = await self._database.read(lambda tx: tx.rows(_NEWEST_THREADS, tenant, before, int(system), limit))
+        below = _MAX_KEY if before is None else before
+        rows = await self._database.look(lambda tx: tx.rows(_NEWEST_THREADS, tenant, below, int(system), limit))
         return [(row[0], _thread(*row[1:])) for row in rows]
 
     async def interrupts(

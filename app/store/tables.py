@@ -38,6 +38,9 @@ threads = Table(
     Column("state", LargeBinary, nullable=False),
     UniqueConstraint("tenant", "id", name="threads_by_id"),
 )
+Index("threads_of_tenant", threads.c.tenant, threads.c.key)
+# Not on a column that an append changes: every append would write this index as well.
+Index("threads_by_age", threads.c.created_at, threads.c.key)
 Index("threads_deleted", threads.c.deleted_at, sqlite_where=threads.c.deleted_at.is_not(None),
       postgresql_where=threads.c.deleted_at.is_not(None))  # fmt: skip
 
@@ -163,6 +166,8 @@ leases = Table(
     Column("previous", Text),
     PrimaryKeyConstraint("tenant", "run_id", name="leases_by_run"),
 )
+Index("leases_by_previous", leases.c.previous, sqlite_where=leases.c.previous.is_not(None),
+      postgresql_where=leases.c.previous.is_not(None))  # fmt: skip
 
 idempotency_keys = Table(
     "idempotency_keys",

@@ -1,4 +1,4 @@
-"""The only way to touch the world. For authors of Python tools: `from app.tools import ToolError`."""
+"""The only way to touch the world. Authors of Python tools import from `holdfast`."""
 
 from app.tools.contract import ToolContext, ToolError
 

@@ -1,52 +1,57 @@
 """From a workspace's Tool documents to tools: what they say in common; each kind reads its own section.
 
-`build` is given one maker per kind by wiring and answers a registry, or every reason why there is none.
+`build` is given the kinds by wiring and answers a registry, or every reason why there is none.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import inspect
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any
 
 from app.core import json
 from app.core.errors import Failure
 from app.tools.contract import NO_REPAIR, RepairSwitches, Rule, Tool, ToolDefinition
 from app.tools.guard import Guard, ToolInvalid
+from app.tools.kind import ToolDeps, ToolKind
 from app.tools.registry import Registry
+from app.workspace.catalog import Kinds
 from app.workspace.compiled import CompiledRule, CompiledTool, CompiledWorkspace
 
-_ELSEWHERE: Final = frozenset({"mcp"})
-"""Kinds whose tools are at a server of their own."""
 
-Maker: TypeAlias = Callable[[CompiledTool, CompiledWorkspace], Awaitable[Tool | Failure]]
+async def build(workspace: CompiledWorkspace, kinds: Kinds[ToolKind], deps: ToolDeps) -> Registry | list[Failure]:
+    """All tools, or all failures: a workspace with a tool that cannot work is not served.
 
-
-async def build(
-    workspace: CompiledWorkspace, makers: Mapping[str, Maker], *, root: Path | None = None
-) -> Registry | list[Failure]:
-    """All tools, or all failures: a workspace with a tool that cannot work is not served (OS-I3).
-
-    A tool of an MCP server is another matter: what is wrong with that server is no reason to refuse runs that do not
-    need it. Such a tool is left out, and a call of it is answered with the reason.
+    A tool of a remote kind (MCP) is an exception: a fault of its server is no reason to refuse runs that do not need
+    it. Such a tool is left out, and a call of it is answered with the reason.
     """
     tools: list[Tool] = []
     failures: list[Failure] = []
     unavailable: dict[str, Failure] = {}
     for declared in workspace.tools.values():
-        maker = makers.get(declared.spec.kind)
-        try:
-            made = await maker(declared, workspace) if maker is not None else _unknown(declared)
-            if not isinstance(made, Failure):
-                Guard(made.definition, root)
-        except ToolInvalid as error:
-            made = error.failure
+        kind = kinds.usable(declared.spec.kind)
+        made = _unknown(declared) if kind is None else await _make(kind, declared, workspace, deps)
         if not isinstance(made, Failure):
             tools.append(made)
-        elif declared.spec.kind in _ELSEWHERE:
+        elif kind is not None and kind.remote:
             unavailable[declared.name] = made
         else:
             failures.append(made)
-    return failures or Registry(tools, root=root, unavailable=unavailable)
+    return failures or Registry(tools, root=deps.files, unavailable=unavailable)
+
+
+async def _make(kind: ToolKind, declared: CompiledTool, workspace: CompiledWorkspace, deps: ToolDeps) -> Tool | Failure:
+    try:
+        made = kind.make(declared, workspace, deps)
+        tool: Tool | Failure = await made if inspect.isawaitable(made) else made
+        if not isinstance(tool, Failure):
+            Guard(tool.definition, deps.files)
+    except ToolInvalid as error:
+        return error.failure
+    except Exception as error:
+        # A kind may come from another package; whatever it raises says that this tool cannot be used.
+        reason = f"a tool of kind {kind.name} cannot be made: {type(error).__name__}"
+        return Failure("TOOL_INVALID", f"{declared.name}: {reason}")
+    return tool
 
 
 def define(declared: CompiledTool, derived: ToolDefinition | None = None) -> ToolDefinition:

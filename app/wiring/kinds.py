@@ -1,60 +1,164 @@
-"""Every kind of backend, provider, tool and hook, and how each of them is made."""
+"""Every kind of backend, provider, tool and hook: the list of those that ship, and what installed packages offer.
+
+The compiler's catalog and the makers both come from here, so that nothing can be declared which nothing serves.
+"""
 
 import asyncio
-import importlib
 import os
 import random
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, TypeVar
 
-from app.backends.contract import Backend
-from app.backends.kinds.echo import EchoBackend
-from app.backends.kinds.native import NativeBackend
-from app.backends.kinds.plan_work_review import PlanWorkReviewBackend
+import structlog
+
+from app.backends.contract import Backend, BackendKind
+from app.backends.kinds import echo, native, plan_work_review
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings
 from app.events.recorder import Narrator
-from app.models.contract import ProviderDeps
+from app.models.contract import ProviderDeps, ProviderKind
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.limits import Limiter
-from app.models.registry import Providers, installed_kinds
+from app.models.registry import Providers
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
 from app.outside.proxies import Proxies
 from app.policy import declared as hooks
 from app.policy.hooks import HookRunner
-from app.policy.kinds.builtin import make_builtin as make_builtin_hook
-from app.policy.kinds.command import make_command
-from app.policy.kinds.python import make_python as make_python_hook
-from app.tools.contract import Tool
-from app.tools.declared import Maker, build
-from app.tools.kinds.builtin import builtins, make_builtin
-from app.tools.kinds.http import make_http
-from app.tools.kinds.python import make_python
-from app.tools.kinds.subprocess import make_subprocess
+from app.policy.kind import BuiltinHook, HookDeps
+from app.policy.kinds import builtin as builtin_hook
+from app.policy.kinds import command as command_hook
+from app.policy.kinds import python as python_hook
+from app.policy.redaction import PERSONAL
+from app.tools.declared import build
+from app.tools.kind import ToolDeps, ToolKind
+from app.tools.kinds import builtin, http, mcp, python, subprocess
 from app.tools.loading import load_entry
 from app.tools.registry import Registry
 from app.views.narration import TemplateNarrator
-from app.workspace.compiled import CompiledTool, CompiledWorkspace
+from app.workspace.catalog import AnyConfig, BrokenKind, Kind, KindCatalog, Kinds
+from app.workspace.compiled import CompiledWorkspace
 from app.workspace.files import WorkspaceFiles
 from app.workspace.secrets import resolve_env
+from app.workspace.served import UNSERVED
 from app.workspace.specs.runtime import Narration
 
+log = structlog.get_logger("holdfast.kinds")
+K = TypeVar("K", bound=Kind)
 
-def shipped_backends() -> dict[str, Backend]:
-    return {kind.kind: kind for kind in (EchoBackend(), NativeBackend(), PlanWorkReviewBackend())}
+BACKENDS: Final = (echo.KIND, native.KIND, plan_work_review.KIND)
+PROVIDERS: Final = (openai.KIND, anthropic.KIND, gemini.KIND, ollama.KIND, scripted.KIND)
+TOOLS: Final = (python.KIND, http.KIND, mcp.KIND, builtin.KIND, subprocess.KIND)
+HOOKS: Final = Kinds((builtin_hook.KIND, python_hook.KIND, command_hook.KIND))
+NARRATORS: Final = {"template": TemplateNarrator}
 
 
-def narrator(wanted: Narration) -> Narrator | None:
-    narrators = {"template": TemplateNarrator}
-    return narrators[wanted.provider](wanted.style) if wanted.enabled and wanted.provider in narrators else None
+@cache
+def installed_backends() -> Kinds[BackendKind]:
+    return with_installed("holdfast.backends", BackendKind, BACKENDS)
 
 
-def http_client(settings: Settings) -> HttpClient:
-    return HttpClient(proxies=Proxies.from_environment(os.environ), ca_file=settings.ca_file)
+@cache
+def providers() -> Kinds[ProviderKind]:
+    return with_installed("holdfast.providers", ProviderKind, PROVIDERS)
+
+
+@cache
+def tools() -> Kinds[ToolKind]:
+    return with_installed("holdfast.tools", ToolKind, TOOLS)
+
+
+@cache
+def builtin_hooks() -> Kinds[BuiltinHook]:
+    return with_installed("holdfast.hooks", BuiltinHook, builtin_hook.BUILTINS)
+
+
+def with_installed(group: str, kind: type[K], shipped: Iterable[K]) -> Kinds[K]:
+    """The kinds that ship, and those that installed packages offer as entry points of the group."""
+    known = {one.name for one in shipped}
+    offered: dict[str, Callable[[], K | BrokenKind]] = {}
+    for point in sorted(entry_points(group=group), key=_package):
+        if point.name in known:
+            log.warning("kind of a package is not used: its name is taken", name=point.name, package=_package(point))
+            continue
+        known.add(point.name)
+        offered[point.name] = partial(_load, point, kind)
+    return Kinds(shipped, offered)
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else point.value.partition(":")[0]
+
+
+def _load(point: EntryPoint, kind: type[K]) -> K | BrokenKind:
+    try:
+        loaded = point.load()
+    except Exception as error:
+        # Loading runs the package's code; whatever it raises says that the kind cannot be used.
+        return BrokenKind(point.name, _package(point), f"{type(error).__name__}: {error}")
+    if not isinstance(loaded, kind):
+        return BrokenKind(point.name, _package(point), f"{point.value} is not a {kind.__name__}")
+    if loaded.name != point.name:
+        return BrokenKind(point.name, _package(point), f"the {kind.__name__} is named {loaded.name!r}")
+    return loaded
+
+
+def kind_catalog(brought: Iterable[str] = ()) -> KindCatalog:
+    """What the compiler may accept; `brought` are backends of a program that embeds the server."""
+    known = installed_backends()
+    embedded = [Kind(name=name, config=AnyConfig) for name in brought if name not in known]
+    return KindCatalog(
+        backends=known if not embedded else Kinds(embedded, {name: partial(known.__getitem__, name) for name in known}),
+        providers=providers(),
+        tools=tools(),
+        builtin_tools=builtin.NAMES,
+        builtin_hooks=builtin_hooks(),
+        narrators=frozenset(NARRATORS),
+        redaction_kinds=frozenset({"secret", *PERSONAL}),
+        unserved=UNSERVED,
+    )
+
+
+class Backends(Mapping[str, Backend]):
+    """Backends by the name of their kind, each made when first used."""
+
+    def __init__(self, kinds: Kinds[BackendKind]) -> None:
+        self._kinds = kinds
+        self._made: dict[str, Backend] = {}
+
+    def __getitem__(self, name: str) -> Backend:
+        if name not in self._made:
+            kind = self._kinds.usable(name)
+            if kind is None:
+                raise KeyError(name)
+            try:
+                self._made[name] = kind.make()
+            except Exception as error:
+                # A kind may come from another package; whatever it raises says that it cannot be used.
+                log.warning("backend cannot be made", kind=name, reason=f"{type(error).__name__}: {error}")
+                raise KeyError(name) from error
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kinds
+
+
+def narrator(chosen: Narration) -> Narrator | None:
+    return NARRATORS[chosen.provider](chosen.style) if chosen.enabled and chosen.provider in NARRATORS else None
+
+
+def http_client(settings: Settings, environ: Mapping[str, str] = os.environ) -> HttpClient:
+    return HttpClient(proxies=Proxies.from_environment(environ), ca_file=settings.ca_file)
 
 
 def model_router(settings: Settings, clock: Clock, client: HttpClient) -> ModelRouter:
@@ -62,17 +166,15 @@ def model_router(settings: Settings, clock: Clock, client: HttpClient) -> ModelR
         resolved = resolve_env(text, os.environ)
         return resolved if isinstance(resolved, str) else None
 
-    kinds = {
-        "openai": openai.provider,
-        "anthropic": anthropic.provider,
-        "gemini": gemini.provider,
-        "ollama": ollama.provider,
-        "scripted": scripted.provider,
-    }
-    providers = Providers(kinds | installed_kinds(), ProviderDeps(client, secrets, clock, asyncio.sleep))
+    deps = ProviderDeps(client, secrets, clock, asyncio.sleep)
     limiter = Limiter(clock, concurrency=settings.model_calls)
     return ModelRouter(
-        providers, schemas=SchemaRegistry(), clock=clock, random=random.random, sleep=asyncio.sleep, limiter=limiter
+        Providers(providers(), deps),
+        schemas=SchemaRegistry(),
+        clock=clock,
+        random=random.random,
+        sleep=asyncio.sleep,
+        limiter=limiter,
     )
 
 
@@ -80,14 +182,8 @@ def make_hooks(settings: Settings, clock: Clock, workspace: CompiledWorkspace) -
     def load(entry: str, files: WorkspaceFiles, own: bool) -> Any:
         return load_entry(entry, files, own=own)
 
-    makers: dict[str, hooks.Maker] = {
-        "builtin": make_builtin_hook,
-        "python": partial(make_python_hook, load=load),
-        "command": partial(
-            make_command, folder=settings.workspace, secret=_secrets_of(workspace), data=settings.data_dir
-        ),
-    }
-    return hooks.build(workspace, makers, schemas=SchemaRegistry(), clock=clock)
+    deps = HookDeps(settings.workspace, _secrets_of(workspace), load, builtin_hooks(), settings.data_dir)
+    return hooks.build(workspace, HOOKS, deps, schemas=SchemaRegistry(), clock=clock)
 
 
 def _secrets_of(workspace: CompiledWorkspace) -> Callable[[str], str | None]:
@@ -96,80 +192,26 @@ def _secrets_of(workspace: CompiledWorkspace) -> Callable[[str], str | None]:
     return lambda name: os.environ.get(name) if name in allowed else None
 
 
-class Closable(Protocol):
-    async def close(self) -> None: ...
-
-
 class ToolMakers:
-    """Makes the tools of a compiled workspace, each kind by its own maker."""
+    """Makes the tools of a compiled workspace, each by its kind."""
 
     def __init__(self, settings: Settings, clock: Clock, client: HttpClient) -> None:
         self._settings, self._clock, self._client = settings, clock, client
-        self._sessions: dict[str, Mapping[str, Any]] = {}
-        """Of MCP servers by name, by the workspace's digest: tools that are made again use the same."""
+        self._kinds = tools()
+        self._kept: dict[str, Any] = {}
 
     async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
-        data = self._settings.data_dir / "files"
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings = self._settings
+        files = settings.data_dir / "files"
+        files.mkdir(mode=0o700, parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
-        hosts, private = frozenset(workspace.runtime.outgoing.hosts), frozenset(workspace.runtime.outgoing.private)
-        mcp = await self._mcp(workspace, private, hosts, secret) if workspace.mcp_servers else None
-        claim = SchemaRegistry().validator("write_claim_v1")
-        shipped_tools = builtins(
-            data, self._clock, write_claim=claim, client=self._client, fetch_hosts=hosts, fetch_private=private
-        )
-        folder = self._settings.workspace
-        makers: dict[str, Maker] = {
-            "python": _ready(make_python),
-            "builtin": _ready(make_builtin, shipped_tools),
-            "http": _ready(make_http, self._client, secret),
-            "subprocess": _ready(make_subprocess, folder, data, secret, self._settings.data_dir),
-        }
-        if mcp is not None:
-            makers["mcp"] = mcp
-        return await build(workspace, makers, root=data)
-
-    async def _mcp(
-        self, workspace: CompiledWorkspace, private: frozenset[str], hosts: frozenset[str],
-        secret: Callable[[str], str | None],
-    ) -> Maker:  # fmt: skip
-        # Imported on first use: most workspaces have no such server, and the start is quicker for it.
-        await asyncio.to_thread(importlib.import_module, "app.tools.kinds.mcp")
-        from app.tools.kinds.mcp import make_mcp, offers_of, server_of
-        from app.tools.kinds.mcp_sessions import Sessions
-
-        sessions = self._sessions.get(workspace.digest)
-        if sessions is None:
-            sessions = self._sessions[workspace.digest] = {
-                name: Sessions(server_of(named, private, hosts), self._client, secret)
-                for name, named in workspace.mcp_servers.items()
-            }
-        return partial(make_mcp, sessions=sessions, offered=await offers_of(workspace, sessions))
+        deps = ToolDeps(self._client, secret, self._clock, settings.workspace, files, settings.data_dir, self._kept)
+        return await build(workspace, self._kinds, deps)
 
     async def close(self) -> None:
-        for sessions in self._sessions.values():
-            await asyncio.gather(*(one.close() for one in sessions.values()))
+        await asyncio.gather(*(kept.close() for kept in self._kept.values() if hasattr(kept, "close")))
 
 
 async def mcp_tools(workspace: CompiledWorkspace, name: str, client: HttpClient) -> list[str] | Failure:
     """The tools that an MCP server offers now, for whoever checks a workspace without serving it."""
-    from app.tools.kinds.mcp import McpServer, server_of
-    from app.tools.kinds.mcp_sessions import Sessions
-
-    outgoing = workspace.runtime.outgoing
-    server = server_of(workspace.mcp_servers[name], frozenset(outgoing.private), frozenset(outgoing.hosts))
-    sessions = Sessions(server, client, _secrets_of(workspace))
-    try:
-        offers = await McpServer(sessions).offers()
-    finally:
-        await sessions.close()
-    return offers if isinstance(offers, Failure) else [offer.name for offer in offers]
-
-
-def _ready(make: Callable[..., Tool | Failure], *arguments: Any) -> Maker:
-    """A maker that has nothing to wait for."""
-
-    async def maker(declared: CompiledTool, workspace: CompiledWorkspace) -> Tool | Failure:
-        return make(declared, workspace, *arguments)
-
-    return maker
+    return await mcp.list_tools(workspace, name, client, _secrets_of(workspace))

@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -15,32 +16,35 @@ from app.core.errors import HoldfastError
 from app.core.metrics import Metrics
 from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
-from app.core.signing import open_signer
+from app.core.signing import Signer, open_signer
 from app.events.ports import StorageFull, StoreError
 from app.models.router import ModelRouter
-from app.outside.http import HttpClient
 from app.outside.sandbox_report import SandboxReport
 from app.policy.redaction import CurrentRedaction, secret_values
 from app.protocols.auth.access import Access
 from app.protocols.auth.opening import open_access
 from app.protocols.telemetry.following import InTrace
 from app.protocols.telemetry.wired import telemetry
+from app.runtime.intake.cancel_events import CancelEvents
 from app.runtime.intake.commands import Commands
 from app.runtime.intake.interrupts import Interrupts
 from app.runtime.intake.keys import Keys
 from app.runtime.intake.ledger import Ledger
-from app.runtime.intake.rerun import Reruns
-from app.runtime.intake.service import RunLimits, Service
+from app.runtime.intake.lifecycle import Lifecycle
+from app.runtime.intake.ports import Drainable
+from app.runtime.intake.reruns import Reruns
+from app.runtime.intake.run_rates import RunRates
+from app.runtime.intake.service import Service
 from app.runtime.intake.threads import Threads
 from app.runtime.run.budgets import Budgets
 from app.runtime.run.conductor import Conductor
 from app.runtime.run.kits import Kits
 from app.runtime.run.steps import Services
 from app.runtime.schedule.effective_settings import EffectiveSettings
-from app.runtime.schedule.executor import Executor
+from app.runtime.schedule.executor import Conduct, Executor
 from app.runtime.schedule.queue import FairQueue
-from app.runtime.schedule.run_rates import RunRates
 from app.runtime.schedule.thread_expiry import ThreadExpiry
+from app.runtime.scheduler import Scheduler
 from app.runtime.workspaces import CurrentWorkspace, WorkspaceHistory, WorkspaceStatus
 from app.store.blobs import Blobs
 from app.store.files import FileStore
@@ -48,11 +52,27 @@ from app.store.idle_threads import IdleThreadReader
 from app.store.keys import StoredKeys
 from app.store.vacuum import shrink
 from app.store.workspaces import WorkspaceArchive
-from app.wiring.kinds import ToolMakers, http_client, make_hooks, model_router, narrator, shipped_backends
+from app.wiring.kinds import (
+    Backends,
+    ToolMakers,
+    http_client,
+    installed_backends,
+    kind_catalog,
+    make_hooks,
+    model_router,
+    narrator,
+)
 from app.wiring.store import Store, open_keys, open_store
-from app.workspace.catalog import KindCatalog, shipped_catalog
+from app.workspace.catalog import KindCatalog
 
 PURGE_SECONDS = 3600.0
+
+
+class Closable(Protocol):
+    async def close(self) -> None: ...
+
+
+ClosableT = TypeVar("ClosableT", bound=Closable)
 
 log = structlog.get_logger("holdfast.wiring")
 
@@ -63,8 +83,10 @@ class Holdfast:
 
     store: Store
     workspace: CurrentWorkspace
+    history: WorkspaceHistory
     backends: Mapping[str, Backend]
     service: Service
+    lifecycle: Lifecycle
     commands: Commands
     reruns: Reruns
     threads: Threads
@@ -76,9 +98,20 @@ class Holdfast:
     keys: Keys
     clock: Clock
     files: FileStore
-    drain_seconds: Callable[[], float]
-    """How long runs may go on when the server stops; asked at that moment, because a workspace may change it."""
+    effective: EffectiveSettings
     sandbox: SandboxReport
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What clients ask for, over one scheduler."""
+
+    service: Service
+    lifecycle: Lifecycle
+    commands: Commands
+    reruns: Reruns
+    threads: Threads
+    interrupts: Interrupts
 
 
 @contextlib.asynccontextmanager
@@ -93,75 +126,155 @@ async def open_holdfast(
 
     `redaction` is given by whoever also cleans something else by it, such as the process's log.
     """
-    clock = clock or SystemClock()
-    kinds = backends or shipped_backends()
-    redaction = redaction or CurrentRedaction()
-    async with contextlib.AsyncExitStack() as closing:
-        store = await closing.enter_async_context(open_store(settings, clock=clock, redactor=redaction))
+    clock, redaction = clock or SystemClock(), redaction or CurrentRedaction()
+    kinds = backends or Backends(installed_backends())
+    async with contextlib.AsyncExitStack() as parts:
+        store = await parts.enter_async_context(open_store(settings, clock=clock, redactor=redaction))
+        parts.callback(store.hub.close_all)
         signer = open_signer(settings)
         keys, ledger = open_keys(store, clock), Ledger(store.recorder)
-        find = StoredKeys(store.database).find
-        access = await closing.enter_async_context(open_access(settings, keys, find, ledger, clock))
-        client = await closing.enter_async_context(_closing(http_client(settings)))
-        catalog = shipped_catalog(kinds)
+        find_key = StoredKeys(store.database).find
+        access = await parts.enter_async_context(open_access(settings, keys, find_key, ledger, clock))
+        client = await parts.enter_async_context(_closing(http_client(settings)))
+        catalog = kind_catalog(kinds)
         workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger)
         history = WorkspaceHistory(workspace, catalog, WorkspaceArchive(store.database))
-        tools = ToolMakers(settings, clock, client)
-        kits = Kits(tools.build, partial(make_hooks, settings, clock))
-        recorder, reader = store.recorder, store.reader
-        router = model_router(settings, clock, client)
         effective = EffectiveSettings(settings, workspace)
-        queue = FairQueue(effective.queue_limits, effective.runs_of_agent)
-        rates = RunRates(lambda: effective.runs_per_minute, clock)
-        limits = RunLimits(lambda: effective.queue_per_thread, rates.take, rates.give_back)
+        tools = await parts.enter_async_context(_closing(ToolMakers(settings, clock, client)))
+        kits = await parts.enter_async_context(_closing(Kits(tools.build, partial(make_hooks, settings, clock))))
+        router = model_router(settings, clock, client)
         traced = _conducting(settings, store, router, kinds, history, kits, clock)
-        executor = Executor(recorder, reader, reader, store.leases, traced.run, queue, clock, history.code_changed)
-        service = Service(recorder, reader, reader, clock, history, kinds, executor.wake, executor.stop,
-                          queue.refusal, executor.admit, executor.freed, limits)  # fmt: skip
-        threads = Threads(recorder, reader, executor.stop)
-        interrupts = Interrupts(recorder, reader, executor.wake)
-        commands = Commands(recorder, reader, history, executor.deliver, executor.wake)
-        reruns = Reruns(service, threads, reader, history, signer)
-        executor.start()
-        stopping = asyncio.Event()
+        executor = _executor(store, clock, history, effective, traced.run)
+        intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
         sandbox = SandboxReport()
-        looking = asyncio.create_task(sandbox.look())
-        beside = [asyncio.create_task(workspace.watch(stopping)),
-                  asyncio.create_task(_purge_by_and_by(store, effective, clock, stopping))]  # fmt: skip
-        try:
-            watched = store.log, store.hub, store.database.load, executor, router, reader.open_interrupts
-            permitted = lambda: workspace.current.runtime.redaction.trace_fields  # noqa: E731  # one line of wiring
-            with telemetry(settings, *watched, traced, permitted) as metrics:
-                yield Holdfast(
-                    store=store, workspace=workspace, backends=kinds, service=service, commands=commands,
-                    reruns=reruns, threads=threads, interrupts=interrupts, executor=executor, metrics=metrics,
-                    kits=kits, access=access, keys=keys, clock=clock, files=FileStore(store.database, clock),
-                    drain_seconds=lambda: effective.drain_seconds, sandbox=sandbox,
-                )  # fmt: skip
-        finally:
-            stopping.set()
-            looking.cancel()
-            await executor.drain(effective.drain_seconds)
-            await asyncio.gather(*beside, asyncio.wait({looking}))
-            await kits.close()
-            await tools.close()
-            store.hub.close_all()
+        await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
+        metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace))
+        yield Holdfast(
+            store=store,
+            workspace=workspace,
+            history=history,
+            backends=kinds,
+            service=intake.service,
+            lifecycle=intake.lifecycle,
+            commands=intake.commands,
+            reruns=intake.reruns,
+            threads=intake.threads,
+            interrupts=intake.interrupts,
+            executor=executor,
+            metrics=metrics,
+            kits=kits,
+            access=access,
+            keys=keys,
+            clock=clock,
+            files=FileStore(store.database, clock),
+            effective=effective,
+            sandbox=sandbox,
+        )
 
 
 def _conducting(
-    settings: Settings, store: Store, router: ModelRouter, kinds: Mapping[str, Backend], history: WorkspaceHistory,
-    kits: Kits, clock: Clock,
-) -> InTrace:  # fmt: skip
-    """Who conducts runs, each in its trace."""
+    settings: Settings,
+    store: Store,
+    router: ModelRouter,
+    kinds: Mapping[str, Backend],
+    history: WorkspaceHistory,
+    kits: Kits,
+    clock: Clock,
+) -> InTrace:
+    """Conducts runs, each in its trace."""
     blobs, budgets = Blobs(store.database), Budgets(clock, store.reader.spent_since)
     services = Services(store.recorder, store.reader, clock, router, blobs, budgets)
     conductor = Conductor(services, kinds, history, kits)
     return InTrace(conductor.run, store.reader, told=settings.traces != "off")
 
 
-async def _purge_by_and_by(store: Store, effective: EffectiveSettings, clock: Clock, stopping: asyncio.Event) -> None:
-    """Threads that nobody used for long are deleted, and what was deleted long enough ago goes for good: when the
-    server starts, and every hour."""
+def _executor(
+    store: Store, clock: Clock, history: WorkspaceHistory, effective: EffectiveSettings, conduct: Conduct
+) -> Executor:
+    queue = FairQueue(effective.queue_limits, effective.runs_of_agent)
+    reader = store.reader
+    return Executor(store.recorder, reader, reader, store.leases, conduct, queue, clock, history.code_changed)
+
+
+def build_intake(
+    store: Store,
+    clock: Clock,
+    history: WorkspaceHistory,
+    backends: Container[str],
+    effective: EffectiveSettings,
+    signer: Signer,
+    scheduler: Scheduler,
+    workers: Drainable,
+) -> Intake:
+    recorder, reader = store.recorder, store.reader
+    rates = RunRates(lambda: effective.runs_per_minute, clock)
+    cancel_events = CancelEvents(reader, reader)
+    service = Service(
+        recorder,
+        reader,
+        clock,
+        history,
+        backends,
+        scheduler,
+        cancel_events,
+        rates,
+        lambda: effective.queue_per_thread,
+    )
+    threads = Threads(recorder, reader, scheduler)
+    return Intake(
+        service=service,
+        lifecycle=Lifecycle(recorder, reader, cancel_events, scheduler, workers),
+        commands=Commands(recorder, reader, history, scheduler),
+        reruns=Reruns(service, threads, reader, history, signer),
+        threads=threads,
+        interrupts=Interrupts(recorder, reader, scheduler),
+    )
+
+
+@contextlib.asynccontextmanager
+async def _working(
+    executor: Executor,
+    effective: EffectiveSettings,
+    workspace: CurrentWorkspace,
+    store: Store,
+    clock: Clock,
+    sandbox: SandboxReport,
+) -> AsyncIterator[None]:
+    """The executor and what goes on next to it; at the end runs are drained."""
+    stopping = asyncio.Event()
+    executor.start()
+    looking = asyncio.create_task(sandbox.look())
+    tasks = [
+        asyncio.create_task(workspace.watch(stopping)),
+        asyncio.create_task(_purge_hourly(store, effective, clock, stopping)),
+    ]
+    try:
+        yield
+    finally:
+        stopping.set()
+        looking.cancel()
+        await executor.drain(effective.drain_seconds)
+        await asyncio.gather(*tasks, asyncio.wait({looking}))
+
+
+def _telemetry(
+    settings: Settings,
+    store: Store,
+    executor: Executor,
+    router: ModelRouter,
+    traced: InTrace,
+    workspace: CurrentWorkspace,
+) -> contextlib.AbstractContextManager[Metrics]:
+    def permitted() -> Sequence[str]:
+        return workspace.current.runtime.redaction.trace_fields
+
+    watched = store.log, store.hub, store.database.load, executor, router, store.reader.open_interrupts
+    return telemetry(settings, *watched, traced, permitted)
+
+
+async def _purge_hourly(store: Store, effective: EffectiveSettings, clock: Clock, stopping: asyncio.Event) -> None:
+    """Deletes threads that were not used for long, and purges what was deleted long enough ago: when the server starts,
+    and every hour."""
     expiry = ThreadExpiry(store.recorder, IdleThreadReader(store.database), clock, lambda: effective.threads_days)
     while not stopping.is_set():
         with contextlib.suppress(StoreError):
@@ -177,7 +290,7 @@ async def _purge_by_and_by(store: Store, effective: EffectiveSettings, clock: Cl
 async def _load_workspace(
     settings: Settings, store: Store, catalog: KindCatalog, clock: Clock, redaction: CurrentRedaction, ledger: Ledger
 ) -> CurrentWorkspace:
-    """The workspace, told of in the ledger and followed by the redaction; without a good one nothing starts."""
+    """The workspace, recorded in the ledger and followed by the redaction; without a valid one nothing starts."""
 
     async def loaded(status: WorkspaceStatus) -> None:
         runtime = workspace.current.runtime
@@ -210,8 +323,8 @@ def _unless_full(event: str) -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _closing(client: HttpClient) -> AsyncIterator[HttpClient]:
+async def _closing(part: ClosableT) -> AsyncIterator[ClosableT]:
     try:
-        yield client
+        yield part
     finally:
-        await client.close()
+        await part.close()

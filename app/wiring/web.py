@@ -40,11 +40,12 @@ class Web(uvicorn.Server):
         yield
 
 
-def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[int], None]) -> Web:
-    """The web server, not yet started; tells its port when it listens."""
+def server_context(settings: Settings, holdfast: Holdfast) -> Server:
+    """What the protocols are given of the runtime."""
     store = holdfast.store
-    server = Server(
+    return Server(
         service=holdfast.service,
+        lifecycle=holdfast.lifecycle,
         commands=holdfast.commands,
         reruns=holdfast.reruns,
         threads=holdfast.threads,
@@ -58,7 +59,6 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
         max_upload_bytes=settings.max_upload_bytes,
         backends=holdfast.backends,
         ping=store.health.ready,
-        draining=lambda: holdfast.executor.draining,
         sandbox=holdfast.sandbox.as_json,
         access=holdfast.access,
         keys=holdfast.keys,
@@ -67,13 +67,36 @@ def build_web(settings: Settings, holdfast: Holdfast, when_listening: Callable[[
         clock=holdfast.clock,
         on_disconnect=settings.on_disconnect,
     )
+
+
+def build_web(settings: Settings, server: Server, when_listening: Callable[[int], None]) -> Web:
+    """The web server, not yet started; calls back with its port when it listens."""
     config = uvicorn.Config(
-        create_edge(server), host=settings.host, port=settings.port, loop="none", http=RequestConnection,
-        ws=StreamConnection, ws_per_message_deflate=False, ws_max_size=1024 * 1024, lifespan="off",
-        access_log=False, log_config=None, timeout_graceful_shutdown=_GRACE_SECONDS, server_header=False,
-        proxy_headers=False,  # a peer's address decides whether its word counts: nobody else's word may change it
-    )  # fmt: skip
+        create_edge(server),
+        host=settings.host,
+        port=settings.port,
+        loop="none",
+        http=RequestConnection,
+        ws=StreamConnection,
+        ws_per_message_deflate=False,
+        ws_max_size=1024 * 1024,
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        server_header=False,
+        proxy_headers=False,  # only the server decides, by a peer's address, whose identity headers count
+    )
     return Web(config, when_listening)
+
+
+@contextlib.asynccontextmanager
+async def open_logged(settings: Settings, log_level: str) -> AsyncIterator[Holdfast]:
+    """The runtime in a process of its own: the process's log is cleaned by the same redaction as the events."""
+    redaction = CurrentRedaction()
+    configure_logs(log_level, redaction.text)
+    async with open_holdfast(settings, redaction=redaction) as holdfast:
+        yield holdfast
 
 
 @contextlib.asynccontextmanager
@@ -82,12 +105,10 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
 
     For commands that find none: everything they do is then done as by any other server, and stored.
     """
-    redaction = CurrentRedaction()
-    configure_logs("error", redaction.text)
     settings = settings.model_copy(update={"host": "127.0.0.1", "port": 0})
-    async with open_holdfast(settings, redaction=redaction) as holdfast:
+    async with open_logged(settings, "error") as holdfast:
         listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        web = build_web(settings, holdfast, listening.set_result)
+        web = build_web(settings, server_context(settings, holdfast), listening.set_result)
         serving = asyncio.create_task(web.serve())
         try:
             url = f"http://{settings.host}:{await listening}"
@@ -102,9 +123,9 @@ async def stop_serving(
     holdfast: Holdfast, web: Web, serving: "asyncio.Task[None]", hurry: asyncio.Event | None = None
 ) -> None:
     """First no new work, then the streams, then the sockets: nobody is cut off before the log is still."""
-    seconds = holdfast.drain_seconds()
+    seconds = holdfast.effective.drain_seconds
     log.info("server.draining", running=holdfast.executor.running, seconds=seconds)
-    await holdfast.executor.drain(seconds, hurry)
+    await holdfast.lifecycle.drain(seconds, hurry)
     holdfast.store.hub.close_all()
     web.should_exit = True
     await serving

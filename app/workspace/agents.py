@@ -7,6 +7,7 @@ from typing import Final
 from app.workspace.compiled import CompiledAgent, CompiledSkill
 from app.workspace.diagnostics import DocPath
 from app.workspace.index import check_repeats
+from app.workspace.kind_checks import check_config, check_kind
 from app.workspace.markdown import parse_markdown
 from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument
@@ -119,12 +120,12 @@ class AgentCompiler:
             self._report.warning("SUBAGENT_TOOLS", place, path, message, hint=hint)
 
     def _backend(self, spec: AgentSpec, place: Place) -> None:
-        backends = self._resolver.catalog.backends
-        known = self._resolver.kind("BACKEND_UNKNOWN", backends, spec.backend, place, ("spec", "backend"), "backend")
-        plan = spec.plan
+        backends, path = self._resolver.catalog.backends, ("spec", "backend")
+        check_kind("BACKEND_UNKNOWN", backends, spec.backend, place, path, "backend", self._report)
+        kind, plan = backends.usable(spec.backend), spec.plan
         if plan is not None:
             self._plan(plan, spec.model is None, place)
-        elif known and backends[spec.backend].needs_model:
+        elif kind is not None and kind.needs_model:
             message = f"an agent of the backend {spec.backend!r} needs a model"
             models = ", ".join(sorted(self._index.documents["Model"])[:5])
             hint = f"write `model: ` with one of: {models}" if models else "write a Model document and name it here"
@@ -145,7 +146,7 @@ class AgentCompiler:
                 "NOT_SERVED", place, path, message, hint="remove the section, or set `backend`", key=True
             )
         else:
-            self._resolver.config(backends, name, section, place, path, "backend")
+            check_config(backends, name, section, place, path, "backend", self._report)
 
     def _plan(self, plan: ModelPlan, long_form: bool, place: Place) -> None:
         base: DocPath = ("spec", "modelPlan") if long_form else ("spec",)

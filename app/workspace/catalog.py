@@ -1,41 +1,28 @@
-"""Which kinds exist: backends, providers, tools and so on, passed in by whoever starts the compiler.
+"""Which kinds exist: backends, providers, tools and built-in hooks, passed in by whoever starts the compiler.
 
-Compiling never imports a kind: a name is known or not, installed or not, and that is all it asks.
+A kind describes itself with one value. Kinds that ship are listed in `wiring/kinds.py`; one of an installed package is
+loaded when a document first names it, so that a package that nobody uses costs nothing and breaks nothing.
 """
 
 import importlib.util
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
-from types import MappingProxyType
-from typing import Final
+from typing import TypeVar
 
-from app.workspace.served import UNSERVED, UnservedParts
+from pydantic import BaseModel, ConfigDict
 
-HOOKS_GROUP: Final = "holdfast.hooks"
-"""Entry points under which installed packages offer hooks by name."""
-PROVIDERS_GROUP: Final = "holdfast.providers"
-"""The same for providers of models."""
-
-_EXTRA: Final = "pip install 'holdfast[{}]'"
+from app.workspace.served import UnservedParts
+from app.workspace.specs.base import Spec
 
 
-@dataclass(frozen=True, slots=True)
-class KindInfo:
-    """`install` is the command that brings it; `needs_model` is for backends.
-
-    One that is not `served` is known by name only. `config` are the keys of a document's `config` that it reads; None
-    where nobody here knows them.
-    """
-
-    installed: bool = True
-    install: str | None = None
-    needs_model: bool = True
-    served: bool = True
-    config: frozenset[str] | None = None
+class NoConfig(Spec):
+    """The `config` of a kind that reads none."""
 
 
-Kinds = Mapping[str, KindInfo]
+class AnyConfig(BaseModel):
+    """The `config` of a kind that takes whatever it is given."""
+
+    model_config = ConfigDict(extra="allow")
 
 
 def has_module(name: str) -> bool:
@@ -46,65 +33,80 @@ def has_module(name: str) -> bool:
         return False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """What a kind says of itself. Each package of kinds adds how one is made."""
+
+    name: str
+    """What a document writes: `backend`, `provider`, or `kind` of a Tool."""
+    config: type[BaseModel] = NoConfig
+    """The model of the `config` section that is passed to it."""
+    extra: str | None = None
+    """The optional extra of Holdfast that brings what it imports."""
+    module: str | None = None
+    """A module of that extra: where it is missing, the kind is known and cannot be used."""
+    needs_model: bool = False
+    """Whether an agent that uses it must name a model. For backends."""
+
+    @property
+    def installed(self) -> bool:
+        return self.module is None or has_module(self.module)
+
+    @property
+    def remedy(self) -> str:
+        return f"run: pip install 'holdfast[{self.extra}]'" if self.extra else f"install the module {self.module}"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenKind:
+    """A kind that an installed package offers and that cannot be used."""
+
+    name: str
+    package: str
+    reason: str
+
+
+K = TypeVar("K", bound=Kind, covariant=True)
+Load = Callable[[], K | BrokenKind]
+
+
+class Kinds(Mapping[str, K | BrokenKind]):
+    """Kinds by name. Those of installed packages are loaded when they are first looked up, once."""
+
+    def __init__(self, kinds: Iterable[K] = (), offered: Mapping[str, Load[K]] | None = None) -> None:
+        self._kinds: dict[str, K | BrokenKind] = {kind.name: kind for kind in kinds}
+        self._offered = {name: load for name, load in (offered or {}).items() if name not in self._kinds}
+
+    def __getitem__(self, name: str) -> K | BrokenKind:
+        if name in self._offered:
+            self._kinds[name] = self._offered[name]()
+            del self._offered[name]
+        return self._kinds[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from {**self._kinds, **self._offered}
+
+    def __len__(self) -> int:
+        return len(self._kinds) + len(self._offered)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kinds or name in self._offered
+
+    def usable(self, name: str) -> K | None:
+        """None for a kind that does not exist, is broken, or lacks its extra."""
+        kind = self.get(name)
+        return None if kind is None or isinstance(kind, BrokenKind) or not kind.installed else kind
+
+
 @dataclass(frozen=True, slots=True)
 class KindCatalog:
-    backends: Kinds = field(default_factory=dict)
-    providers: Kinds = field(default_factory=dict)
-    tools: Kinds = field(default_factory=dict)
+    backends: Kinds[Kind] = field(default_factory=Kinds)
+    providers: Kinds[Kind] = field(default_factory=Kinds)
+    tools: Kinds[Kind] = field(default_factory=Kinds)
     builtin_tools: frozenset[str] = frozenset()
-    builtin_hooks: frozenset[str] = frozenset()
-    adapters: Kinds = field(default_factory=dict)
+    builtin_hooks: Kinds[Kind] = field(default_factory=Kinds)
+    adapters: frozenset[str] = frozenset()
     narrators: frozenset[str] = frozenset()
     redaction_kinds: frozenset[str] = frozenset()
     unserved: UnservedParts = field(default_factory=UnservedParts)
     has_module: Callable[[str], bool] = field(default=has_module, compare=False)
-
-
-def extra(name: str, module: str) -> KindInfo:
-    """A kind that comes with an optional extra and needs a module of it."""
-    return KindInfo(installed=has_module(module), install=_EXTRA.format(name))
-
-
-def _reads(*config: str) -> KindInfo:
-    return KindInfo(config=frozenset(config))
-
-
-_PLANNED: Final = KindInfo(served=False)
-"""Known by name, so that the message says that it is not there yet."""
-
-_BACKENDS: Final = {
-    "echo": KindInfo(needs_model=False, config=frozenset()),
-    "native": _reads(),
-    "plan_work_review": _reads("escalate"),
-    **dict.fromkeys(("langgraph", "deepagents", "openai_agents", "google_adk", "agent_framework"), _PLANNED),
-}
-_PROVIDERS: Final = {
-    "openai": _reads("body"),
-    "anthropic": _reads("apiVersion", "body"),
-    "gemini": _reads("apiVersion", "body"),
-    "ollama": _reads("body"),
-    "scripted": _reads(),
-}
-
-
-def shipped_catalog(backends: Iterable[str] = ()) -> KindCatalog:
-    """The kinds that ship with the program or are installed; `backends` are those that an embedding program brings."""
-    brought = {name: KindInfo(needs_model=False) for name in backends if not _BACKENDS.get(name, _PLANNED).served}
-    installed = {point.name: KindInfo() for point in entry_points(group=PROVIDERS_GROUP)}
-    return KindCatalog(
-        backends=MappingProxyType(_BACKENDS | brought),
-        providers=MappingProxyType(installed | _PROVIDERS),
-        tools=MappingProxyType(
-            dict.fromkeys(("python", "http", "mcp", "subprocess"), _reads()) | {"builtin": _reads("builtin")}
-        ),
-        builtin_tools=frozenset(
-            {"echo", "clock", "calculator", "notes", "read_file", "write_file", "list_files", "http_fetch", "todos"}
-        ),
-        builtin_hooks=frozenset(
-            {"deny_tools", "redact_cards", "max_turns", *(point.name for point in entry_points(group=HOOKS_GROUP))}
-        ),
-        adapters=MappingProxyType({"native": _PLANNED, "langgraph": _PLANNED}),
-        narrators=frozenset({"template"}),
-        redaction_kinds=frozenset({"secret", "card", "email", "iban"}),
-        unserved=UNSERVED,
-    )

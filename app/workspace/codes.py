@@ -87,9 +87,12 @@ CODES: Final[dict[str, Code]] = {
     "PROVIDER_UNKNOWN": Code(
         "There is no such provider.", "Use one of the providers named; `openai` is for compatible servers too."
     ),
-    "TOOL_KIND_UNKNOWN": Code("There is no such kind of tool.", "Use python, http, mcp, builtin or subprocess."),
+    "TOOL_KIND_UNKNOWN": Code("There is no such kind of tool.", "Use one of the kinds named, such as `python`."),
     "BUILTIN_UNKNOWN": Code("There is no such built-in tool.", "Use one of the built-in tools."),
     "KIND_NOT_INSTALLED": Code("What is asked for needs an optional extra.", "Install the extra named."),
+    "KIND_BROKEN": Code(
+        "A kind of an installed package cannot be loaded.", "Correct or remove the package that the message names."
+    ),
     "ADAPTER_UNKNOWN": Code("No workflow adapter has this name.", "Register it, or correct the name."),
     "HANDLER_UNKNOWN": Code(
         "There is no such built-in handler.", "Use one of those named, or `kind: python` with a function."

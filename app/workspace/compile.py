@@ -20,6 +20,7 @@ from app.workspace.diagnostics import SYNTAX, Diagnostic, Diagnostics
 from app.workspace.entries import ModuleNames, module_file, read_module, split_entry
 from app.workspace.files import SourceFile, WorkspaceFiles
 from app.workspace.index import Index, build_index
+from app.workspace.kind_checks import check_config
 from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument, ParsedFile, parse_file
 from app.workspace.report import Report
@@ -150,9 +151,8 @@ def _models(index: Index, catalog: KindCatalog, profile: str | None, resolver: R
                 continue
             where = (*path, "provider")
             resolver.provider(merged.provider, document.place, where)
-            resolver.config(
-                catalog.providers, merged.provider, merged.config, document.place, (*path, "config"), "provider"
-            )
+            config = (*path, "config")
+            check_config(catalog.providers, merged.provider, merged.config, document.place, config, "provider", report)
             index.refers_all("Model", merged.fallbacks, document.place, (*path, "fallbacks"), report)
             if document.name == profile:
                 chosen[name] = replace(models[name], spec=merged)

@@ -10,11 +10,12 @@ from zoneinfo import ZoneInfo
 
 from app.core.expressions import ExpressionProblem, compile_open_expression
 from app.workspace.arguments import Arguments, check_signature, check_uses
-from app.workspace.catalog import KindCatalog, Kinds
+from app.workspace.catalog import KindCatalog
 from app.workspace.diagnostics import DocPath, dotted
 from app.workspace.entries import ModuleNames, Signature, module_file, split_entry
 from app.workspace.files import SourceFile, WorkspaceFiles
 from app.workspace.index import Index, check_repeats
+from app.workspace.kind_checks import check_config, check_kind
 from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument
 from app.workspace.providers import PROVIDER_ADVICE
@@ -75,40 +76,7 @@ class Resolver:
             for unit in units.values():
                 check_unit(unit, self.catalog.unserved, self.report)
 
-    # -- kinds ---------------------------------------------------------------------------------------
-
-    def config(
-        self, known: Kinds, name: str, config: Mapping[str, object], place: Place, path: DocPath, word: str
-    ) -> None:
-        """Each key of a `config` that its kind does not read."""
-        info = known.get(name)
-        if info is None or info.config is None:
-            return
-        for key in config:
-            if key not in info.config:
-                hint = did_you_mean(self.report.suggest.nearest(key, info.config))
-                expected = f"one of: {', '.join(sorted(info.config))}" if info.config else "no `config`"
-                message = f"the {word} {name!r} does not read `{key}`; it would have no effect"
-                self.report.error(
-                    "NOT_SERVED", place, (*path, key), message, expected=expected, hint=hint or "remove it", key=True
-                )
-
-    def kind(self, code: str, known: Kinds, name: str, place: Place, path: DocPath, word: str) -> bool:
-        info = known.get(name)
-        if info is None:
-            hint = did_you_mean(self.report.suggest.nearest(name, known))
-            expected = f"one of: {', '.join(sorted(other for other, kind in known.items() if kind.served))}"
-            self.report.error(code, place, path, f"there is no {word} {name!r}", expected=expected, hint=hint)
-            return False
-        if not info.served:
-            served = ", ".join(sorted(other for other, kind in known.items() if kind.served))
-            message = f"the {word} {name!r} is not served by this version"
-            self.report.error("NOT_SERVED", place, path, message, expected=f"one of: {served}", hint=f"use {served}")
-            return False
-        if not info.installed:
-            message = f"the {word} {name!r} needs an optional extra that is not installed"
-            self.report.error("KIND_NOT_INSTALLED", place, path, message, hint=f"run: {info.install}")
-        return info.installed
+    # -- functions -----------------------------------------------------------------------------------
 
     def entry(self, entry: str, place: Place, path: DocPath) -> Signature | None:
         """Check `module:function`; what the function takes, where it is one of the workspace's own."""
@@ -185,7 +153,7 @@ class Resolver:
     def provider(self, name: str, place: Place, path: DocPath) -> None:
         advice = PROVIDER_ADVICE.get(name)
         if advice is None or name in self.catalog.providers:
-            self.kind("PROVIDER_UNKNOWN", self.catalog.providers, name, place, path, "provider")
+            check_kind("PROVIDER_UNKNOWN", self.catalog.providers, name, place, path, "provider", self.report)
             return
         expected = f"one of: {', '.join(sorted(self.catalog.providers))}"
         message = f"there is no provider {name!r}"
@@ -195,12 +163,13 @@ class Resolver:
         spec, place = spec_of(document, ModelSpec), document.place
         self.provider(spec.provider, place, ("spec", "provider"))
         self.index.refers_all("Model", spec.fallbacks, place, ("spec", "fallbacks"), self.report)
-        self.config(self.catalog.providers, spec.provider, spec.config, place, ("spec", "config"), "provider")
+        path = ("spec", "config")
+        check_config(self.catalog.providers, spec.provider, spec.config, place, path, "provider", self.report)
 
     def _tool(self, document: ParsedDocument) -> None:
-        spec, place = spec_of(document, ToolSpec), document.place
-        self.kind("TOOL_KIND_UNKNOWN", self.catalog.tools, spec.kind, place, ("spec", "kind"), "kind of tool")
-        self.config(self.catalog.tools, spec.kind, spec.config, place, ("spec", "config"), "kind of tool")
+        spec, place, kinds = spec_of(document, ToolSpec), document.place, self.catalog.tools
+        check_kind("TOOL_KIND_UNKNOWN", kinds, spec.kind, place, ("spec", "kind"), "kind of tool", self.report)
+        check_config(kinds, spec.kind, spec.config, place, ("spec", "config"), "kind of tool", self.report)
         signature = None
         if spec.kind == "python" and spec.entry is not None:
             signature = self.entry(spec.entry, place, ("spec", "entry"))
@@ -261,13 +230,11 @@ class Resolver:
         spec, place = spec_of(document, HookSpec), document.place
         if spec.kind == "python" and spec.entry is not None:
             self.entry(spec.entry, place, ("spec", "entry"))
-        if spec.kind == "builtin" and spec.entry not in self.catalog.builtin_hooks:
-            known = self.catalog.builtin_hooks
-            hint = did_you_mean(self.report.suggest.nearest(spec.entry or "", known))
-            expected = f"one of: {', '.join(sorted(known))}"
-            message = f"there is no built-in hook {spec.entry!r}"
-            self.report.error("HANDLER_UNKNOWN", place, ("spec", "entry"), message, expected=expected, hint=hint)
-            return
+        if spec.kind == "builtin":
+            known, entry, path = self.catalog.builtin_hooks, spec.entry or "", ("spec", "entry")
+            if not check_kind("HANDLER_UNKNOWN", known, entry, place, path, "built-in hook", self.report):
+                return
+            check_config(known, entry, spec.config, place, ("spec", "config"), "built-in hook", self.report)
         self.index.refers_all("Agent", spec.match.agents, place, ("spec", "match", "agents"), self.report)
         self.index.refers_all("Tool", spec.match.tools, place, ("spec", "match", "tools"), self.report)
         if not self._is_listed(document.name):
@@ -299,10 +266,10 @@ class Resolver:
 
     def _workflow(self, document: ParsedDocument) -> None:
         spec, place = spec_of(document, WorkflowSpec), document.place
-        if spec.adapter not in self.catalog.adapters:
-            # An adapter may be injected by name when the server is embedded (SH-7).
+        if "adapter" in spec.model_fields_set and spec.adapter not in self.catalog.adapters:
+            # An adapter may be injected by name when the server is embedded.
             hint = did_you_mean(self.report.suggest.nearest(spec.adapter, self.catalog.adapters))
-            message = f"no workflow adapter is named {spec.adapter!r}; runs of this workflow will be refused"
+            message = f"no workflow adapter is named {spec.adapter!r}; its runs fail with ADAPTER_NOT_AVAILABLE"
             self.report.warning("ADAPTER_UNKNOWN", place, ("spec", "adapter"), message, hint=hint)
         cycles = self.index.units.get("cycles", {})
         if spec.cycle is not None and spec.cycle not in cycles and not self.index.may_be_unread(spec.cycle):

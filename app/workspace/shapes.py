@@ -4,7 +4,7 @@ The models decide; this module translates what they found: which field, what was
 """
 
 from collections.abc import Iterator
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -39,7 +39,15 @@ _PATTERNS: Final = {
 _MAX_ERRORS: Final = 100
 
 
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
 def check_shape(value: Any, model: type[Document], place: Place, report: Report) -> Document | None:
+    return check_section(value, model, place, (), report)
+
+
+def check_section(value: Any, model: type[ModelT], place: Place, at: DocPath, report: Report) -> ModelT | None:
+    """A part of a document, at the path `at`, by a model of its own."""
     try:
         return model.model_validate_json(json.dumps(value))
     except ValidationError as error:
@@ -49,36 +57,30 @@ def check_shape(value: Any, model: type[Document], place: Place, report: Report)
             depth = len(found["loc"])
             if found["type"] == "too_short" and any(e["loc"][:depth] == found["loc"] != e["loc"] for e in errors):
                 continue
-            _translate(found, value, model, place, report)
+            _translate(found, value, model, place, at, report)
         if len(errors) > _MAX_ERRORS:
             message = f"{len(errors) - _MAX_ERRORS} more mistakes of this document are not listed"
-            report.error("VALUE_INVALID", place, (), message, expected="a document of its kind")
+            report.error("VALUE_INVALID", place, at, message, expected="a document of its kind")
     except json.JsonError:
-        report.error("VALUE_INVALID", place, (), "the document holds a value that JSON cannot")
+        report.error("VALUE_INVALID", place, at, "the document holds a value that JSON cannot")
     return None
 
 
-def _translate(found: Any, value: Any, model: type[BaseModel], place: Place, report: Report) -> None:
+def _translate(found: Any, value: Any, model: type[BaseModel], place: Place, at: DocPath, report: Report) -> None:
     kind: str = found["type"]
-    path = _document_path(found["loc"], value, missing=kind == "missing")
+    inner = _document_path(found["loc"], value, missing=kind == "missing")
+    path: DocPath = (*at, *inner)
     field = str(path[-1]) if path else ""
     if kind == "missing":
         report.error("FIELD_MISSING", place, path, f"the field `{field}` is missing", expected=f"`{dotted(path)}`")
     elif kind == "extra_forbidden":
-        names = sorted(_fields_at(model, path[:-1]))
+        names = sorted(_fields_at(model, inner[:-1]))
         hint = did_you_mean(report.suggest.nearest(field, names))
         expected = f"one of: {', '.join(names)}" if 0 < len(names) <= 30 else None
-        report.error(
-            "FIELD_UNKNOWN",
-            place,
-            path,
-            f"there is no field `{field}`",
-            expected=expected,
-            hint=hint,
-            key=True,
-        )
+        message = f"there is no field `{field}`"
+        report.error("FIELD_UNKNOWN", place, path, message, expected=expected, hint=hint, key=True)
     elif kind in ("literal_error", "enum"):
-        _not_allowed(found, value, path, place, report)
+        _not_allowed(found, _value_at(value, inner), path, place, report)
     elif kind == "value_error":
         message = str(found["ctx"]["error"])
         report.error("FIELD_CONFLICT", place, path, message, key=True)
@@ -92,9 +94,8 @@ def _translate(found: Any, value: Any, model: type[BaseModel], place: Place, rep
         report.error("VALUE_INVALID", place, path, message, expected=expected)
 
 
-def _not_allowed(found: Any, value: Any, path: DocPath, place: Place, report: Report) -> None:
+def _not_allowed(found: Any, given: Any, path: DocPath, place: Place, report: Report) -> None:
     allowed = [word.strip("'") for word in found["ctx"]["expected"].replace(" or ", ", ").split(", ")]
-    given = _value_at(value, path)
     hint = did_you_mean(report.suggest.nearest(given, allowed)) if isinstance(given, str) else None
     message = f"`{dotted(path)}` has a value that is not allowed"
     report.error("VALUE_NOT_ALLOWED", place, path, message, expected=f"one of: {', '.join(allowed)}", hint=hint)

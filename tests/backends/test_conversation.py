@@ -7,10 +7,9 @@ import pytest
 
 from app.core.principal import LOCAL
 from app.core.settings import Settings
-from app.events.envelope import Event
 from app.wiring.runtime import Holdfast
+from tests.runs import ended, events_until, opened, payloads, submit, waiting
 from tests.runtime.hooked import Space, python
-from tests.runtime.test_native import ended, opened, submit, until, waiting
 
 OTHER = "apiVersion: holdfast/v1\nkind: Agent\nmetadata: {name: other}\nspec: {model: script}\n"
 SUMMARISE = "  contextPolicy: {strategy: summarise, maxMessages: 8, keepLast: 2}\n"
@@ -19,10 +18,6 @@ SUMMARISE = "  contextPolicy: {strategy: summarise, maxMessages: 8, keepLast: 2}
 @pytest.fixture
 def space(tmp_path: Path) -> Space:
     return Space(tmp_path)
-
-
-def of_type(events: list[Event], suffix: str) -> list[dict[str, Any]]:
-    return [event.payload for event in events if event.type == f"runtime.{suffix}"]
 
 
 def said(payload: dict[str, Any]) -> list[str]:
@@ -44,13 +39,13 @@ async def test_the_oldest_messages_leave_the_window_and_a_note_says_so(space: Sp
     space.write({}, agent="  contextPolicy: {maxMessages: 4}\n")
     async with opened(space.settings, space.root) as holdfast:
         thread_id = await talk(holdfast, "look one", "two", "three")
-        events = await until(holdfast, await submit(holdfast, "clerk", "four", thread_id))
-        (asked,) = of_type(events, "model.requested")
+        events = await events_until(holdfast, await submit(holdfast, "clerk", "four", thread_id))
+        (asked,) = payloads(events, "model.requested")
         assert said(asked) == [
             "Be brief.", "three", "You said: three",
             "6 earlier messages are not shown. Tools used in them: look (1).", "four",
         ]  # fmt: skip
-        (told,) = of_type(events, "context.compacted")
+        (told,) = payloads(events, "context.compacted")
         assert (told["strategy"], told["messagesBefore"], told["messagesAfter"]) == ("window", 9, 3)
 
 
@@ -59,17 +54,17 @@ async def test_a_model_with_little_room_is_sent_no_more_than_it_takes(space: Spa
     async with opened(space.settings, space.root) as holdfast:
         thread_id = await talk(holdfast, *(f"{number} " + "x" * 400 for number in range(4)))
         run = await submit(holdfast, "clerk", "now", thread_id)
-        events = await until(holdfast, run)
+        events = await events_until(holdfast, run)
         assert (await ended(holdfast, run)).status == "completed"
-        assert len(of_type(events, "model.requested")[0]["messages"]) < 9
+        assert len(payloads(events, "model.requested")[0]["messages"]) < 9
 
 
 async def test_all_means_all(space: Space) -> None:
     space.write({}, agent="  contextPolicy: {strategy: all}\n")
     async with opened(space.settings, space.root) as holdfast:
         thread_id = await talk(holdfast, "one", "two")
-        events = await until(holdfast, await submit(holdfast, "clerk", "three", thread_id))
-        assert len(of_type(events, "model.requested")[0]["messages"]) == 6
+        events = await events_until(holdfast, await submit(holdfast, "clerk", "three", thread_id))
+        assert len(payloads(events, "model.requested")[0]["messages"]) == 6
 
 
 async def test_a_long_result_is_shortened_for_the_model(space: Space) -> None:
@@ -84,17 +79,17 @@ async def test_a_summary_takes_the_place_of_the_oldest_messages(space: Space) ->
     space.write({}, agent=SUMMARISE)
     async with opened(space.settings, space.root) as holdfast:
         thread_id = await talk(holdfast, "one", "two", "three", "four")
-        events = await until(holdfast, await submit(holdfast, "clerk", "five", thread_id))
-        summary, asked = of_type(events, "model.requested")
+        events = await events_until(holdfast, await submit(holdfast, "clerk", "five", thread_id))
+        summary, asked = payloads(events, "model.requested")
         assert (summary["role"], summary.get("tools")) == ("summary", None)
         assert "user: one\nassistant: You said: one\n" in said(summary)[1]
         assert said(asked) == [
             "Be brief.", "Summary of the conversation so far:\nthey talked", "four", "You said: four", "five",
         ]  # fmt: skip
-        (told,) = of_type(events, "context.compacted")
+        (told,) = payloads(events, "context.compacted")
         assert (told["strategy"], told["summary"]) == ("summarise", "they talked")
         assert told["tokensAfter"] < told["tokensBefore"]
-        deltas = [payload["event"].get("text", "") for payload in of_type(events, "adapter.event")]
+        deltas = [payload["event"].get("text", "") for payload in payloads(events, "adapter.event")]
         assert "they talked" not in "".join(deltas), "a summary is told to no client"
         transcript = await holdfast.store.reader.transcript("default", thread_id)
         assert "they talked" not in str(transcript)
@@ -106,13 +101,13 @@ async def test_later_runs_of_the_agent_go_on_from_its_summary_and_other_agents_s
     async with opened(space.settings, space.root) as holdfast:
         thread_id = await talk(holdfast, "one", "two", "three", "four", "five")
         run = await submit(holdfast, "clerk", "six", thread_id)
-        (asked,) = of_type(await until(holdfast, run), "model.requested")
+        (asked,) = payloads(await events_until(holdfast, run), "model.requested")
         assert said(asked) == [
             "Be brief.", "Summary of the conversation so far:\nthey talked", "four", "You said: four", "five",
             "You said: five", "six",
         ]  # fmt: skip
         run = await submit(holdfast, "other", "seven", thread_id)
-        (asked,) = of_type(await until(holdfast, run), "model.requested")
+        (asked,) = payloads(await events_until(holdfast, run), "model.requested")
         assert said(asked)[:2] == ["one", "You said: one"]
 
 
@@ -122,10 +117,10 @@ async def test_a_hook_that_denies_compaction_leaves_the_window(space: Space) -> 
     space.write({"no": python("no", "PreCompact", "rules:no")}, rules=rules, agent=SUMMARISE)
     async with opened(space.settings, space.root) as holdfast:
         thread_id = await talk(holdfast, "one", "two", "three", "four")
-        events = await until(holdfast, await submit(holdfast, "clerk", "look five", thread_id))
-        assert [payload.get("role") for payload in of_type(events, "model.requested")] == [None, None]
-        assert len(of_type(events, "hook.fired")) == 1, "a run that was told no does not ask again"
-        assert [told["strategy"] for told in of_type(events, "context.compacted")] == ["window"]
+        events = await events_until(holdfast, await submit(holdfast, "clerk", "look five", thread_id))
+        assert [payload.get("role") for payload in payloads(events, "model.requested")] == [None, None]
+        assert len(payloads(events, "hook.fired")) == 1, "a run that was told no does not ask again"
+        assert [told["strategy"] for told in payloads(events, "context.compacted")] == ["window"]
 
 
 @pytest.mark.requirement("OS-L6")
@@ -134,8 +129,8 @@ async def test_a_hook_can_say_what_a_summary_must_keep(space: Space) -> None:
     space.write({"keep": python("keep", "PreCompact", "rules:keep")}, rules=rules, agent=SUMMARISE)
     async with opened(space.settings, space.root) as holdfast:
         thread_id = await talk(holdfast, "one", "two", "three", "four")
-        events = await until(holdfast, await submit(holdfast, "clerk", "five", thread_id))
-        summary, _ = of_type(events, "model.requested")
+        events = await events_until(holdfast, await submit(holdfast, "clerk", "five", thread_id))
+        summary, _ = payloads(events, "model.requested")
         assert said(summary)[0].endswith("\nKeep the order numbers.")
 
 
@@ -152,7 +147,7 @@ async def test_a_run_that_compacted_goes_on_after_a_restart_without_doing_it_aga
         await holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "approve"})
         over = await ended(holdfast, run)
         assert (over.status, over.output) == ("completed", "published")
-        events = await until(holdfast, run)
-        assert [payload.get("role") for payload in of_type(events, "model.completed")] == ["summary", None, None]
-        assert len(of_type(events, "context.compacted")) == 1
+        events = await events_until(holdfast, run)
+        assert [payload.get("role") for payload in payloads(events, "model.completed")] == ["summary", None, None]
+        assert len(payloads(events, "context.compacted")) == 1
         assert space.seen() == ["PreCompact", "tool home"]

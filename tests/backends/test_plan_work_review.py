@@ -315,7 +315,7 @@ async def test_the_lead_knows_the_conversation_so_far_and_the_others_do_not() ->
     assert [role for role, messages, _ in on.heard if before in messages] == ["lead"]
 
 
-@pytest.mark.requirement("HK-13")
+@pytest.mark.requirement("HK-7")
 async def test_of_a_long_thread_the_lead_is_told_what_fits() -> None:
     long: list[JsonObject] = [
         {"role": role, "content": f"{role} {number}"} for number in range(30) for role in ("user", "assistant")

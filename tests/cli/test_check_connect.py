@@ -11,11 +11,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from app.cli import reach
 from app.cli.check import check
 from app.core import json
 from app.models.kinds import anthropic, gemini, ollama, openai
 from app.models.listing import LISTS
+from app.wiring import connections
 from tests.workspace.building import GOOD, RUNTIME, document
 
 KEY = "sk-this-key-must-never-be-printed"
@@ -42,7 +42,7 @@ class Provider(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         self.asked.append((self.command, self.path))
         known = self.headers.get("Authorization") == f"Bearer {KEY}"
-        found = self.path == "/v1/models"
+        found = self.path.removeprefix("http://models.example") == "/v1/models"
         status = 200 if found and known else 401 if found else 404
         body = b'{"data": [{"id": "real-model"}]}' if status == 200 else b"{}"
         self.send_response(status)
@@ -140,11 +140,47 @@ def test_private_address_that_is_not_allowed_says_where_to_allow_it(tmp_path: Pa
 
 
 def test_place_that_never_answers_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "SECONDS", 0.2)
+    monkeypatch.setattr(connections, "SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("API_KEY", KEY)
         result = runner.invoke(app, [_workspace(tmp_path, silent.getsockname()[1]), "--connect"])
     assert result.exit_code == 1 and "failed  model hosted: " in result.output
+
+
+def test_a_provider_behind_a_company_proxy_is_asked_through_it(
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the server asks it: the proxy looks the host up, and only hosts that the workspace lists go through it."""
+    monkeypatch.setenv("API_KEY", KEY)
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{port}")
+    changes = {
+        "runtime.yaml": RUNTIME + "  outgoing: {hosts: [listed.example]}\n",
+        "m.yaml": document(
+            "Model",
+            "hosted",
+            "provider: openai\nmodel: real-model\nbaseUrl: http://models.example/v1\napiKey: ${env:API_KEY}",
+        ),
+        "t.yaml": _tool("http://listed.example/secret/path"),
+        "u.yaml": document(
+            "Tool", "u", "kind: http\nhttp: {url: 'http://other.example/'}\ninput: {type: object}\noutput: {}"
+        ),
+    }
+    result = runner.invoke(app, [_workspace(tmp_path, port, **changes), "--connect"])
+    assert ("GET", "http://models.example/v1/models") in Provider.asked
+    assert ("HEAD", "http://listed.example/") in Provider.asked
+    assert "ok      HTTP tool t: listed.example answers" in result.output
+    assert "failed  HTTP tool u: " in result.output and "is not an allowed host (ADDRESS_REFUSED)" in result.output
+    assert not any("other.example" in path for _, path in Provider.asked)
+
+
+def test_a_proxy_variable_that_is_no_url_is_one_line(
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "ftp://me:secret@proxy")
+    result = runner.invoke(app, [_workspace(tmp_path, port), "--connect"])
+    assert result.exit_code == 1
+    assert "SETTINGS_INVALID: HTTP_PROXY is not an http or https URL" in result.output
+    assert "secret" not in result.output
 
 
 def test_nothing_is_tried_when_the_workspace_has_errors(tmp_path: Path, port: int) -> None:

@@ -1,7 +1,6 @@
 """What every kind of backend must do on the real runtime: the suite a new kind has to pass."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,13 +11,12 @@ from app.core.settings import Settings
 from app.events.catalog import Payload, request, thread
 from app.events.catalog.model import ModelCompleted
 from app.events.catalog.values import Usage
-from app.events.envelope import Event
 from app.events.ports import Appended
 from app.events.recorder import Scope
 from app.views.run import Run
 from app.wiring.runtime import Holdfast
 from tests.conformance.backend_houses import ANSWER, BREAK, HOUSES, PUBLISH, WAIT, House, effects, write
-from tests.runtime.test_native import ended, opened, submit, until, waiting
+from tests.runs import ended, events_until, opened, payloads, submit, waiting
 
 
 @pytest.fixture
@@ -42,10 +40,6 @@ def has_a_way_to(house: House, word: str) -> str:
     if word not in house.says:
         pytest.skip(f"{house.kind} has no way to do this")
     return house.says[word]
-
-
-def payloads(events: list[Event], suffix: str) -> list[dict[str, Any]]:
-    return [event.payload for event in events if event.type == f"runtime.{suffix}"]
 
 
 async def left_behind(holdfast: Holdfast, agent: str, text: str, *more: Payload) -> Run:
@@ -75,7 +69,7 @@ async def test_there_is_a_house_for_every_kind_that_ships(settings: Settings, ro
 async def test_a_run_completes_with_its_output_in_one_last_event(settings: Settings, root: Path, house: House) -> None:
     async with opened(settings, root) as holdfast:
         run = await submit(holdfast, house.kind, ANSWER)
-        over, events = await ended(holdfast, run), await until(holdfast, run)
+        over, events = await ended(holdfast, run), await events_until(holdfast, run)
         assert (over.status, over.output) == ("completed", house.says[ANSWER])
         assert [event.type for event in events if event.type in request.TERMINAL] == [events[-1].type]
 
@@ -123,7 +117,7 @@ async def test_a_run_goes_on_after_a_restart_and_repeats_nothing(
         asked = await waiting(holdfast, run)
     async with opened(settings, root) as holdfast:
         await holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "approve"})
-        over, events = await ended(holdfast, run), await until(holdfast, run)
+        over, events = await ended(holdfast, run), await events_until(holdfast, run)
         assert (over.status, over.output) == ("completed", said)
         assert effects(tmp_path) == ["home"]
         hashes = [payload["requestHash"] for payload in payloads(events, "model.requested")]
@@ -140,9 +134,9 @@ async def test_a_cancelled_run_ends_in_the_middle_of_an_answer(settings: Setting
     has_a_way_to(house, WAIT)
     async with opened(settings, root) as holdfast:
         run = await submit(holdfast, house.kind, WAIT)
-        await until(holdfast, run, frozenset({"runtime.model.requested"}))
-        await holdfast.service.cancel(LOCAL, run.id)
-        over, events = await ended(holdfast, run), await until(holdfast, run)
+        await events_until(holdfast, run, "runtime.model.requested")
+        await holdfast.lifecycle.cancel(LOCAL, run.id)
+        over, events = await ended(holdfast, run), await events_until(holdfast, run)
         assert over.status == "cancelled"
         assert events[-1].type == "runtime.request.cancelled"
         assert payloads(events, "model.completed") == []
@@ -155,7 +149,7 @@ async def test_a_failure_is_told_with_a_known_code_in_one_last_event(
     has_a_way_to(house, BREAK)
     async with opened(settings, root) as holdfast:
         run = await submit(holdfast, house.kind, BREAK)
-        over, events = await ended(holdfast, run), await until(holdfast, run)
+        over, events = await ended(holdfast, run), await events_until(holdfast, run)
         assert over.status == "failed"
         assert over.error is not None and over.error["code"] in CODES and over.error["message"]
         assert [event.type for event in events if event.type in request.TERMINAL] == ["runtime.request.failed"]
@@ -175,6 +169,6 @@ async def test_a_run_that_no_longer_follows_its_record_fails_and_says_so(
         )  # fmt: skip
         run = await left_behind(holdfast, house.kind, ANSWER, another)
     async with opened(settings, root) as holdfast:
-        over, events = await ended(holdfast, run), await until(holdfast, run)
+        over, events = await ended(holdfast, run), await events_until(holdfast, run)
         assert over.error is not None and over.error["code"] == "BACKEND_NOT_DETERMINISTIC"
         assert payloads(events, "model.requested") == [], "it acts no more"

@@ -15,7 +15,7 @@ from app.tools.contract import ToolCall, ToolOutcome
 from app.tools.gateway import Gateway
 from app.tools.registry import Registry
 from tests.conformance.tool_houses import KINDS, PICTURE, SECRET, House, Presence, a_house
-from tests.tools.recording import Recording, scope
+from tests.tools.recording import Recording, code, scope
 
 # The houses live as long as the module: an MCP server takes a second to start.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -38,11 +38,6 @@ async def call(
     asked = ToolCall("call_1", "act", {"do": do, "port": port}, attempt=attempt)
     gateway = Gateway(Registry([tool]), cancel_grace=GRACE)
     return await gateway.call(asked, scope("act", tenant="acme"), ports)
-
-
-def code(outcome: ToolOutcome) -> str:
-    assert outcome.error is not None, outcome
-    return outcome.error.code
 
 
 def only_for(house: House, *kinds: str) -> None:

@@ -21,8 +21,8 @@ from app.outside.http import HttpClient
 from app.tools.contract import BytesResult, Result, Tool, ToolContext, ToolDefinition
 from app.tools.kinds.builtin import BuiltinTool
 from app.tools.kinds.http import HttpRequest, HttpTool
-from app.tools.kinds.mcp import McpServer
 from app.tools.kinds.mcp_sessions import Server, Sessions
+from app.tools.kinds.mcp_tools import McpServer
 from app.tools.kinds.python import PythonTool, as_result
 from app.tools.kinds.subprocess import Command, SubprocessTool
 from app.tools.rendering import Text

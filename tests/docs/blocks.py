@@ -8,13 +8,13 @@ are run as scripts. Other kinds are not run here.
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.postgres import free_port
 from tests.server import ROOT, clean_environment
 
 ADDRESS: Final = "127.0.0.1:8700"
@@ -64,7 +64,7 @@ def run_page(page: Path, folder: Path) -> list[tuple[Block, str]]:
     """Each block that was run, with what it printed. A command that fails is an assertion with its output."""
     shown = blocks(page)
     ran = [(index, block) for index, block in enumerate(shown) if block.kind in ("sh", "python") and not block.skipped]
-    port = _free_port()
+    port = free_port()
     script = _PROLOGUE
     for number, (_, block) in enumerate(ran):
         script += f"printf '\\n{_MARK} {number}\\n'\n" + _commands(block, folder, number)
@@ -121,9 +121,3 @@ def _compare(page: Path, shown: list[Block], ran: list[tuple[int, Block]], print
         assert re.fullmatch(pattern, text.strip(), re.DOTALL), (
             f"{page.relative_to(ROOT)}:{block.line} prints\n{text}\nand not, as the page says,\n{after.text}"
         )
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

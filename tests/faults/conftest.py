@@ -1,10 +1,12 @@
 """What the fault tests counted, printed at the end of a session: `make faults` is read by people."""
 
+from pathlib import Path
 from typing import Protocol
 
 import pytest
 
 from tests.faults.audit import Figures
+from tests.faults.witness import Witness
 
 _COUNTED = pytest.StashKey[list[str]]()
 
@@ -15,6 +17,11 @@ class Count(Protocol):
 
 class Report(Protocol):
     def __call__(self, line: str) -> None: ...
+
+
+@pytest.fixture
+def witness(tmp_path: Path) -> Witness:
+    return Witness(tmp_path)
 
 
 @pytest.fixture

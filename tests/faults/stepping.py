@@ -19,7 +19,7 @@ from app.core.principal import DEFAULT_TENANT, LOCAL
 from app.core.settings import Settings
 from app.events.catalog import request, tool
 from app.events.envelope import Event
-from app.runtime.intake.service import Submission
+from app.runtime.intake.submission import Submission
 from app.views.interrupt import Interrupt
 from app.views.run import Run
 from app.wiring.runtime import Holdfast, open_holdfast
@@ -125,7 +125,7 @@ class Lives(RuleBasedStateMachine):
     @precondition(lambda self: self._holdfast is not None and self._runs)
     @rule(number=st.integers(0, MAX_RUNS))
     def cancel(self, number: int) -> None:
-        run = self._do(lambda it: it.service.cancel(LOCAL, self._chosen(number)))
+        run = self._do(lambda it: it.lifecycle.cancel(LOCAL, self._chosen(number)))
         assert isinstance(run, Run), run
 
     @precondition(lambda self: self._holdfast is not None and self._runs)
@@ -198,7 +198,7 @@ class Lives(RuleBasedStateMachine):
             )
             if self._settings.is_postgres:
                 await holdfast.store.leases.expire_all()
-                holdfast.executor._sweep_now.set()
+                holdfast.executor.sweep_now()
             return holdfast
 
         self._holdfast = self._runner.run(opening())

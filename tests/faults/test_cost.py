@@ -31,12 +31,12 @@ def judge(verdicts: list[Verdict], report: Report) -> None:
     assert failures(verdicts) == []
 
 
-@pytest.mark.requirement("G13", "G16", "S20", "S25")
+@pytest.mark.requirement("G13", "S25")
 def test_a_sample_of_hostile_texts_costs_little(report: Report) -> None:
     judge(watch.run_all(in_turn(sorted(PURE), 168)), report)
 
 
-@pytest.mark.requirement("G13", "G16", "S20", "S25")
+@pytest.mark.requirement("G13", "S25")
 async def test_a_sample_of_hostile_requests_leaves_the_server_attentive(tmp_path: Path, report: Report) -> None:
     async with live.serving(tmp_path) as place:
         judge(await live.run_all(place, in_turn(sorted(live.LIVE), 30)), report)
@@ -44,14 +44,14 @@ async def test_a_sample_of_hostile_requests_leaves_the_server_attentive(tmp_path
 
 @pytest.mark.faults
 @pytest.mark.timeout(7200)
-@pytest.mark.requirement("G13", "G16", "S20", "S25")
+@pytest.mark.requirement("G13", "S25")
 def test_nine_thousand_hostile_texts_cost_little(report: Report) -> None:
     judge(watch.run_all(in_turn(sorted(PURE), PURE_CASES)), report)
 
 
 @pytest.mark.faults
 @pytest.mark.timeout(7200)
-@pytest.mark.requirement("G13", "G16", "S20", "S25")
+@pytest.mark.requirement("G13", "S25")
 async def test_a_thousand_hostile_requests_leave_the_server_attentive(tmp_path: Path, report: Report) -> None:
     async with live.serving(tmp_path) as place:
         judge(await live.run_all(place, in_turn(sorted(live.LIVE), LIVE_CASES)), report)

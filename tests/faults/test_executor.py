@@ -11,7 +11,7 @@ from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.events.catalog.request import RequestCompleted
 from app.events.ports import StorageFull
-from app.runtime.intake.service import Submission
+from app.runtime.intake.submission import Submission
 from app.views.run import Run
 from app.wiring import store as wiring
 from app.wiring.runtime import Holdfast, open_holdfast

@@ -14,7 +14,7 @@ from app.events.catalog import adapter, request
 from app.events.catalog.request import TERMINAL
 from app.events.ports import Answer, ClaimRun, Fence, Refused
 from app.events.recorder import Scope
-from app.runtime.intake.service import Submission
+from app.runtime.intake.submission import Submission
 from app.views.run import Run
 from app.wiring.runtime import open_holdfast
 from app.wiring.store import Store, open_store

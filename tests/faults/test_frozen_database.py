@@ -8,7 +8,6 @@ import contextlib
 import fcntl
 import os
 import sqlite3
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -20,8 +19,7 @@ import pytest
 from app.core.settings import Settings
 from tests.faults.conftest import Report
 from tests.faults.processes import serving
-from tests.postgres import PostgresServer
-from tests.server import secret_file
+from tests.postgres import PostgresServer, empty_settings, running_postgres
 
 ANSWERS_WITHIN = 3.0
 """Seconds: two that are promised, and one for a busy machine."""
@@ -36,23 +34,13 @@ _READ_LOCKS = 123, 5
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[PostgresServer]:
     """Not the session's one: this one is frozen."""
-    with tempfile.TemporaryDirectory(prefix="holdfast-postgres-") as folder:
-        server = PostgresServer(Path(folder), fsync=False)
-        server.start()
-        try:
-            yield server
-        finally:
-            server.thaw()
-            server.stop()
+    with running_postgres(fsync=False) as server:
+        yield server
 
 
 @pytest.fixture
 async def own_settings(own_server: PostgresServer, tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
-    name = f"frozen_{abs(hash(request.node.name))}"
-    admin = await asyncpg.connect(own_server.url("postgres"))
-    await admin.execute(f"CREATE DATABASE {name}")
-    await admin.close()
-    return Settings(data_dir=tmp_path, database_url=own_server.url(name), secret_file=secret_file(tmp_path))
+    return await empty_settings(own_server, f"frozen_{abs(hash(request.node.name))}", tmp_path)
 
 
 async def _timed(http: httpx2.AsyncClient, method: str, path: str, body: object = None) -> tuple[int, str, float]:

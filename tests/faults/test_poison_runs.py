@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from pathlib import Path
 from typing import Any, Final
 
 import asyncpg
@@ -18,11 +17,6 @@ from tests.faults.witness import Witness
 
 POISON: Final = "read, and always kill"
 ENDS_WITHIN: Final = 20.0
-
-
-@pytest.fixture
-def witness(tmp_path: Path) -> Witness:
-    return Witness(tmp_path)
 
 
 async def run_out_leases(settings: Settings) -> None:

@@ -4,12 +4,10 @@ import asyncio
 import itertools
 import random
 import signal
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import asyncpg
 import httpx2
 import pytest
 
@@ -27,8 +25,7 @@ from tests.faults.client import Client, ends
 from tests.faults.conftest import Count
 from tests.faults.load import Producer, birth
 from tests.faults.processes import serving
-from tests.postgres import PostgresServer
-from tests.server import secret_file
+from tests.postgres import PostgresServer, empty_settings, running_postgres
 
 ANSWERS_WITHIN = 3.0
 """Seconds: two that the database has, and one for a busy machine."""
@@ -43,23 +40,13 @@ _names = itertools.count(1)
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[PostgresServer]:
     """Not the session's one: this one is stopped and killed."""
-    # Not under pytest's own folder: another session of the same user would close that to the server's user.
-    with tempfile.TemporaryDirectory(prefix="holdfast-postgres-") as folder:
-        server = PostgresServer(Path(folder))
-        server.start()
-        try:
-            yield server
-        finally:
-            server.stop()
+    with running_postgres() as server:
+        yield server
 
 
 @pytest.fixture
 async def own_settings(own_server: PostgresServer, tmp_path: Path) -> Settings:
-    name = f"restarted_{next(_names)}"
-    admin = await asyncpg.connect(own_server.url("postgres"))
-    await admin.execute(f"CREATE DATABASE {name}")
-    await admin.close()
-    return Settings(data_dir=tmp_path, database_url=own_server.url(name), secret_file=secret_file(tmp_path))
+    return await empty_settings(own_server, f"restarted_{next(_names)}", tmp_path)
 
 
 class TimedLog:

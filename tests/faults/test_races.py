@@ -1,10 +1,9 @@
 """Races, each run many times: one winner, one effect, one terminal event. In process, on both databases."""
 
 import asyncio
-import contextlib
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,16 +15,17 @@ from app.core.principal import DEFAULT_TENANT, LOCAL, Principal
 from app.core.settings import Settings
 from app.events.catalog import interrupt, request, tool
 from app.runtime.intake.interrupts import NotAnswered
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.submission import Submission
 from app.views.interrupt import Interrupt
 from app.views.run import Run
-from app.wiring.runtime import Holdfast, open_holdfast
+from app.wiring.runtime import Holdfast
 from tests.conftest import create_database
 from tests.faults.listening import PAUSES, Listener
 from tests.faults.witness import Witness
 from tests.postgres import PostgresServer
+from tests.runs import opened, submit
 from tests.server import secret_file
-from tests.store_equals_replay import assert_tables_equal_replay
 
 FULL: Final = 500
 """Of so many races each has to end in every possible way; of a few, on a busy machine, all may go one way."""
@@ -52,23 +52,8 @@ class ShiftedClock(SystemClock):
         return super().now_ms() + self.ahead
 
 
-@pytest.fixture
-def witness(tmp_path: Path) -> Witness:
-    return Witness(tmp_path)
-
-
-@contextlib.asynccontextmanager
-async def opened(settings: Settings, witness: Witness, clock: ShiftedClock | None = None) -> AsyncIterator[Holdfast]:
-    settings = settings.model_copy(update={"workspace": witness.workspace})
-    async with open_holdfast(settings, clock=clock) as holdfast:
-        yield holdfast
-        await assert_tables_equal_replay(holdfast.store)
-
-
 async def submitted(holdfast: Holdfast, agent: str, text: str) -> str:
-    run = await holdfast.service.submit(LOCAL, Submission(agent, text))
-    assert isinstance(run, Run), run
-    return run.id
+    return (await submit(holdfast, agent, text)).id
 
 
 async def everybody(*contenders: Awaitable[object]) -> list[object]:
@@ -85,14 +70,14 @@ async def everybody(*contenders: Awaitable[object]) -> list[object]:
 @pytest.mark.requirement("G7", "G8")
 @races
 async def test_cancel_against_complete_ends_each_run_once(settings: Settings, witness: Witness, races: int) -> None:
-    async with opened(settings, witness) as holdfast:
+    async with opened(settings, witness.workspace) as holdfast:
         listener = Listener(holdfast.store.hub)
 
         async def race(number: int) -> str:
             run_id = await submitted(holdfast, "echo", "a few words")
             # From at once to about when it is done.
             await asyncio.sleep(number % AT_ONCE * 0.004)
-            assert not isinstance(await holdfast.service.cancel(LOCAL, run_id), Rejected)
+            assert not isinstance(await holdfast.lifecycle.cancel(LOCAL, run_id), Rejected)
             return run_id
 
         ends: Counter[str] = Counter()
@@ -118,12 +103,12 @@ async def test_approve_against_deny_against_expiry_has_one_winner_and_acts_only_
     settings: Settings, witness: Witness, races: int
 ) -> None:
     clock = ShiftedClock()
-    async with opened(settings, witness, clock) as holdfast:
+    async with opened(settings, witness.workspace, clock=clock) as holdfast:
         listener, won = Listener(holdfast.store.hub), Counter[str]()
 
         async def expire() -> None:
             clock.ahead = TWO_DAYS
-            holdfast.executor._sweep_now.set()
+            holdfast.executor.sweep_now()
 
         async def race(number: int, run_id: str) -> list[object]:
             # The sweep takes the oldest first, these the newest: they meet somewhere on the way.
@@ -174,7 +159,7 @@ def _assert_acted_as_recorded(listener: Listener, witness: Witness) -> None:
 async def test_of_two_decisions_at_once_one_counts_and_the_tool_acts_once(
     settings: Settings, witness: Witness, races: int
 ) -> None:
-    async with opened(settings, witness) as holdfast:
+    async with opened(settings, witness.workspace) as holdfast:
         listener, won = Listener(holdfast.store.hub), Counter[str]()
 
         async def race(run_id: str) -> list[object]:
@@ -192,10 +177,10 @@ async def test_of_two_decisions_at_once_one_counts_and_the_tool_acts_once(
         _assert_acted_as_recorded(listener, witness)
 
 
-@pytest.mark.requirement("G6", "HK-8")
+@pytest.mark.requirement("G6")
 @races
 async def test_the_same_key_twenty_times_at_once_is_one_run(settings: Settings, witness: Witness, races: int) -> None:
-    async with opened(settings, witness) as holdfast:
+    async with opened(settings, witness.workspace) as holdfast:
         await _assert_one_run_a_key([holdfast], races)
 
 
@@ -207,7 +192,7 @@ async def test_the_same_key_at_two_replicas_at_once_is_one_run(
     name = f"keys_at_replicas_{races}"
     await create_database(postgres_server, name)
     shared = Settings(data_dir=tmp_path, database_url=postgres_server.url(name), secret_file=secret_file(tmp_path))
-    async with opened(shared, witness) as one, opened(shared, witness) as other:
+    async with opened(shared, witness.workspace) as one, opened(shared, witness.workspace) as other:
         await _assert_one_run_a_key([one, other], races)
 
 

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import random
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final, Literal
 
 import asyncpg
@@ -71,11 +70,6 @@ REST: Final = [
     Death("ask", Point("before", interrupt.InterruptRaised.type), 1, answers=1),
     Death("ask", Point("before", interrupt.InterruptResolved.type), 1, answers=1),
 ]
-
-
-@pytest.fixture
-def witness(tmp_path: Path) -> Witness:
-    return Witness(tmp_path)
 
 
 async def end_leases(settings: Settings) -> None:

@@ -14,7 +14,7 @@ import pytest
 from app.backends.contract import Context, Result, Resume
 from app.core.principal import LOCAL
 from app.core.settings import Settings
-from app.runtime.intake.service import Submission
+from app.runtime.intake.submission import Submission
 from app.runtime.intake.threads import NewThread
 from app.store.engine import Tx
 from app.views.run import Run

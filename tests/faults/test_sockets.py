@@ -15,11 +15,11 @@ from typing import Any
 
 import httpx2
 import pytest
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from app.core import json
 from app.core.settings import Settings
+from tests.clients import receive
 from tests.faults.conftest import Report
 from tests.server import ServerProcess
 
@@ -39,19 +39,14 @@ async def _run(client: httpx2.AsyncClient, thread_id: str, text: str) -> int:
     return int(run["lastSeq"])
 
 
-async def _receive(socket: ClientConnection) -> dict[str, Any]:
-    frame: dict[str, Any] = json.loads(await asyncio.wait_for(socket.recv(), 30))
-    return frame
-
-
 # -- coming back --------------------------------------------------------------------------------------
 
 
 async def _slice(server: ServerProcess, thread_id: str, after: int, count: int) -> list[str]:
     """Some frames after a cursor; then the connection is lost."""
     async with connect(f"{server.stream_url}?threadId={thread_id}&afterSeq={after}&types=runtime.*") as socket:
-        await _receive(socket)
-        frames = [(await _receive(socket))["id"] for _ in range(count)]
+        await receive(socket, 30)
+        frames = [(await receive(socket, 30))["id"] for _ in range(count)]
         socket.transport.abort()
     return frames
 
@@ -62,9 +57,9 @@ async def _with_cuts(server: ServerProcess, thread_id: str, until: int, dice: ra
     query = "afterSeq=0"
     while True:
         async with connect(f"{server.stream_url}?threadId={thread_id}&{query}") as socket:
-            await _receive(socket)
+            await receive(socket, 30)
             for _ in range(dice.randrange(1, 400)):
-                frame = await _receive(socket)
+                frame = await receive(socket, 30)
                 seen.append((frame["seq"], frame["part"]))
                 if frame["last"] and frame["seq"] == until:
                     return seen
@@ -122,22 +117,22 @@ async def test_a_reader_follows_a_thread_through_restarts_of_the_server(tmp_path
         async with ServerProcess.running(tmp_path) as server, _client(server) as client:
             after = f"&afterSeq={seen[-1][0]}" if seen else ""
             async with connect(f"{server.stream_url}?threadId=thr_lives{after}") as socket:
-                await _receive(socket)
+                await receive(socket, 30)
                 running = asyncio.create_task(_run(client, "thr_lives", "a b c " * (life + 2)))
                 last = None
                 while last is None or seen[-1:] == [] or seen[-1][0] < last:
-                    frame = await _receive(socket)
+                    frame = await receive(socket, 30)
                     seen.append((frame["seq"], frame["part"]))
                     if running.done():
                         last = running.result()
                     elif frame["type"] == "runtime.request.completed":
                         last = await running
                 while not frame["last"]:
-                    frame = await _receive(socket)
+                    frame = await receive(socket, 30)
                     seen.append((frame["seq"], frame["part"]))
                 await asyncio.to_thread(server.stop)
                 with pytest.raises(ConnectionClosed) as closed:
-                    await _receive(socket)
+                    await receive(socket, 30)
                 assert closed.value.rcvd is not None and closed.value.rcvd.code == 1012
     assert _is_exact(seen, seen[-1][0])
 

@@ -16,11 +16,21 @@ from app.core.schemas import SchemaRegistry
 from app.events.catalog.base import Payload
 from app.models.completion import CompletionRequest, Message
 from app.models.config import BreakerPolicy, ModelConfig, RetryPolicy
-from app.models.contract import Batch, Completed, ProviderCall, ProviderDeps, Started, StreamError, TextDelta
+from app.models.contract import (
+    Batch,
+    Completed,
+    ProviderCall,
+    ProviderDeps,
+    ProviderKind,
+    Started,
+    StreamError,
+    TextDelta,
+)
 from app.models.negotiate import ModelPlan
 from app.models.registry import Providers
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
+from app.workspace.catalog import Kinds
 from tests.virtual_time import VirtualClock, VirtualTimeLoop, run_in_virtual_time
 
 ANSWER_SECONDS = 0.2
@@ -86,9 +96,12 @@ def figures(
         deps = ProviderDeps(HttpClient(), lambda text: text, clock, asyncio.sleep)
         jitter = random.Random(seed).random
         router = ModelRouter(
-            Providers({"flaky": lambda _: made}, deps), schemas=SchemaRegistry(), clock=clock, random=jitter,
+            Providers(Kinds([ProviderKind(name="flaky", make=lambda _: made)]), deps),
+            schemas=SchemaRegistry(),
+            clock=clock,
+            random=jitter,
             sleep=asyncio.sleep,
-        )  # fmt: skip
+        )
         plan = ModelPlan(ModelConfig("flaky", "flaky", "test-model", retry=retry, breaker=breaker))
         places = asyncio.Semaphore(at_once)
 

@@ -1,7 +1,7 @@
 """A router with one provider kind, its fake and a recording list: what most tests of this room start from."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -14,26 +14,22 @@ from app.events.catalog.adapter import AdapterEvent
 from app.events.catalog.base import Payload, schema_of
 from app.models.completion import CompletionRequest, CompletionResponse, Message
 from app.models.config import ModelConfig, RetryPolicy, Script, ScriptFailure, ScriptReply, ScriptRule
-from app.models.contract import Provider, ProviderDeps
-from app.models.kinds import anthropic, gemini, ollama, openai, scripted
+from app.models.contract import Provider, ProviderDeps, ProviderKind
+from app.models.kinds import scripted
 from app.models.limits import Limiter
 from app.models.negotiate import ModelPlan
 from app.models.registry import Providers
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
+from app.wiring.kinds import PROVIDERS
+from app.workspace.catalog import Kinds
 from tests.models.fakes.anthropic import AnthropicSpeaker
 from tests.models.fakes.gemini import GeminiSpeaker
 from tests.models.fakes.ollama import OllamaSpeaker
 from tests.models.fakes.openai import OpenAiSpeaker
 from tests.models.fakes.server import Answer, Behaviour, Fake, Hang, Speaker, Status, running
 
-KINDS = {
-    "openai": openai.provider,
-    "anthropic": anthropic.provider,
-    "gemini": gemini.provider,
-    "ollama": ollama.provider,
-    "scripted": scripted.provider,
-}
+KINDS = {kind.name: kind for kind in PROVIDERS}
 SPEAKERS: dict[str, type[Speaker]] = {
     "openai": OpenAiSpeaker,
     "anthropic": AnthropicSpeaker,
@@ -170,12 +166,6 @@ class InTurn:
         return self._inner.stream(call)
 
 
-async def until(reached: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not reached():  # noqa: ASYNC110  what is awaited has no event of its own
-            await asyncio.sleep(0)
-
-
 def quick(**changes: Any) -> RetryPolicy:
     """So many attempts and no more: an outage is not waited for unless `total_seconds` is given."""
     return replace(RetryPolicy(total_seconds=0), **changes)
@@ -197,9 +187,9 @@ async def a_house(kind: str, *, limiter: Limiter | None = None, in_turn: bool = 
         deps = ProviderDeps(client, {"${env:TEST_KEY}": SECRET}.get, SystemClock(), sleep)
         kinds = dict(KINDS)
         if in_turn:
-            kinds["scripted"] = lambda deps: InTurn(scripted.provider(deps))
+            kinds["scripted"] = ProviderKind(name="scripted", make=lambda deps: InTurn(scripted.provider(deps)))
         router = ModelRouter(
-            Providers(kinds, deps),
+            Providers(Kinds(kinds.values()), deps),
             schemas=SchemaRegistry(),
             clock=clock,
             random=lambda: 0.5,
@@ -221,5 +211,4 @@ __all__ = [
     "Status",
     "a_house",
     "quick",
-    "until",
 ]

@@ -3,7 +3,7 @@
 from app.core.resources import shipped
 from app.models.completion import CompletionRequest, Message, ToolDef
 from app.models.plans import ModelPlans
-from app.workspace.catalog import shipped_catalog
+from app.wiring.kinds import kind_catalog
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled, CompiledWorkspace, Named
 from app.workspace.files import read_folder
@@ -13,7 +13,7 @@ from tests.models.house import a_house
 
 
 def a_workspace(name: str) -> CompiledWorkspace:
-    compiled = compile(read_folder(shipped("workspaces") / name), shipped_catalog())
+    compiled = compile(read_folder(shipped("workspaces") / name), kind_catalog())
     assert isinstance(compiled, Compiled)
     return compiled.workspace
 

@@ -1,18 +1,29 @@
 """Provider kinds from installed packages."""
 
-import sys
 from collections.abc import AsyncGenerator
 from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from app.models import registry
 from app.models.completion import ToolCall
 from app.models.config import ModelConfig
-from app.models.contract import Batch, Completed, Provider, ProviderCall, ProviderDeps, Started, TextDelta
+from app.models.contract import (
+    Batch,
+    Completed,
+    Provider,
+    ProviderCall,
+    ProviderDeps,
+    ProviderKind,
+    Started,
+    TextDelta,
+)
 from app.models.negotiate import ModelPlan
-from app.models.registry import Providers, installed_kinds
+from app.models.registry import Providers
+from app.wiring import kinds
+from app.wiring.kinds import PROVIDERS
+from app.workspace.catalog import Kinds
 from tests.models.house import a_house
 
 
@@ -30,18 +41,20 @@ def a_kind(deps: ProviderDeps) -> Provider:
     return Custom()
 
 
+KIND = ProviderKind(name="custom", make=a_kind)
+
+
+def offered(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> Kinds[ProviderKind]:
+    monkeypatch.setattr(kinds, "entry_points", lambda group: [point for point in points if point.group == group])
+    return kinds.with_installed("holdfast.providers", ProviderKind, PROVIDERS)
+
+
 @pytest.mark.requirement("HK-16")
 async def test_a_kind_of_an_installed_package_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules[__name__].__name__
-    points = [EntryPoint("custom", f"{module}:a_kind", registry.ENTRY_POINT_GROUP)]
-
-    def offered(group: str) -> list[EntryPoint]:
-        return points if group == "holdfast.providers" else []
-
-    monkeypatch.setattr(registry, "entry_points", offered)
+    found = offered(monkeypatch, EntryPoint("custom", f"{__name__}:KIND", "holdfast.providers"))
     async with a_house("scripted") as house:
         deps: Any = None
-        house.router._providers = Providers(installed_kinds(), deps)
+        house.router._providers = Providers(found, deps)
         answer = await house.answer(plan=ModelPlan(ModelConfig("m", "custom", "x")))
         assert answer.text == "from a package" and answer.tool_calls[0].name == "t"
 
@@ -49,12 +62,31 @@ async def test_a_kind_of_an_installed_package_answers(monkeypatch: pytest.Monkey
 async def test_a_kind_is_imported_only_when_used_and_one_that_cannot_be_disqualifies_its_models(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    points = [EntryPoint("broken", "no_such_module:factory", registry.ENTRY_POINT_GROUP)]
-    monkeypatch.setattr(registry, "entry_points", lambda group: points)
     deps: Any = None
-    providers = Providers(installed_kinds(), deps)
-    assert providers.names() == ["broken"]
+    found = offered(monkeypatch, EntryPoint("broken", "no_such_module:KIND", "holdfast.providers"))
+    providers = Providers(found, deps)
+    assert "broken" in providers.names()
     async with a_house("scripted") as house:
         house.router._providers = providers
         failure = await house.failure(plan=ModelPlan(ModelConfig("m", "broken", "x")))
         assert failure.detail["candidates"] == [{"model": "m", "lacks": ["provider:broken"]}]
+
+
+async def test_a_kind_whose_making_fails_disqualifies_its_models_alone() -> None:
+    def fails(deps: ProviderDeps) -> Provider:
+        raise RuntimeError("no licence")
+
+    deps: Any = None
+    providers = Providers(Kinds([ProviderKind(name="broken", make=fails), KIND]), deps)
+    assert providers.get("broken") is None
+    assert isinstance(providers.get("custom"), Custom)
+
+
+def test_a_kind_that_ships_wins_over_one_of_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = offered(monkeypatch, EntryPoint("openai", f"{__name__}:KIND", "holdfast.providers"))
+    with capture_logs() as logs:
+        found = kinds.with_installed("holdfast.providers", ProviderKind, PROVIDERS)
+    assert found["openai"] is PROVIDERS[0]
+    assert [(entry["log_level"], entry["name"], entry["package"]) for entry in logs] == [
+        ("warning", "openai", __name__)
+    ]

@@ -29,7 +29,8 @@ from app.models.contract import ContentPolicy, Estimate, Reservation
 from app.models.limits import Limiter
 from app.models.negotiate import ModelPlan, ProtocolConstraints
 from app.models.router import error_value
-from tests.models.house import ASK, SECRET, Answer, Hang, Status, a_house, quick, until
+from tests.models.house import ASK, SECRET, Answer, Hang, Status, a_house, quick
+from tests.waiting import until
 
 FAILING = Script((ScriptRule(fail=ScriptFailure(500)),))
 SAYING_B = Script(default=ScriptReply("from b"))

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from app.outside.dialogue import Dialogue, LineTooLong
 from app.outside.process import ProcessError
@@ -87,3 +88,22 @@ async def test_a_program_that_ignores_its_end_is_killed_with_its_children() -> N
 async def test_a_program_that_does_not_exist_is_an_error_with_a_code() -> None:
     with pytest.raises(ProcessError, match="could not be started"):
         await Dialogue.start(["no-such-program-4715"], {})
+
+
+async def talk_on(talk: Dialogue) -> None:
+    while True:
+        await talk.send(b"anybody?")
+        await asyncio.sleep(0)
+
+
+def test_a_program_that_no_longer_reads_is_a_connection_error_on_the_servers_own_loop() -> None:
+    async def talk_to_the_deaf() -> None:
+        async with talking("import os; os.close(0); print('closed'); input()") as talk:
+            lines = talk.lines()
+            await anext(lines)
+            with pytest.raises(ConnectionError):
+                await talk_on(talk)
+            await lines.aclose()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(talk_to_the_deaf())

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import uvloop
 
+from app.outside import process
 from app.outside.files import Rooted, Written, hash_of
 from app.outside.process import Finished, Limits, ProcessError, Program, run
 
@@ -29,6 +31,27 @@ def alive(marker: str) -> list[int]:
             if words[-2:-1] and marker.encode() in words[-2] and b"argv" not in words[-2]:
                 found.append(int(name))
     return found
+
+
+def test_a_program_that_is_gone_before_its_input_is_written_has_still_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the server's own event loop, whose pipes raise when they are written to after the other side closed them."""
+    spawn = process._spawn
+
+    async def spawn_and_wait(*ends: process._End) -> asyncio.subprocess.Process:
+        started = await spawn(*ends)
+        assert started.stdin is not None
+        async with asyncio.timeout(20):
+            while not started.stdin.is_closing():  # noqa: ASYNC110  # the loop itself notices, and tells nobody
+                await asyncio.sleep(0.005)
+        return started
+
+    monkeypatch.setattr(process, "_spawn", spawn_and_wait)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        finished = runner.run(run(Program([sys.executable, "-I", "-S", "-c", "print(1)"], tmp_path, b"unread")))
+        assert (finished.status, finished.stdout) == (0, b"1\n")
+        assert runner.run(process.probe()).uses
 
 
 async def test_a_program_reads_its_input_and_its_output_and_status_come_back(tmp_path: Path) -> None:

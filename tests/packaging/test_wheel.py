@@ -75,6 +75,7 @@ def test_wheel_holds_the_program_with_what_it_reads_and_nothing_else(wheel: Path
         assert inside == outside, name
     assert {entry.split("/")[0] for entry in names} == {
         "app",
+        "holdfast",
         next(e for e in names if "dist-info" in e).split("/")[0],
     }
 

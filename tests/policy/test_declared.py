@@ -1,7 +1,7 @@
 """From Hook documents to the runner: shipped hooks, workspace modules, entry points, and who is asked for whom."""
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -9,18 +9,19 @@ from typing import Any
 import pytest
 
 from app.core.decisions import Allow, Decision, Deny, Transform
-from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
 from app.policy.contract import About, Point
-from app.policy.declared import Maker, build
+from app.policy.declared import build
 from app.policy.hooks import HookRunner
-from app.policy.kinds import builtin
-from app.policy.kinds.command import make_command
-from app.policy.kinds.python import make_python
+from app.policy.kind import BuiltinHook, HookDeps
 from app.tools.loading import load_entry
-from app.workspace.catalog import shipped_catalog
-from app.workspace.compiled import CompiledWorkspace
+from app.wiring import kinds
+from app.wiring.kinds import HOOKS, builtin_hooks
+from app.workspace.catalog import AnyConfig
+from app.workspace.compiled import Compiled, CompiledWorkspace
+from app.workspace.diagnostics import Diagnostics
 from tests.workspace.building import AGENT, RUNTIME, document, good
+from tests.workspace.building import build as compiled
 
 SCHEMAS = SchemaRegistry()
 CARD = "4111 1111 1111 1111"
@@ -30,11 +31,7 @@ def load(entry: str, files: Any, own: bool) -> Any:
     return load_entry(entry, files, own=own)
 
 
-MAKERS: dict[str, Maker] = {
-    "builtin": builtin.make_builtin,
-    "python": partial(make_python, load=load),
-    "command": partial(make_command, folder=Path(), secret=lambda _: None),
-}
+DEPS = HookDeps(Path(), lambda _: None, load, builtin_hooks())
 
 
 def workspace(spec: str, changes: Mapping[str, str] | None = None, *, everybody: bool = True) -> CompiledWorkspace:
@@ -43,7 +40,7 @@ def workspace(spec: str, changes: Mapping[str, str] | None = None, *, everybody:
 
 
 def built(made: CompiledWorkspace) -> HookRunner:
-    result = build(made, MAKERS, schemas=SCHEMAS)
+    result = build(made, HOOKS, DEPS, schemas=SCHEMAS)
     assert isinstance(result, HookRunner), result
     return result
 
@@ -107,23 +104,40 @@ async def test_max_turns_lets_the_loop_go_on_until_it_had_them(turn: int, goes_o
 @pytest.mark.parametrize(
     "spec",
     [
-        "on: [PreToolUse]\nkind: builtin\nentry: deny_tools",
-        "on: [PreToolUse]\nkind: builtin\nentry: deny_tools\nconfig: {tool: [a]}",
         "on: [Stop]\nkind: builtin\nentry: deny_tools\nconfig: {tools: [a]}",
-        "on: [Stop]\nkind: builtin\nentry: max_turns\nconfig: {turns: 0}",
         "on: [Stop]\nkind: python\nentry: broken:decide",
         "on: [Stop]\nkind: python\nentry: rules:LIMIT",
     ],
 )
 def test_a_hook_that_cannot_work_keeps_its_workspace_from_being_served(spec: str) -> None:
     modules = {"broken.py": "raise RuntimeError\ndef decide(input): ...\n", "rules.py": "LIMIT = 3\n"}
-    result = build(workspace(spec, modules), MAKERS, schemas=SCHEMAS)
+    result = build(workspace(spec, modules), HOOKS, DEPS, schemas=SCHEMAS)
     assert isinstance(result, list)
     assert [failure.code for failure in result] == ["HOOK_INVALID"]
 
 
-def test_the_compiler_knows_the_hooks_that_ship() -> None:
-    assert builtin.names() <= shipped_catalog().builtin_hooks
+@pytest.mark.requirement("OS-I3")
+@pytest.mark.parametrize(
+    ("spec", "code", "path"),
+    [
+        ("on: [PreToolUse]\nkind: builtin\nentry: deny_tools", "FIELD_MISSING", "spec.config.tools"),
+        (
+            "on: [PreToolUse]\nkind: builtin\nentry: deny_tools\nconfig: {tools: []}",
+            "VALUE_INVALID",
+            "spec.config.tools",
+        ),
+        (
+            "on: [PreToolUse]\nkind: builtin\nentry: deny_tools\nconfig: {tools: [a], tool: [a]}",
+            "NOT_SERVED",
+            "spec.config.tool",
+        ),
+        ("on: [Stop]\nkind: builtin\nentry: max_turns\nconfig: {turns: 0}", "VALUE_INVALID", "spec.config.turns"),
+    ],
+)
+def test_config_of_a_built_in_hook_is_checked_when_the_workspace_is_compiled(spec: str, code: str, path: str) -> None:
+    result = compiled({"runtime.yaml": RUNTIME + "  hooks: [h]\n", "hook.yaml": document("Hook", "h", spec)})
+    assert isinstance(result, Diagnostics)
+    assert [(found.code, found.path) for found in result] == [(code, path)]
 
 
 # -- functions -------------------------------------------------------------------------------------
@@ -157,20 +171,50 @@ def installed_hook(config: Any) -> Any:
     return decide
 
 
+COMPANY_RULES = BuiltinHook(name="company_rules", make=installed_hook, config=AnyConfig)
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, value: str) -> HookDeps:
+    offered = EntryPoint("company_rules", value, "holdfast.hooks")
+    monkeypatch.setattr(kinds, "entry_points", lambda group: [offered] if group == offered.group else [])
+    builtin_hooks.cache_clear()
+    return replace(DEPS, builtins=builtin_hooks())
+
+
+@pytest.fixture(autouse=True)
+def _forget_installed() -> Iterator[None]:
+    yield
+    builtin_hooks.cache_clear()
+
+
 async def test_a_package_offers_a_hook_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    offered = EntryPoint("company_rules", f"{__name__}:installed_hook", "holdfast.hooks")
-    monkeypatch.setattr(builtin, "entry_points", lambda group, name: [offered] if name == offered.name else [])
-    monkeypatch.setattr("app.workspace.catalog.entry_points", lambda group: [offered])
-    spec = "on: [UserPromptSubmit]\nkind: builtin\nentry: company_rules\nconfig: {level: 7}"
-    assert await ask(workspace(spec), Point.USER_PROMPT_SUBMIT, {"prompt": "hi"}) == Deny("h 7", "h")
+    deps = installed(monkeypatch, f"{__name__}:COMPANY_RULES")
+    made = workspace("on: [UserPromptSubmit]\nkind: builtin\nentry: company_rules\nconfig: {level: 7}")
+    runner = build(made, HOOKS, deps, schemas=SCHEMAS)
+    assert isinstance(runner, HookRunner)
+    fired = await runner.fire(Point.USER_PROMPT_SUBMIT, {"prompt": "hi"}, About("run_1", agent="helper"))
+    assert fired.decision == Deny("h 7", "h")
 
 
-def test_a_package_that_cannot_be_loaded_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = EntryPoint("company_rules", "no_such_package:hook", "holdfast.hooks")
-    monkeypatch.setattr(builtin, "entry_points", lambda group, name: [gone])
-    monkeypatch.setattr("app.workspace.catalog.entry_points", lambda group: [gone])
-    made = workspace("on: [UserPromptSubmit]\nkind: builtin\nentry: company_rules")
-    assert isinstance(builtin.make_builtin(made.hooks["h"], made), Failure)
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("no_such_package:HOOK", "ModuleNotFoundError: No module named 'no_such_package'"),
+        (f"{__name__}:installed_hook", f"{__name__}:installed_hook is not a BuiltinHook"),
+    ],
+)
+def test_a_package_that_cannot_be_loaded_is_named_to_whoever_uses_its_hook(
+    monkeypatch: pytest.MonkeyPatch, value: str, reason: str
+) -> None:
+    installed(monkeypatch, value)
+    assert isinstance(compiled({}), Compiled)
+    spec = "on: [UserPromptSubmit]\nkind: builtin\nentry: company_rules"
+    result = compiled({"runtime.yaml": RUNTIME + "  hooks: [h]\n", "hook.yaml": document("Hook", "h", spec)})
+    assert isinstance(result, Diagnostics)
+    (found,) = result
+    assert (found.code, found.path) == ("KIND_BROKEN", "spec.entry")
+    package = value.partition(":")[0]
+    assert found.message == f"the built-in hook 'company_rules' of the package {package!r} cannot be used: {reason}"
 
 
 # -- for whom --------------------------------------------------------------------------------------

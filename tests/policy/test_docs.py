@@ -1,7 +1,6 @@
 """The page about hooks: its documents compile, its functions and its program decide as it says."""
 
 import re
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,12 @@ import pytest
 from app.core.decisions import Allow, Decision, Deny, Transform
 from app.core.schemas import SchemaRegistry
 from app.policy.contract import About, Point
-from app.policy.declared import Maker, build
+from app.policy.declared import build
 from app.policy.hooks import HookRunner
-from app.policy.kinds.builtin import make_builtin
-from app.policy.kinds.command import make_command
-from app.policy.kinds.python import make_python
+from app.policy.kind import HookDeps
 from app.policy.points import RULES
 from app.tools.loading import load_entry
+from app.wiring.kinds import HOOKS, builtin_hooks
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled
 from app.workspace.files import WorkspaceFiles
@@ -42,12 +40,8 @@ def hooks(tmp_path: Path) -> HookRunner:
     def load(entry: str, files: WorkspaceFiles, own: bool) -> Any:
         return load_entry(entry, files, own=own)
 
-    makers: dict[str, Maker] = {
-        "builtin": make_builtin,
-        "python": partial(make_python, load=load),
-        "command": partial(make_command, folder=tmp_path, secret=lambda _: None),
-    }
-    built = build(compiled.workspace, makers, schemas=SchemaRegistry())
+    deps = HookDeps(tmp_path, lambda _: None, load, builtin_hooks())
+    built = build(compiled.workspace, HOOKS, deps, schemas=SchemaRegistry())
     assert isinstance(built, HookRunner), built
     return built
 

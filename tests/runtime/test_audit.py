@@ -12,7 +12,7 @@ from app.core.settings import Settings
 from app.events.catalog import adapter, interrupt, log, model, request
 from app.events.envelope import Event
 from app.events.follow import follow
-from app.runtime.intake.service import Submission
+from app.runtime.intake.submission import Submission
 from app.views.audit import audit
 from app.views.run import Run
 from app.wiring.runtime import Holdfast, open_holdfast

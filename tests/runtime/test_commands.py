@@ -1,8 +1,5 @@
 """People and programs that reach into a run, and what its request may ask for; on both databases."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +7,15 @@ import pytest
 
 from app.core.principal import LOCAL
 from app.core.settings import Settings
-from app.events.catalog import request
-from app.events.envelope import Event
-from app.events.follow import follow
 from app.runtime.intake.interrupts import NotAnswered
-from app.runtime.intake.rerun import Wanted
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.reruns import Wanted
+from app.runtime.intake.submission import Submission
 from app.views.replay_token import ReplayToken
 from app.views.run import Run
-from app.wiring.runtime import Holdfast, open_holdfast
-from tests.store_equals_replay import assert_tables_equal_replay
-from tests.waiting import until as condition
+from app.wiring.runtime import Holdfast
+from tests.runs import ended, events_until, opened, submit
+from tests.waiting import until
 
 SPACE = """
 apiVersion: holdfast/v1
@@ -122,41 +117,8 @@ def space(tmp_path: Path) -> Path:
     return root
 
 
-@asynccontextmanager
-async def opened(settings: Settings, root: Path) -> AsyncIterator[Holdfast]:
-    async with open_holdfast(settings.model_copy(update={"workspace": root})) as holdfast:
-        yield holdfast
-        await assert_tables_equal_replay(holdfast.store)
-
-
-async def submit(holdfast: Holdfast, text: Any, agent: str | None = "worker", **more: Any) -> Run:
-    run = await holdfast.service.submit(LOCAL, Submission(agent, text, **more))
-    assert isinstance(run, Run), run
-    return run
-
-
-async def until(holdfast: Holdfast, run: Run, *types: str) -> list[Event]:
-    seen: list[Event] = []
-    async with asyncio.timeout(30):
-        store = holdfast.store
-        async for batch in follow(store.hub, store.reader.events, "default", run.thread_id, run.first_seq - 1):
-            for event in batch:
-                if event.run_id == run.id:
-                    seen.append(event)
-                    if event.type in (types or request.TERMINAL):
-                        return seen
-    raise AssertionError("the stream ended")
-
-
-async def ended(holdfast: Holdfast, run: Run) -> Run:
-    await until(holdfast, run)
-    found = await holdfast.store.reader.run("default", run.id)
-    assert found is not None
-    return found
-
-
 async def begun(tmp_path: Path) -> None:
-    await condition((tmp_path / "begun").exists, seconds=30)
+    await until((tmp_path / "begun").exists, seconds=30)
 
 
 async def command(holdfast: Holdfast, run: Run, name: str, **arguments: Any) -> None:
@@ -164,18 +126,18 @@ async def command(holdfast: Holdfast, run: Run, name: str, **arguments: Any) -> 
     assert isinstance(answer, Run), answer
 
 
-@pytest.mark.requirement("HK-26", "OS-I3")
+@pytest.mark.requirement("HK-26")
 @pytest.mark.parametrize(("said", "answer"), [({"message": "be quick"}, "quickly"), ({"hint": "be kind"}, "kindly")])
 async def test_a_run_takes_up_steering_at_its_next_step(
     settings: Settings, space: Path, tmp_path: Path, said: dict[str, str], answer: str
 ) -> None:
     async with opened(settings, space) as holdfast:
-        run = await submit(holdfast, "pass the gate")
+        run = await submit(holdfast, "worker", "pass the gate")
         await begun(tmp_path)
         await command(holdfast, run, "steer", **said)
         (tmp_path / "open").touch()
         assert (await ended(holdfast, run)).output == answer
-        taken = [e for e in await until(holdfast, run) if e.type == "runtime.step.completed"]
+        taken = [e for e in await events_until(holdfast, run) if e.type == "runtime.step.completed"]
         assert [told["arguments"] for e in taken for told in e.payload["result"]] == [said]
 
 
@@ -184,7 +146,7 @@ async def test_a_run_goes_on_with_another_model_and_other_limits(
     settings: Settings, space: Path, tmp_path: Path
 ) -> None:
     async with opened(settings, space) as holdfast:
-        run = await submit(holdfast, "pass the gate", limits={"toolCalls": 1})
+        run = await submit(holdfast, "worker", "pass the gate", limits={"toolCalls": 1})
         await begun(tmp_path)
         await command(holdfast, run, "switch_model_plan", model="other")
         await command(holdfast, run, "set_limits", modelCalls=2)
@@ -197,22 +159,22 @@ async def test_a_pause_takes_effect_before_the_next_step_and_survives_a_restart(
     settings: Settings, space: Path, tmp_path: Path
 ) -> None:
     async with opened(settings, space) as holdfast:
-        run = await submit(holdfast, "pass the gate")
+        run = await submit(holdfast, "worker", "pass the gate")
         await begun(tmp_path)
         await command(holdfast, run, "pause")
         (tmp_path / "open").touch()
-        raised = (await until(holdfast, run, "runtime.interrupt.raised"))[-1]
+        raised = (await events_until(holdfast, run, "runtime.interrupt.raised"))[-1]
         assert raised.payload["kind"] == "paused"
     async with opened(settings, space) as holdfast:
         await command(holdfast, run, "resume")
         assert (await ended(holdfast, run)).output == "passed"
-        invoked = [e for e in await until(holdfast, run) if e.type == "runtime.tool.invoked"]
+        invoked = [e for e in await events_until(holdfast, run) if e.type == "runtime.tool.invoked"]
         assert len(invoked) == 1
 
 
 async def test_a_pause_that_is_withdrawn_in_time_stops_nothing(settings: Settings, space: Path, tmp_path: Path) -> None:
     async with opened(settings, space) as holdfast:
-        run = await submit(holdfast, "pass the gate")
+        run = await submit(holdfast, "worker", "pass the gate")
         await begun(tmp_path)
         await command(holdfast, run, "pause")
         await command(holdfast, run, "resume")
@@ -222,11 +184,11 @@ async def test_a_pause_that_is_withdrawn_in_time_stops_nothing(settings: Setting
 
 async def test_a_checkpoint_names_a_point_of_the_log(settings: Settings, space: Path, tmp_path: Path) -> None:
     async with opened(settings, space) as holdfast:
-        run = await submit(holdfast, "pass the gate")
+        run = await submit(holdfast, "worker", "pass the gate")
         await begun(tmp_path)
         await command(holdfast, run, "checkpoint", label="before", data={"why": "test"})
         (tmp_path / "open").touch()
-        made = [e for e in await until(holdfast, run) if e.type == "runtime.checkpoint.created"]
+        made = [e for e in await events_until(holdfast, run) if e.type == "runtime.checkpoint.created"]
         assert [e.payload for e in made] == [{"label": "before", "data": {"why": "test"}}]
 
 
@@ -246,7 +208,7 @@ async def test_a_command_that_makes_no_sense_leaves_no_trace(
     settings: Settings, space: Path, name: str, arguments: dict[str, Any], code: str
 ) -> None:
     async with opened(settings, space) as holdfast:
-        run = await ended(holdfast, await submit(holdfast, "hello"))
+        run = await ended(holdfast, await submit(holdfast, "worker", "hello"))
         refused = await holdfast.commands.inject(LOCAL, run.id, name, arguments)
         assert isinstance(refused, Rejected) and refused.failure.code == code
         after = await holdfast.store.reader.run("default", run.id)
@@ -259,7 +221,7 @@ async def test_a_subagent_works_on_its_parent_s_thread_and_its_answer_is_the_too
 ) -> None:
     (tmp_path / "open").touch()
     async with opened(settings, space) as holdfast:
-        run = await ended(holdfast, await submit(holdfast, "delegate this"))
+        run = await ended(holdfast, await submit(holdfast, "worker", "delegate this"))
         assert run.output == "helped: passed"
         (child,) = [r for r in await _runs(holdfast, run.thread_id) if r.parent_run_id == run.id]
         assert (child.agent, child.status, child.output) == ("helper", "completed", "passed")
@@ -270,7 +232,7 @@ async def test_a_subagent_goes_on_where_it_was_after_its_server_died(
     settings: Settings, space: Path, tmp_path: Path
 ) -> None:
     async with opened(settings, space) as holdfast:
-        run = await submit(holdfast, "delegate this")
+        run = await submit(holdfast, "worker", "delegate this")
         await begun(tmp_path)
         holdfast.executor.draining = True
         for held in list(holdfast.executor._held.values()):
@@ -287,9 +249,9 @@ async def test_a_subagent_goes_on_where_it_was_after_its_server_died(
 @pytest.mark.requirement("G8")
 async def test_a_cancelled_run_takes_its_subagents_with_it(settings: Settings, space: Path, tmp_path: Path) -> None:
     async with opened(settings, space) as holdfast:
-        run = await submit(holdfast, "delegate this")
+        run = await submit(holdfast, "worker", "delegate this")
         await begun(tmp_path)
-        await holdfast.service.cancel(LOCAL, run.id)
+        await holdfast.lifecycle.cancel(LOCAL, run.id)
         (tmp_path / "open").touch()
         assert (await ended(holdfast, run)).status == "cancelled"
         assert {r.status for r in await _runs(holdfast, run.thread_id)} == {"cancelled"}
@@ -298,8 +260,8 @@ async def test_a_cancelled_run_takes_its_subagents_with_it(settings: Settings, s
 @pytest.mark.requirement("CM-4", "HK-35")
 async def test_calls_of_the_client_s_tools_wait_for_its_answers(settings: Settings, space: Path) -> None:
     async with opened(settings, space) as holdfast:
-        run = await submit(holdfast, "look up two things", client_tools=[LOOKUP])
-        await until(holdfast, run, "runtime.interrupt.raised")
+        run = await submit(holdfast, "worker", "look up two things", client_tools=[LOOKUP])
+        await events_until(holdfast, run, "runtime.interrupt.raised")
         await holdfast.executor.idle()
         waiting = await holdfast.store.reader.interrupts("default", thread_id=run.thread_id, status="open")
         assert [(i.kind, i.tool, i.arguments) for i in waiting] == [
@@ -334,13 +296,13 @@ async def test_client_tools_need_an_agent_that_takes_them_and_a_free_name(
 @pytest.mark.requirement("SH-20")
 async def test_a_tool_can_be_run_directly_through_the_same_gate(settings: Settings, space: Path) -> None:
     async with opened(settings, space) as holdfast:
-        run = await submit(holdfast, {"text": "hi"}, None, tool="echo")
-        events = [e.type.removeprefix("runtime.") for e in await until(holdfast, run)]
+        run = await submit(holdfast, None, {"text": "hi"}, tool="echo")
+        events = [e.type.removeprefix("runtime.") for e in await events_until(holdfast, run)]
         assert events == [
             "request.queued", "request.started", "tool.direct.started", "tool.invoked", "tool.resulted",
             "tool.direct.completed", "request.completed",
         ]  # fmt: skip
-        refused = await ended(holdfast, await submit(holdfast, {"wrong": 1}, None, tool="echo"))
+        refused = await ended(holdfast, await submit(holdfast, None, {"wrong": 1}, tool="echo"))
         assert refused.error is not None and refused.error["code"] == "INVALID_ARGUMENTS"
 
 
@@ -350,11 +312,11 @@ async def test_an_answer_without_its_evidence_fails_the_run_and_names_what_is_mi
 ) -> None:
     (tmp_path / "open").touch()
     async with opened(settings, space) as holdfast:
-        run = await submit(holdfast, "hello", "prover")
-        told = {e.type: e.payload for e in await until(holdfast, run)}
+        run = await submit(holdfast, "prover", "hello")
+        told = {e.type: e.payload for e in await events_until(holdfast, run)}
         assert told["runtime.execution.contract.failed"]["missingEvidenceTools"] == ["gate"]
         assert told["runtime.request.failed"]["error"]["code"] == "EVIDENCE_MISSING"
-        assert (await ended(holdfast, await submit(holdfast, "pass the gate", "prover"))).output == "passed"
+        assert (await ended(holdfast, await submit(holdfast, "prover", "pass the gate"))).output == "passed"
 
 
 @pytest.mark.requirement("PX-8")
@@ -372,8 +334,8 @@ async def test_a_used_up_budget_is_told_and_ends_the_run(
 ) -> None:
     (tmp_path / "open").touch()
     async with opened(settings, space) as holdfast:
-        run = await submit(holdfast, text, limits=limits, client_tools=[LOOKUP])
-        told = {e.type: e.payload for e in await until(holdfast, run)}
+        run = await submit(holdfast, "worker", text, limits=limits, client_tools=[LOOKUP])
+        told = {e.type: e.payload for e in await events_until(holdfast, run)}
         exceeded = told["runtime.budget.exceeded"]
         assert (exceeded["budget"], exceeded["limit"]) == (budget, [*limits.values()][-1])
         assert told["runtime.request.failed"]["error"]["code"] == "BUDGET_EXCEEDED"
@@ -382,26 +344,28 @@ async def test_a_used_up_budget_is_told_and_ends_the_run(
 @pytest.mark.requirement("SH-12")
 async def test_a_model_may_mend_a_call_that_the_guard_refused(settings: Settings, space: Path) -> None:
     async with opened(settings, space) as holdfast:
-        run = await submit(holdfast, "wrong")
-        told = [e for e in await until(holdfast, run) if e.type in ("runtime.tool.guarded", "runtime.tool.invoked")]
+        run = await submit(holdfast, "worker", "wrong")
+        told = [
+            e for e in await events_until(holdfast, run) if e.type in ("runtime.tool.guarded", "runtime.tool.invoked")
+        ]
         assert [e.payload.get("outcome") for e in told][:1] == ["repaired"]
         assert told[1].payload["arguments"] == {"text": "mended"}
 
 
-@pytest.mark.requirement("HK-24", "G8")
+@pytest.mark.requirement("G8")
 @pytest.mark.parametrize("busy", ["interrupt", "rollback"])
 async def test_a_run_that_takes_another_s_place_cancels_it_in_the_commit_that_accepts_it(
     settings: Settings, space: Path, tmp_path: Path, busy: Any
 ) -> None:
     async with opened(settings, space) as holdfast:
-        first = await submit(holdfast, "pass the gate")
-        queued = await submit(holdfast, "never begun", thread_id=first.thread_id)
+        first = await submit(holdfast, "worker", "pass the gate")
+        queued = await submit(holdfast, "worker", "never begun", thread_id=first.thread_id)
         await begun(tmp_path)
-        second = await submit(holdfast, "hello", thread_id=first.thread_id, busy=busy)
+        second = await submit(holdfast, "worker", "hello", thread_id=first.thread_id, busy=busy)
         (tmp_path / "open").touch()
         assert (await ended(holdfast, first)).status == "cancelled"
         assert (await ended(holdfast, queued)).status == "cancelled"
-        (asked,) = [e for e in await until(holdfast, second) if e.type == "runtime.model.requested"]
+        (asked,) = [e for e in await events_until(holdfast, second) if e.type == "runtime.model.requested"]
         told = [(m["role"], m["content"]) for m in asked.payload["messages"]]
         assert told[-1] == ("user", "hello")
         assert (("user", "pass the gate") in told) is (busy == "interrupt")
@@ -412,16 +376,16 @@ async def test_a_run_that_takes_another_s_place_cancels_it_in_the_commit_that_ac
 async def test_a_new_thread_can_begin_with_a_history(settings: Settings, space: Path) -> None:
     said = [{"role": "user", "content": "I am Ann"}, {"role": "assistant", "content": "Hello Ann"}]
     async with opened(settings, space) as holdfast:
-        run = await submit(holdfast, "who am I?", history=said, instructions="Be brief.")
-        (asked,) = [e for e in await until(holdfast, run) if e.type == "runtime.model.requested"]
+        run = await submit(holdfast, "worker", "who am I?", history=said, instructions="Be brief.")
+        (asked,) = [e for e in await events_until(holdfast, run) if e.type == "runtime.model.requested"]
         assert [m["content"] for m in asked.payload["messages"]] == ["Be brief.", "I am Ann", "Hello Ann", "who am I?"]
 
 
 async def test_an_input_too_large_for_its_event_reaches_the_model_whole(settings: Settings, space: Path) -> None:
     text = "x" * 40_000
     async with opened(settings, space) as holdfast:
-        run = await submit(holdfast, text)
-        done = await until(holdfast, run)
+        run = await submit(holdfast, "worker", text)
+        done = await events_until(holdfast, run)
         assert "$blob" in done[0].payload["input"]
         found = done[-1].payload["output"]["$blob"]
         assert found["size"] == len("You said: ") + len(text)
@@ -437,8 +401,8 @@ async def test_a_strict_rerun_repeats_the_run_and_a_changed_workspace_refuses_it
 ) -> None:
     (tmp_path / "open").touch()
     async with opened(settings, space) as holdfast:
-        first = await ended(holdfast, await submit(holdfast, "hello"))
-        run = await ended(holdfast, await submit(holdfast, "pass the gate", thread_id=first.thread_id))
+        first = await ended(holdfast, await submit(holdfast, "worker", "hello"))
+        run = await ended(holdfast, await submit(holdfast, "worker", "pass the gate", thread_id=first.thread_id))
         token = await holdfast.reruns.token(LOCAL, run.id)
         signed = await holdfast.reruns.signed_token(LOCAL, run.id)
         assert isinstance(token, ReplayToken) and isinstance(signed, str)
@@ -467,7 +431,7 @@ async def test_a_strict_rerun_ends_before_a_tool_call_that_was_not_recorded(
     (tmp_path / "open").touch()
     async with opened(settings, space) as holdfast:
         replay: dict[str, Any] = {"prompt": None, "calls": []}
-        run = await ended(holdfast, await submit(holdfast, {"text": "hi"}, None, tool="echo", replay=replay))
+        run = await ended(holdfast, await submit(holdfast, None, {"text": "hi"}, tool="echo", replay=replay))
         assert run.error is not None and run.error["code"] == "REPLAY_MISMATCH"
-        invoked = [e for e in await until(holdfast, run) if e.type == "runtime.tool.invoked"]
+        invoked = [e for e in await events_until(holdfast, run) if e.type == "runtime.tool.invoked"]
         assert invoked == []

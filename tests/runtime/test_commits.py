@@ -2,8 +2,8 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -16,10 +16,10 @@ from app.events.catalog import model, request
 from app.events.catalog.adapter import AdapterEvent
 from app.events.envelope import Event
 from app.events.ports import StorageDown
-from app.runtime.intake.service import Rejected, Submission
-from app.views.run import Run
-from app.wiring.runtime import Holdfast, open_holdfast
-from tests.store_equals_replay import assert_tables_equal_replay
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.submission import Submission
+from app.wiring.runtime import Holdfast
+from tests.runs import opened, submit
 
 WORKER = """
 apiVersion: holdfast/v1
@@ -72,32 +72,22 @@ class Commits:
                 await self.changed.wait()
 
 
-@asynccontextmanager
-async def opened(
+def started(
     settings: Settings, tmp_path: Path, backend: Patient | None = None, script: str = SECRET
-) -> AsyncIterator[Holdfast]:
+) -> AbstractAsyncContextManager[Holdfast]:
     root = tmp_path / "workspace"
     shutil.copytree(shipped("workspaces") / "demo", root)
     (root / "models" / "script.yaml").write_text(WORKER % script)
-    chosen = settings.model_copy(update={"workspace": root})
-    async with open_holdfast(chosen, backends={"native": backend} if backend else None) as holdfast:
-        yield holdfast
-        await assert_tables_equal_replay(holdfast.store)
-
-
-async def submit(holdfast: Holdfast) -> Run:
-    run = await holdfast.service.submit(LOCAL, Submission("worker", "hello"))
-    assert isinstance(run, Run), run
-    return run
+    return opened(settings, root, backends={"native": backend} if backend else None)
 
 
 @pytest.mark.requirement("G4")
 async def test_a_run_that_finds_a_place_is_accepted_and_claimed_in_one_commit(
     settings: Settings, tmp_path: Path
 ) -> None:
-    async with opened(settings, tmp_path) as holdfast:
+    async with started(settings, tmp_path) as holdfast:
         commits = Commits(holdfast)
-        run = await submit(holdfast)
+        run = await submit(holdfast, "worker", "hello")
         first = await commits.until(request.RequestQueued.type)
         assert first[-2:] == [request.RequestQueued.type, request.RequestStarted.type]
         assert run.status == "queued", "whoever submitted it is told what was accepted"
@@ -105,9 +95,9 @@ async def test_a_run_that_finds_a_place_is_accepted_and_claimed_in_one_commit(
 
 
 async def test_a_models_request_is_stored_with_the_first_of_its_answer(settings: Settings, tmp_path: Path) -> None:
-    async with opened(settings, tmp_path) as holdfast:
+    async with started(settings, tmp_path) as holdfast:
         commits = Commits(holdfast)
-        await submit(holdfast)
+        await submit(holdfast, "worker", "hello")
         stored = await commits.until(model.ModelRequested.type)
         assert stored[:3] == [model.ModelNegotiated.type, model.ModelRequested.type, AdapterEvent.type]
         await asyncio.wait_for(holdfast.executor.idle(), 10)
@@ -116,21 +106,21 @@ async def test_a_models_request_is_stored_with_the_first_of_its_answer(settings:
 async def test_a_models_request_is_stored_before_an_answer_that_takes_its_time(
     settings: Settings, tmp_path: Path
 ) -> None:
-    async with opened(settings, tmp_path, script='{text: "at last", delaySeconds: 300}') as holdfast:
+    async with started(settings, tmp_path, script='{text: "at last", delaySeconds: 300}') as holdfast:
         commits = Commits(holdfast)
-        run = await submit(holdfast)
+        run = await submit(holdfast, "worker", "hello")
         assert await commits.until(model.ModelRequested.type) == [
             model.ModelNegotiated.type,
             model.ModelRequested.type,
         ]
-        await holdfast.service.cancel(LOCAL, run.id)
+        await holdfast.lifecycle.cancel(LOCAL, run.id)
         await asyncio.wait_for(holdfast.executor.idle(), 10)
 
 
 async def test_the_last_answer_and_the_end_are_one_commit(settings: Settings, tmp_path: Path) -> None:
-    async with opened(settings, tmp_path) as holdfast:
+    async with started(settings, tmp_path) as holdfast:
         commits = Commits(holdfast)
-        await submit(holdfast)
+        await submit(holdfast, "worker", "hello")
         assert await commits.until(request.RequestCompleted.type) == [
             model.ModelCompleted.type,
             request.RequestCompleted.type,
@@ -139,26 +129,26 @@ async def test_the_last_answer_and_the_end_are_one_commit(settings: Settings, tm
 
 async def test_an_answer_is_stored_at_once_when_the_backend_waits_after_it(settings: Settings, tmp_path: Path) -> None:
     patient = Patient()
-    async with opened(settings, tmp_path, patient) as holdfast:
+    async with started(settings, tmp_path, patient) as holdfast:
         commits = Commits(holdfast)
-        await submit(holdfast)
+        await submit(holdfast, "worker", "hello")
         assert await commits.until(model.ModelCompleted.type) == [model.ModelCompleted.type]
         patient.go_on.set()
         assert await commits.until(request.RequestCompleted.type) == [request.RequestCompleted.type]
 
 
 async def test_a_cancel_after_the_answer_loses_neither(settings: Settings, tmp_path: Path) -> None:
-    async with opened(settings, tmp_path, Patient()) as holdfast:
+    async with started(settings, tmp_path, Patient()) as holdfast:
         commits = Commits(holdfast)
-        run = await submit(holdfast)
+        run = await submit(holdfast, "worker", "hello")
         await commits.until(model.ModelCompleted.type)
-        await holdfast.service.cancel(LOCAL, run.id)
+        await holdfast.lifecycle.cancel(LOCAL, run.id)
         await commits.until(request.RequestCancelled.type)
 
 
 async def test_the_run_ends_with_the_held_answer_as_it_is_stored(settings: Settings, tmp_path: Path) -> None:
-    async with opened(settings, tmp_path) as holdfast:
-        run = await submit(holdfast)
+    async with started(settings, tmp_path) as holdfast:
+        run = await submit(holdfast, "worker", "hello")
         await asyncio.wait_for(holdfast.executor.idle(), 10)
         events = await holdfast.store.reader.run_events("default", run.id, 0, 100)
         [answer] = [event.payload["text"] for event in events if event.type == model.ModelCompleted.type]
@@ -167,7 +157,7 @@ async def test_the_run_ends_with_the_held_answer_as_it_is_stored(settings: Setti
 
 
 async def test_a_refused_submission_gives_its_place_back(settings: Settings, tmp_path: Path) -> None:
-    async with opened(settings, tmp_path) as holdfast:
+    async with started(settings, tmp_path) as holdfast:
         first = Submission("worker", "hello", idempotency_key="once", body_hash="one")
         second = Submission("worker", "bye", idempotency_key="once", body_hash="two")
         await holdfast.service.submit(LOCAL, first)
@@ -177,10 +167,10 @@ async def test_a_refused_submission_gives_its_place_back(settings: Settings, tmp
 
 
 async def test_a_submission_that_meets_a_broken_store_gives_its_place_back(settings: Settings, tmp_path: Path) -> None:
-    async with opened(settings, tmp_path) as holdfast:
+    async with started(settings, tmp_path) as holdfast:
         holdfast.store.log._down = StorageDown()
         with pytest.raises(StorageDown):
-            await submit(holdfast)
+            await submit(holdfast, "worker", "hello")
         holdfast.store.log._down = None
         await asyncio.wait_for(holdfast.executor.idle(), 10)
         assert holdfast.executor.running == 0

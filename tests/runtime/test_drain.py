@@ -14,7 +14,7 @@ async def test_a_drain_that_meets_news_of_work_still_ends(settings: Settings, st
     async with open_holdfast(settings) as holdfast:
         executor = holdfast.executor
         await asyncio.wait_for(executor.idle(), 10)
-        executor._sweep_now.set()
+        executor.sweep_now()
         # How far the news has come when the cancel arrives differs by steps of the loop.
         for _ in range(steps):
             await asyncio.sleep(0)

@@ -13,7 +13,7 @@ from app.backends.contract import Context, Resume
 from app.core.principal import LOCAL, Principal
 from app.core.resources import shipped
 from app.core.settings import Settings
-from app.runtime.intake.service import Submission
+from app.runtime.intake.submission import Submission
 from app.views.run import Run
 from app.wiring.runtime import Holdfast, open_holdfast
 from tests.faults.listening import Listener

@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,10 +14,10 @@ from app.events.envelope import Event
 from app.events.ports import Appended
 from app.events.recorder import Scope
 from app.policy.hooks import subject_hash
-from app.runtime.intake.service import Submission
+from app.runtime.intake.submission import Submission
 from app.views.run import Run
+from tests.runs import ended, events_until, opened, payloads, submit, waiting
 from tests.runtime.hooked import Space, builtin, hook, python
-from tests.runtime.test_native import ended, opened, submit, until, waiting
 
 CARD = "4111 1111 1111 1111"
 
@@ -26,10 +25,6 @@ CARD = "4111 1111 1111 1111"
 @pytest.fixture
 def space(tmp_path: Path) -> Space:
     return Space(tmp_path)
-
-
-def of_type(events: list[Event], suffix: str) -> list[dict[str, Any]]:
-    return [event.payload for event in events if event.type == f"runtime.{suffix}"]
 
 
 def story(events: list[Event]) -> list[str]:
@@ -47,7 +42,7 @@ def story(events: list[Event]) -> list[str]:
 async def one_run(space: Space, text: str, agent: str = "clerk") -> tuple[Run, list[Event]]:
     async with opened(space.settings, space.root) as holdfast:
         run = await submit(holdfast, agent, text)
-        return await ended(holdfast, run), await until(holdfast, run)
+        return await ended(holdfast, run), await events_until(holdfast, run)
 
 
 # -- every point -----------------------------------------------------------------------------------
@@ -74,7 +69,7 @@ async def test_each_point_is_asked_in_its_place_and_told_in_the_log(space: Space
 
 async def test_without_hooks_nothing_is_told(space: Space) -> None:
     _, events = await one_run(space.write({}), "hello")
-    assert of_type(events, "hook.fired") == []
+    assert payloads(events, "hook.fired") == []
 
 
 @pytest.mark.requirement("OS-L6")
@@ -96,7 +91,7 @@ async def test_a_denied_start_fails_the_run_before_any_model_is_asked(space: Spa
     rules = "def no(input): return {'decision': 'deny', 'reason': 'not on Fridays'}"
     run, events = await one_run(space.write({"no": python("no", point, "rules:no")}, rules=rules), "look around")
     assert run.error == {"code": code, "message": "not on Fridays", "retryable": False}
-    assert of_type(events, "model.requested") == []
+    assert payloads(events, "model.requested") == []
 
 
 async def test_a_denied_prompt_is_not_told_to_later_runs(space: Space) -> None:
@@ -109,8 +104,8 @@ async def test_a_denied_prompt_is_not_told_to_later_runs(space: Space) -> None:
     async with opened(space.settings, space.root) as holdfast:
         first = await ended(holdfast, await submit(holdfast, "clerk", "a secret"))
         assert first.status == "failed"
-        events = await until(holdfast, await submit(holdfast, "clerk", "plain", first.thread_id))
-        (asked,) = of_type(events, "model.requested")
+        events = await events_until(holdfast, await submit(holdfast, "clerk", "plain", first.thread_id))
+        (asked,) = payloads(events, "model.requested")
         assert "secret" not in str(asked["messages"])
 
 
@@ -120,8 +115,8 @@ async def test_a_card_number_is_taken_out_before_a_model_sees_it_also_in_later_r
     async with opened(space.settings, space.root) as holdfast:
         first = await ended(holdfast, await submit(holdfast, "clerk", f"pay with {CARD}"))
         assert first.output == "You said: pay with [REDACTED:card]"
-        events = await until(holdfast, await submit(holdfast, "clerk", "and now?", first.thread_id))
-        (asked,) = of_type(events, "model.requested")
+        events = await events_until(holdfast, await submit(holdfast, "clerk", "and now?", first.thread_id))
+        (asked,) = payloads(events, "model.requested")
         assert "4111" not in str(asked["messages"])
         assert "pay with [REDACTED:card]" in str(asked["messages"])
 
@@ -133,13 +128,15 @@ async def test_a_history_that_a_request_brings_passes_the_same_hooks(space: Spac
     async with opened(space.settings, space.root) as holdfast:
         run = await holdfast.service.submit(LOCAL, Submission("clerk", "and now?", history=before))
         assert isinstance(run, Run)
-        (asked,) = of_type(await until(holdfast, run), "model.requested")
+        (asked,) = payloads(await events_until(holdfast, run), "model.requested")
         said = [message["content"] for message in asked["messages"]]
         assert said == ["Be brief.", "my card is [REDACTED:card]", "Noted.", "and now?"]
-        events = await until(holdfast, await submit(holdfast, "clerk", "later", run.thread_id))
-        later = [message["content"] for message in of_type(events, "model.requested")[0]["messages"]]
+        events = await events_until(holdfast, await submit(holdfast, "clerk", "later", run.thread_id))
+        later = [message["content"] for message in payloads(events, "model.requested")[0]["messages"]]
         assert later[1:3] == said[1:3]
-        assert of_type(events, "hook.fired")[0]["key"] == "UserPromptSubmit" and len(of_type(events, "hook.fired")) == 1
+        assert (
+            payloads(events, "hook.fired")[0]["key"] == "UserPromptSubmit" and len(payloads(events, "hook.fired")) == 1
+        )
 
 
 @pytest.mark.requirement("OS-L6", "HK-26")
@@ -158,11 +155,11 @@ async def test_what_people_say_on_the_way_passes_the_same_hooks(space: Space) ->
         await holdfast.commands.inject(LOCAL, run.id, "steer", {"hint": "a secret"})
         await holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "approve"})
         assert (await ended(holdfast, run)).status == "completed"
-        said = of_type(await until(holdfast, run), "model.requested")[-1]["messages"]
+        said = payloads(await events_until(holdfast, run), "model.requested")[-1]["messages"]
         assert said[-1] == {"role": "user", "content": "use [REDACTED:card]"}
         assert "secret" not in str(said) and "4111" not in str(said)
-        events = await until(holdfast, await submit(holdfast, "clerk", "and now?", run.thread_id))
-        later = [message["content"] for message in of_type(events, "model.requested")[0]["messages"]]
+        events = await events_until(holdfast, await submit(holdfast, "clerk", "and now?", run.thread_id))
+        later = [message["content"] for message in payloads(events, "model.requested")[0]["messages"]]
         assert later[1] == "publish it" and "use [REDACTED:card]" in later
 
 
@@ -170,7 +167,7 @@ async def test_what_a_session_hook_adds_follows_the_instructions_and_precedes_th
     rules = "def add(input): return {'decision': 'transform', 'output': {'context': 'It is Friday.'}}"
     space.write({"add": python("add", "SessionStart", "rules:add")}, rules=rules)
     _, events = await one_run(space, "hello")
-    system = of_type(events, "model.requested")[0]["messages"][0]["content"]
+    system = payloads(events, "model.requested")[0]["messages"][0]["content"]
     assert system.strip() == "Be brief.\n\nIt is Friday.\n\nGreet politely."
 
 
@@ -179,7 +176,7 @@ async def test_a_program_that_answers_nonsense_denies(space: Space) -> None:
     command = f"kind: command, command: ['{sys.executable}', '-c', 'print(1)'], timeoutSeconds: 20"
     run, events = await one_run(space.write({"no": hook("no", "UserPromptSubmit", command)}), "hi")
     assert run.error is not None and run.error["code"] == "PROMPT_DENIED"
-    assert [fired["decision"] for fired in of_type(events, "hook.fired")] == ["deny"]
+    assert [fired["decision"] for fired in payloads(events, "hook.fired")] == ["deny"]
 
 
 async def test_a_program_of_the_workspace_decides(space: Space) -> None:
@@ -208,7 +205,7 @@ async def test_a_denied_skill_fails_the_run_instead_of_widening_its_tools(space:
     rules = "def no(input): return {'decision': 'deny', 'reason': f\"no {input['skill']}\"}"
     run, events = await one_run(space.write({"no": python("no", "SkillStart", "rules:no")}, rules=rules), "hello")
     assert run.error == {"code": "SKILL_DENIED", "message": "no greet", "retryable": False}
-    assert of_type(events, "skill.invoked") == []
+    assert payloads(events, "skill.invoked") == []
 
 
 @pytest.mark.requirement("S17")
@@ -216,8 +213,8 @@ async def test_a_skill_can_be_left_with_fewer_tools(space: Space) -> None:
     rules = "def few(input): return {'decision': 'transform', 'output': {'allowedTools': ['look']}}"
     space.write({"few": python("few", "SkillStart", "rules:few")}, rules=rules)
     _, events = await one_run(space, "hello")
-    assert of_type(events, "skill.invoked")[0]["allowedTools"] == ["look"]
-    assert of_type(events, "model.requested")[0]["tools"] == ["look"]
+    assert payloads(events, "skill.invoked")[0]["allowedTools"] == ["look"]
+    assert payloads(events, "model.requested")[0]["tools"] == ["look"]
 
 
 # -- tools -----------------------------------------------------------------------------------------
@@ -227,7 +224,7 @@ async def test_a_skill_can_be_left_with_fewer_tools(space: Space) -> None:
 async def test_a_denied_tool_call_is_not_made_and_the_model_is_told(space: Space) -> None:
     space.write({"no": builtin("no", "PreToolUse", "deny_tools", ", config: {tools: [look]}")})
     run, events = await one_run(space, "look around")
-    assert of_type(events, "tool.invoked") == []
+    assert payloads(events, "tool.invoked") == []
     assert run.output == "seen GATE_DENIED: the tool look is on the deny-list"
     assert space.seen() == []
 
@@ -238,8 +235,8 @@ async def test_a_redacted_result_is_all_that_models_get_now_and_later(space: Spa
     async with opened(space.settings, space.root) as holdfast:
         first = await ended(holdfast, await submit(holdfast, "clerk", "look"))
         assert first.output == "seen look card [REDACTED:card]"
-        events = await until(holdfast, await submit(holdfast, "clerk", "and now?", first.thread_id))
-        (asked,) = of_type(events, "model.requested")
+        events = await events_until(holdfast, await submit(holdfast, "clerk", "and now?", first.thread_id))
+        (asked,) = payloads(events, "model.requested")
         assert "4111" not in str(asked["messages"])
 
 
@@ -259,8 +256,8 @@ async def test_a_tool_that_was_asked_for_directly_passes_the_hooks_of_the_runtim
 async def test_an_allowed_stop_grants_one_more_turn_until_it_is_denied(space: Space) -> None:
     space.write({"turns": builtin("turns", "Stop", "max_turns", ", config: {turns: 3}")})
     run, events = await one_run(space, "think")
-    assert len(of_type(events, "model.requested")) == 3
-    assert [fired["decision"] for fired in of_type(events, "hook.fired")] == ["allow", "allow", "deny"]
+    assert len(payloads(events, "model.requested")) == 3
+    assert [fired["decision"] for fired in payloads(events, "hook.fired")] == ["allow", "allow", "deny"]
     assert run.output == "You said: Go on."
 
 
@@ -273,14 +270,14 @@ async def test_a_stop_may_say_what_the_next_turn_is_about(space: Space) -> None:
     space.write({"go": python("go", "Stop", "rules:go")}, rules=rules)
     run, events = await one_run(space, "think")
     assert run.output == f"seen Now look. card {CARD}"
-    assert of_type(events, "hook.fired")[-1]["reason"] == run.output
+    assert payloads(events, "hook.fired")[-1]["reason"] == run.output
 
 
 async def test_granted_turns_end_with_the_agent_s_own_and_the_last_answer_is_the_result(space: Space) -> None:
     space.write({"turns": builtin("turns", "Stop", "max_turns", ", config: {turns: 100}")})
     run, events = await one_run(space, "think")
     assert run.status == "completed"
-    assert len(of_type(events, "model.requested")) == 4
+    assert len(payloads(events, "model.requested")) == 4
 
 
 # -- resume ----------------------------------------------------------------------------------------
@@ -301,7 +298,7 @@ async def test_nobody_is_asked_twice_when_a_run_is_entered_again(settings: Setti
         await holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "approve"})
         assert (await ended(holdfast, run)).output == "published"
         assert space.seen() == [*before, "tool home", "PostToolUse", "Stop"]
-        requested = of_type(await until(holdfast, run), "model.requested")
+        requested = payloads(await events_until(holdfast, run), "model.requested")
         prompts = [payload["messages"][1]["content"] for payload in requested]
         assert prompts[0] == prompts[1] != "hello, publish it"
 

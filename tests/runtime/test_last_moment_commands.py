@@ -1,8 +1,6 @@
 """Commands that are accepted while a run gives its last answer: followed, or answered as too late."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +8,12 @@ import pytest
 
 from app.core.principal import LOCAL
 from app.core.settings import Settings
-from app.events.catalog import request
 from app.events.envelope import Event
-from app.events.follow import follow
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
 from app.views.run import Run
-from app.wiring.runtime import Holdfast, open_holdfast
-from tests.store_equals_replay import assert_tables_equal_replay
-from tests.waiting import until as condition
+from app.wiring.runtime import Holdfast
+from tests.runs import events_until, opened, submit
+from tests.waiting import until
 
 SPACE = """
 apiVersion: holdfast/v1
@@ -50,32 +46,11 @@ spec: {model: script, maxTurns: 1}
 """
 
 
-@asynccontextmanager
-async def opened(settings: Settings, tmp_path: Path) -> AsyncIterator[Holdfast]:
+def workspace(tmp_path: Path) -> Path:
     root = tmp_path / "workspace"
     root.mkdir(exist_ok=True)
     (root / "all.yaml").write_text(SPACE)
-    async with open_holdfast(settings.model_copy(update={"workspace": root})) as holdfast:
-        yield holdfast
-        await assert_tables_equal_replay(holdfast.store)
-
-
-async def submit(holdfast: Holdfast, text: str, agent: str = "worker") -> Run:
-    run = await holdfast.service.submit(LOCAL, Submission(agent, text))
-    assert isinstance(run, Run), run
-    return run
-
-
-async def until(holdfast: Holdfast, run: Run, *types: str) -> list[Event]:
-    seen: list[Event] = []
-    async with asyncio.timeout(30):
-        store = holdfast.store
-        async for batch in follow(store.hub, store.reader.events, "default", run.thread_id, run.first_seq - 1):
-            for event in batch:
-                seen.append(event)
-                if event.type in (types or request.TERMINAL):
-                    return seen
-    raise AssertionError("the stream ended")
+    return root
 
 
 def at_the_very_end(
@@ -106,11 +81,11 @@ def denied(events: list[Event]) -> list[Any]:
 
 @pytest.mark.requirement("HK-26")
 async def test_steering_during_the_last_model_call_gives_one_more_turn(settings: Settings, tmp_path: Path) -> None:
-    async with opened(settings, tmp_path) as holdfast:
-        run = await submit(holdfast, "slowly")
-        await until(holdfast, run, "runtime.adapter.event")
+    async with opened(settings, workspace(tmp_path)) as holdfast:
+        run = await submit(holdfast, "worker", "slowly")
+        await events_until(holdfast, run, "runtime.adapter.event")
         await inject(holdfast, run.id, "steer", message="be quick")
-        events = await until(holdfast, run)
+        events = await events_until(holdfast, run)
         assert events[-1].payload["output"] == "quickly"
         assert [event.type for event in events].count("runtime.model.completed") == 2
         assert denied(events) == [None]
@@ -122,12 +97,12 @@ async def test_steering_between_the_answer_and_the_end_gives_one_more_turn(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replica: str
 ) -> None:
     """Accepted by another replica, the run's owner hears of it from its own append, which is refused."""
-    async with opened(settings, tmp_path) as holdfast:
+    async with opened(settings, workspace(tmp_path)) as holdfast:
         if replica == "elsewhere":
-            monkeypatch.setattr(holdfast.commands, "_deliver", lambda tenant, run_id, told: None)
+            monkeypatch.setattr(holdfast.executor, "deliver", lambda tenant, run_id, command: None)
         at_the_very_end(holdfast, monkeypatch, lambda run_id: inject(holdfast, run_id, "steer", message="be quick"))
-        run = await submit(holdfast, "hello")
-        events = await until(holdfast, run)
+        run = await submit(holdfast, "worker", "hello")
+        events = await events_until(holdfast, run)
         assert events[-1].type == "runtime.request.completed" and events[-1].payload["output"] == "quickly"
         types = [event.type for event in events]
         assert types.count("runtime.model.completed") == 2, "the first answer was not asked for again"
@@ -141,10 +116,10 @@ async def test_steering_that_no_turn_is_left_for_is_answered_as_too_late(
 ) -> None:
     echo = "---\napiVersion: holdfast/v1\nkind: Agent\nmetadata: {name: echo}\nspec: {backend: echo}\n"
     monkeypatch.setattr(f"{__name__}.SPACE", SPACE + echo)
-    async with opened(settings, tmp_path) as holdfast:
+    async with opened(settings, workspace(tmp_path)) as holdfast:
         at_the_very_end(holdfast, monkeypatch, lambda run_id: inject(holdfast, run_id, "steer", message="be quick"))
-        run = await submit(holdfast, "hello", agent)
-        events = await until(holdfast, run)
+        run = await submit(holdfast, agent, "hello")
+        events = await events_until(holdfast, run)
         assert events[-1].type == "runtime.request.completed" and "quick" not in events[-1].payload["output"]
         assert ["too late" in reason for reason in denied(events)] == [True]
         late = await holdfast.commands.inject(LOCAL, run.id, "steer", {"message": "be quick"})
@@ -156,17 +131,17 @@ async def test_steering_that_no_turn_is_left_for_is_answered_as_too_late(
 async def test_a_pause_during_the_last_model_call_takes_effect(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    async with opened(settings, tmp_path) as holdfast:
+    async with opened(settings, workspace(tmp_path)) as holdfast:
         if moment == "after the answer":
             at_the_very_end(holdfast, monkeypatch, lambda run_id: inject(holdfast, run_id, "pause"))
-        run = await submit(holdfast, "slowly" if moment == "during the answer" else "hello")
+        run = await submit(holdfast, "worker", "slowly" if moment == "during the answer" else "hello")
         if moment == "during the answer":
-            await until(holdfast, run, "runtime.adapter.event")
+            await events_until(holdfast, run, "runtime.adapter.event")
             await inject(holdfast, run.id, "pause")
-        paused = await until(holdfast, run, "runtime.interrupt.raised")
+        paused = await events_until(holdfast, run, "runtime.interrupt.raised")
         assert paused[-1].payload["kind"] == "paused"
         await inject(holdfast, run.id, "resume")
-        events = await until(holdfast, run)
+        events = await events_until(holdfast, run)
         assert events[-1].type == "runtime.request.completed"
         assert [event.type for event in events].count("runtime.model.completed") == 1
 
@@ -174,16 +149,16 @@ async def test_a_pause_during_the_last_model_call_takes_effect(
 async def test_a_pause_that_is_taken_back_before_the_end_changes_nothing(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with opened(settings, tmp_path) as holdfast:
+    async with opened(settings, workspace(tmp_path)) as holdfast:
 
         async def pause_and_resume(run_id: str) -> None:
             await inject(holdfast, run_id, "pause")
             await inject(holdfast, run_id, "resume")
 
         at_the_very_end(holdfast, monkeypatch, pause_and_resume)
-        run = await submit(holdfast, "hello")
-        events = await until(holdfast, run)
+        run = await submit(holdfast, "worker", "hello")
+        events = await events_until(holdfast, run)
         assert events[-1].payload["output"] == "You said: hello"
         assert "runtime.interrupt.raised" not in [event.type for event in events]
         assert denied(events) == []
-        await condition(lambda: holdfast.executor.running == 0)
+        await until(lambda: holdfast.executor.running == 0)

@@ -2,8 +2,6 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +18,14 @@ from app.events.catalog import request, thread
 from app.events.catalog.model import ModelCompleted
 from app.events.catalog.tool import ToolInvoked, ToolResulted
 from app.events.catalog.values import Effect, ToolCallValue, Usage
-from app.events.envelope import Event
-from app.events.follow import follow
 from app.events.ports import Appended
 from app.events.recorder import Scope
 from app.runtime.intake.interrupts import NotAnswered
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
 from app.store.blobs import Blobs
 from app.views.interrupt import Interrupt
 from app.views.run import Run
-from app.wiring.runtime import Holdfast, open_holdfast
-from tests.store_equals_replay import assert_tables_equal_replay
-
-PAUSES = frozenset({"runtime.interrupt.raised"})
+from tests.runs import ended, events_until, opened, submit, waiting
 
 WITNESS = '''
 from pathlib import Path
@@ -103,53 +96,12 @@ def effects(tmp_path: Path) -> list[str]:
     return found.read_text().splitlines() if found.exists() else []
 
 
-@asynccontextmanager
-async def opened(settings: Settings, root: Path, **more: Any) -> AsyncIterator[Holdfast]:
-    async with open_holdfast(settings.model_copy(update={"workspace": root}), **more) as holdfast:
-        yield holdfast
-        await assert_tables_equal_replay(holdfast.store)
-
-
-async def submit(holdfast: Holdfast, agent: str, text: str, thread_id: str | None = None) -> Run:
-    run = await holdfast.service.submit(LOCAL, Submission(agent, text, thread_id=thread_id))
-    assert isinstance(run, Run), run
-    return run
-
-
-async def until(holdfast: Holdfast, run: Run, types: frozenset[str] = request.TERMINAL) -> list[Event]:
-    """The run's events up to the first of these types after its last one known."""
-    seen: list[Event] = []
-    async with asyncio.timeout(30):
-        store = holdfast.store
-        async for batch in follow(store.hub, store.reader.events, "default", run.thread_id, run.first_seq - 1):
-            for event in batch:
-                if event.run_id == run.id:
-                    seen.append(event)
-                    if event.type in types:
-                        return seen
-    raise AssertionError("the stream ended")
-
-
-async def ended(holdfast: Holdfast, run: Run) -> Run:
-    await until(holdfast, run)
-    found = await holdfast.store.reader.run("default", run.id)
-    assert found is not None
-    return found
-
-
-async def waiting(holdfast: Holdfast, run: Run) -> Interrupt:
-    events = await until(holdfast, run, PAUSES)
-    found = await holdfast.store.reader.interrupt("default", events[-1].payload["interruptId"])
-    assert found is not None
-    return found
-
-
 @pytest.mark.smoke
 @pytest.mark.requirement("HK-1", "HK-3", "HK-13", "SH-2")
 async def test_a_model_uses_a_tool_and_answers(settings: Settings, space: Path) -> None:
     async with opened(settings, space) as holdfast:
         run = await submit(holdfast, "assistant", "please calculate this")
-        events = await until(holdfast, run)
+        events = await events_until(holdfast, run)
         assert (await ended(holdfast, run)).output == 'That makes {"value":42}.'
         aside = ("runtime.adapter.event", "runtime.progress.narration")
         types = [event.type.removeprefix("runtime.") for event in events if event.type not in aside]
@@ -166,7 +118,7 @@ async def test_a_thread_s_next_run_is_told_what_was_said_before(settings: Settin
     async with opened(settings, space) as holdfast:
         first = await ended(holdfast, await submit(holdfast, "worker", "one"))
         run = await submit(holdfast, "worker", "two", first.thread_id)
-        (asked,) = [e for e in await until(holdfast, run) if e.type == "runtime.model.requested"]
+        (asked,) = [e for e in await events_until(holdfast, run) if e.type == "runtime.model.requested"]
         assert [message["content"] for message in asked.payload["messages"]] == ["one", "You said: one", "two"]
 
 
@@ -174,7 +126,7 @@ async def test_a_thread_s_next_run_is_told_what_was_said_before(settings: Settin
 async def test_a_skill_narrows_the_tools_and_is_recorded(settings: Settings, space: Path) -> None:
     async with opened(settings, space) as holdfast:
         run = await submit(holdfast, "assistant", "hello there")
-        events = {event.type: event for event in await until(holdfast, run)}
+        events = {event.type: event for event in await events_until(holdfast, run)}
         assert events["runtime.skill.invoked"].payload["skill"] == "greet"
         assert events["runtime.model.requested"].payload["tools"] == ["echo"]
         assert events["runtime.skill.completed"].payload["ok"] is True
@@ -200,7 +152,7 @@ async def test_of_two_decisions_at_once_one_counts_and_the_other_learns_who_was_
         (refused,) = [answer for answer in answers if isinstance(answer, NotAnswered)]
         assert refused.failure.code == "INTERRUPT_NOT_OPEN" and refused.winner == "user:local"
         await ended(holdfast, run)
-        acted = [event for event in await until(holdfast, run) if event.type == "runtime.tool.invoked"]
+        acted = [event for event in await events_until(holdfast, run) if event.type == "runtime.tool.invoked"]
         assert taken.answer is not None
         assert len(acted) == (1 if taken.answer["decision"] == "approve" else 0)
 
@@ -211,7 +163,7 @@ async def test_a_denied_call_records_no_invocation_and_the_model_is_told(setting
         run = await submit(holdfast, "assistant", "publish it now")
         asked = await waiting(holdfast, run)
         await holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "deny", "reason": "not today"})
-        events = await until(holdfast, run)
+        events = await events_until(holdfast, run)
         assert not [event for event in events if event.type == "runtime.tool.invoked"]
         (result,) = [event.payload for event in events if event.type == "runtime.tool.resulted"]
         assert result["ok"] is False and result["error"]["code"] == "APPROVAL_DENIED"
@@ -236,7 +188,7 @@ async def left_behind(
         word = {"readonly": "read", "keyed": "keep", "unsafe": "dare"}[tool]
         probe = await submit(holdfast, "worker", f"{word} please")
         # What a worker asks for does not depend on the run, so the hash of a real request serves the made-up one.
-        events = await until(holdfast, probe)
+        events = await events_until(holdfast, probe)
         (first, *_) = [event.payload for event in events if event.type == "runtime.model.requested"]
         scope = Scope("default", new_id("thread"), new_id("run"))
         digest = holdfast.workspace.current.digest
@@ -283,7 +235,7 @@ async def test_a_harmless_call_that_was_cut_off_is_repeated_with_the_same_key(
     run = await left_behind(settings, space, tool, "b", intent=True)
     before = effects(tmp_path)
     async with opened(settings, space) as holdfast:
-        events = await until(holdfast, run)
+        events = await events_until(holdfast, run)
         attempts = [e.payload["attempt"] for e in events if e.type == "runtime.tool.invoked"]
         assert attempts == [1, 2] and len(effects(tmp_path)) == len(before) + 1
         keys = {e.payload.get("idempotencyKey") for e in events if e.type == "runtime.tool.invoked"} - {None}
@@ -331,12 +283,12 @@ async def test_turns_are_bounded(settings: Settings, space: Path) -> None:
 async def test_cancel_ends_a_run_in_the_middle_of_its_answer(settings: Settings, space: Path) -> None:
     async with opened(settings, space) as holdfast:
         run = await submit(holdfast, "worker", "slowly")
-        await until(holdfast, run, frozenset({"runtime.model.requested"}))
-        asked = await holdfast.service.cancel(LOCAL, run.id)
+        await events_until(holdfast, run, "runtime.model.requested")
+        asked = await holdfast.lifecycle.cancel(LOCAL, run.id)
         assert not isinstance(asked, Rejected)
         over = await ended(holdfast, run)
         assert over.status == "cancelled" and over.cancel_requested_at is not None
-        again = await holdfast.service.cancel(LOCAL, run.id)
+        again = await holdfast.lifecycle.cancel(LOCAL, run.id)
         assert not isinstance(again, Rejected) and again.status == "cancelled"
 
 
@@ -381,7 +333,7 @@ async def test_an_approval_that_nobody_gives_expires_into_a_denial(settings: Set
         run = await submit(holdfast, "assistant", "publish it now")
         asked = await waiting(holdfast, run)
     async with opened(settings, space, clock=Tomorrow()) as holdfast:
-        events = await until(holdfast, run)
+        events = await events_until(holdfast, run)
         late = await holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "approve"})
         assert isinstance(late, NotAnswered) and late.failure.code == "INTERRUPT_NOT_OPEN"
         (result,) = [event.payload for event in events if event.type == "runtime.tool.resulted"]
@@ -410,7 +362,7 @@ async def test_a_run_that_would_spend_more_than_its_budget_fails_before_the_call
     (space / "models" / "script.yaml").write_text(MODEL.replace("maxTurns: 3", "maxTurns: 3, limits: {modelCalls: 1}"))
     async with opened(settings, space) as holdfast:
         run = await submit(holdfast, "worker", "read please")
-        asked = [event for event in await until(holdfast, run) if event.type == "runtime.model.requested"]
+        asked = [event for event in await events_until(holdfast, run) if event.type == "runtime.model.requested"]
         over = await ended(holdfast, run)
         assert over.error is not None and over.error["code"] == "BUDGET_EXCEEDED" and len(asked) == 1
 
@@ -426,10 +378,10 @@ async def test_a_tenant_s_day_is_shared_by_its_runs(settings: Settings, space: P
         # Two may be under way at once, a third would reach over the day's limit.
         runs = [await submit(holdfast, "worker", "slowly") for _ in range(2)]
         for run in runs:
-            await until(holdfast, run, frozenset({"runtime.model.requested"}))
+            await events_until(holdfast, run, "runtime.model.requested")
         refused = await ended(holdfast, await submit(holdfast, "worker", "hello"))
         assert refused.error is not None and refused.error["code"] == "BUDGET_EXCEEDED"
         for run in runs:
-            await holdfast.service.cancel(LOCAL, run.id)
+            await holdfast.lifecycle.cancel(LOCAL, run.id)
             await ended(holdfast, run)
         assert (await ended(holdfast, await submit(holdfast, "worker", "hello"))).status == "completed"

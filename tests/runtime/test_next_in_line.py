@@ -9,7 +9,8 @@ import pytest
 from app.backends.contract import Context, Resume
 from app.core.settings import Settings
 from app.events.catalog.request import RequestStarted
-from app.runtime.schedule import executor
+from app.runtime.schedule import sweeper
+from app.runtime.schedule.executor import Executor
 from tests.faults.listening import PAUSES, Listener
 from tests.server import in_process
 from tests.waiting import until
@@ -37,9 +38,7 @@ class Patient:
 class Line:
     """A server whose sweep never comes, and one thread on it."""
 
-    def __init__(
-        self, http: httpx2.AsyncClient, listener: Listener, backend: Patient, works: executor.Executor
-    ) -> None:
+    def __init__(self, http: httpx2.AsyncClient, listener: Listener, backend: Patient, works: Executor) -> None:
         self.http, self.listener, self.backend, self._works = http, listener, backend, works
 
     async def submit(self, text: str, **more: str) -> str:
@@ -61,7 +60,7 @@ class Line:
 
 @pytest.fixture
 async def line(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Line]:
-    monkeypatch.setattr(executor, "SWEEP_SECONDS", 3600.0)
+    monkeypatch.setattr(sweeper, "SWEEP_SECONDS", 3600.0)
     backend = Patient()
     async with in_process(settings, {"echo": backend}) as server, httpx2.AsyncClient(base_url=server.url) as http:
         yield Line(http, Listener(server.holdfast.store.hub), backend, server.holdfast.executor)

@@ -7,8 +7,9 @@ import pytest
 from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.events.envelope import Event
-from app.runtime.intake.service import Rejected
-from tests.runtime.test_last_moment_commands import opened, submit, until
+from app.runtime.intake.rejection import Rejected
+from tests.runs import events_until, opened, submit
+from tests.runtime.test_last_moment_commands import workspace
 
 
 def said(events: list[Event]) -> str:
@@ -17,11 +18,11 @@ def said(events: list[Event]) -> str:
 
 @pytest.mark.requirement("G8")
 async def test_a_cancelled_run_keeps_its_partial_answer(settings: Settings, tmp_path: Path) -> None:
-    async with opened(settings, tmp_path) as holdfast:
-        run = await submit(holdfast, "slowly")
-        await until(holdfast, run, "runtime.adapter.event")
-        assert not isinstance(await holdfast.service.cancel(LOCAL, run.id), Rejected)
-        events = await until(holdfast, run)
+    async with opened(settings, workspace(tmp_path)) as holdfast:
+        run = await submit(holdfast, "worker", "slowly")
+        await events_until(holdfast, run, "runtime.adapter.event")
+        assert not isinstance(await holdfast.lifecycle.cancel(LOCAL, run.id), Rejected)
+        events = await events_until(holdfast, run)
         found = await holdfast.store.reader.run("default", run.id)
         assert found is not None and found.status == "cancelled"
         assert found.output and found.output == said(events)
@@ -34,10 +35,10 @@ async def test_a_cancelled_run_keeps_its_partial_answer(settings: Settings, tmp_
 
 @pytest.mark.requirement("G8")
 async def test_a_run_that_had_said_nothing_has_no_output(settings: Settings, tmp_path: Path) -> None:
-    async with opened(settings, tmp_path) as holdfast:
-        run = await submit(holdfast, "slowly")
-        assert not isinstance(await holdfast.service.cancel(LOCAL, run.id), Rejected)
-        events = await until(holdfast, run)
+    async with opened(settings, workspace(tmp_path)) as holdfast:
+        run = await submit(holdfast, "worker", "slowly")
+        assert not isinstance(await holdfast.lifecycle.cancel(LOCAL, run.id), Rejected)
+        events = await events_until(holdfast, run)
         found = await holdfast.store.reader.run("default", run.id)
         assert found is not None and found.status == "cancelled"
         assert (found.output or "") == said(events)

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from app.runtime.schedule.queue import FairQueue, QueueLimits, Wanted
+from app.runtime.schedule.queue import FairQueue, QueueLimits, RunRef
 
 
-def wanted(tenant: str, number: int) -> Wanted:
-    return Wanted(tenant, f"thr_{number}", f"run_{tenant}_{number}")
+def wanted(tenant: str, number: int) -> RunRef:
+    return RunRef(tenant, f"thr_{number}", f"run_{tenant}_{number}")
 
 
-def taken(queue: FairQueue) -> Iterable[Wanted]:
+def taken(queue: FairQueue) -> Iterable[RunRef]:
     while (found := queue.take()) is not None:
         yield found
 
@@ -117,10 +117,10 @@ class Queueing(RuleBasedStateMachine):
         super().__init__()
         self.queue = FairQueue(QueueLimits(running=3, waiting=8, waiting_per_tenant=5), self.LIMITS.get)
         self.number = 0
-        self.inside: set[Wanted] = set()
+        self.inside: set[RunRef] = set()
         """Offered with success and not left since."""
-        self.placed: dict[Wanted, str | None] = {}
-        self.agents: dict[Wanted, str] = {}
+        self.placed: dict[RunRef, str | None] = {}
+        self.agents: dict[RunRef, str] = {}
         """Of whom it is known: a run's agent never changes."""
 
     @rule(tenant=st.sampled_from("abc"))
@@ -186,7 +186,7 @@ class Queueing(RuleBasedStateMachine):
                 self.leave_one(found)
         raise AssertionError("a run waits for ever")
 
-    def leave_one(self, one: Wanted) -> None:
+    def leave_one(self, one: RunRef) -> None:
         self.queue.leave(one)
         self.placed.pop(one, None)
         self.inside.discard(one)

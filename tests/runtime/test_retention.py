@@ -54,7 +54,7 @@ async def _becomes(holdfast: Holdfast, thread_id: str, done: Callable[[Thread | 
             await asyncio.sleep(0.01)  # what runs beside everything else tells nobody
 
 
-@pytest.mark.requirement("G13", "OS-I3")
+@pytest.mark.requirement("G13")
 async def test_workspace_may_purge_sooner_than_the_setting(settings: Settings, tmp_path: Path) -> None:
     clock = ManualClock()
     chosen = settings.model_copy(update={"workspace": _workspace(tmp_path, "{deletedDays: 2}")})
@@ -67,7 +67,7 @@ async def test_workspace_may_purge_sooner_than_the_setting(settings: Settings, t
         await _becomes(holdfast, made.id, lambda found: isinstance(found, Tombstone))
 
 
-@pytest.mark.requirement("G13", "OS-I3")
+@pytest.mark.requirement("G13")
 async def test_thread_that_nobody_used_for_long_is_deleted_and_one_in_use_is_kept(
     settings: Settings, tmp_path: Path
 ) -> None:
@@ -97,13 +97,15 @@ async def test_thread_that_gets_an_event_while_it_is_looked_at_is_kept(settings:
     async with open_holdfast(settings, clock=clock) as holdfast:
         made = await holdfast.threads.create(LOCAL, NewThread())
         assert isinstance(made, Thread)
-        found = await IdleThreadReader(holdfast.store.database).idle_threads(clock.now_ms(), 0, 1000)
+        found = await IdleThreadReader(holdfast.store.database).idle_threads(clock.now_ms(), (0, 0), 1000)
         assert made.id in {thread_id for _, _, thread_id in found}
         seen, thread_id = clock.now_ms() - 1, made.id
 
         class Stale:
-            async def idle_threads(self, before_ms: int, after_key: int, limit: int) -> list[tuple[int, str, str]]:
-                return [(1, "default", thread_id)]
+            async def idle_threads(
+                self, before_ms: int, after: tuple[int, int], limit: int
+            ) -> list[tuple[tuple[int, int], str, str]]:
+                return [((1, 1), "default", thread_id)]
 
         clock.advance(DAY_MS / 1000 - 0.001)
         assert clock.now_ms() - DAY_MS == seen

@@ -12,7 +12,7 @@ from app.events.catalog.thread import ThreadCreated
 from app.events.ports import Appended, ClaimRun
 from app.events.recorder import Scope
 from app.runtime.ports import LastLease
-from app.runtime.schedule.queue import Wanted
+from app.runtime.schedule.queue import RunRef
 from app.runtime.schedule.suspects import MAX_DEATHS, Suspects, Suspicion
 from app.views.ports import Reader
 from app.views.run import Run
@@ -116,7 +116,7 @@ def _steps(stepped: bool) -> list[Payload]:
 
 def test_suspects_are_at_work_one_after_the_other() -> None:
     suspects = Suspects(KnownLeases(None, False), cast(Reader, NothingHappened()))
-    first, second, third = (Wanted("default", f"thread_{n}", f"run_{n}") for n in range(3))
+    first, second, third = (RunRef("default", f"thread_{n}", f"run_{n}") for n in range(3))
     assert suspects.enter(first) and suspects.enter(first)
     assert not suspects.enter(second) and not suspects.enter(third)
     assert suspects.waits(second) and not suspects.waits(first)

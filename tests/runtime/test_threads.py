@@ -11,13 +11,14 @@ from app.core.ids import new_id
 from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.events.catalog import thread as facts
-from app.events.follow import follow
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.submission import Submission
 from app.runtime.intake.threads import NewThread, ThreadChange
 from app.views.run import Run
 from app.views.thread import Thread
 from app.views.transcript import Entry
 from app.wiring.runtime import Holdfast, open_holdfast
+from tests.runs import events_until, submit
 from tests.store_equals_replay import assert_tables_equal_replay
 
 
@@ -49,14 +50,9 @@ async def _made(holdfast: Holdfast, **wanted: Any) -> Thread:
 
 
 async def _run(holdfast: Holdfast, thread_id: str, text: str, last: str = "runtime.request.completed") -> Run:
-    run = await holdfast.service.submit(LOCAL, Submission("echo", text, thread_id=thread_id))
-    assert isinstance(run, Run)
-    store = holdfast.store
-    async with asyncio.timeout(10):
-        async for batch in follow(store.hub, store.reader.events, "default", thread_id, run.first_seq - 1):
-            if any(event.run_id == run.id and event.type == last for event in batch):
-                break
-    found = await store.reader.run("default", run.id)
+    run = await submit(holdfast, "echo", text, thread_id)
+    await events_until(holdfast, run, last)
+    found = await holdfast.store.reader.run("default", run.id)
     assert found is not None
     return found
 

@@ -9,7 +9,7 @@ import pytest
 from app.core.principal import LOCAL
 from app.core.resources import shipped
 from app.core.settings import Settings
-from app.runtime.intake.service import Submission
+from app.runtime.intake.submission import Submission
 from app.views.interrupt import Interrupt
 from app.views.run import Run
 from app.wiring.runtime import open_holdfast

@@ -13,7 +13,7 @@ from app.core.resources import shipped
 from app.core.settings import Settings
 from app.events.catalog.model import ModelCompleted
 from app.events.catalog.request import RequestFailed
-from app.runtime.intake.service import Submission
+from app.runtime.intake.submission import Submission
 from app.views.run import Run
 from app.wiring.runtime import open_holdfast
 

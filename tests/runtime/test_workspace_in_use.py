@@ -12,7 +12,8 @@ from app.core.resources import shipped
 from app.core.settings import Settings
 from app.events.follow import follow
 from app.runtime.intake.ledger import LEDGER_THREAD
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.submission import Submission
 from app.views.run import Run
 from app.wiring.runtime import Holdfast, open_holdfast
 

@@ -3,7 +3,6 @@
 Leaves to others: databases and processes (`conftest`).
 """
 
-import asyncio
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from app.core.resources import shipped
 from app.events.envelope import Event
 from app.protocols.dialects.native import read_export
 from app.views.audit import Audit, audit
+from tests.clients import submit
 
 EXAMPLE = shipped("workspaces") / "plan-work-review"
 
@@ -126,24 +126,7 @@ class Played:
 
 
 async def play(client: httpx2.AsyncClient, text: str, agent: str = "team") -> Played:
-    return await read(client, await submit(client, text, agent, wait=20))
-
-
-async def submit(client: httpx2.AsyncClient, text: str, agent: str = "team", wait: float = 0) -> dict[str, Any]:
-    """As it stands when it has ended, waits for somebody, or the time is up."""
-    answer = await client.post("/api/runs", params={"wait": wait}, json={"agent": agent, "input": text})
-    assert answer.status_code in (200, 202), answer.text
-    run: dict[str, Any] = answer.json()
-    return run
-
-
-async def ended(client: httpx2.AsyncClient, run_id: str) -> dict[str, Any]:
-    async with asyncio.timeout(20):
-        while True:
-            run: dict[str, Any] = (await client.get(f"/api/runs/{run_id}")).json()
-            if run["finishedAt"] is not None:
-                return run
-            await asyncio.sleep(0.02)  # over HTTP there is no event to await that would not be the thing tested
+    return await read(client, await submit(client, agent, text, wait=20))
 
 
 async def read(client: httpx2.AsyncClient, run: dict[str, Any]) -> Played:

@@ -13,7 +13,7 @@ from app.core.settings import Settings
 from app.runtime.intake.audits import expected_hooks
 from app.views.audit import audit
 from app.views.snapshot import snapshot
-from app.workspace.catalog import shipped_catalog
+from app.wiring.kinds import kind_catalog
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled, CompiledWorkspace
 from app.workspace.files import read_folder
@@ -33,7 +33,7 @@ PATH = ["LEAD", "PLAN", "WORK", "REVIEW", "DONE"]
 
 @pytest.fixture(scope="module")
 def example() -> CompiledWorkspace:
-    compiled = compile(read_folder(EXAMPLE), shipped_catalog())
+    compiled = compile(read_folder(EXAMPLE), kind_catalog())
     assert isinstance(compiled, Compiled) and len(compiled.diagnostics) == 0
     return compiled.workspace
 

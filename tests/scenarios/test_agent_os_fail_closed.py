@@ -8,7 +8,8 @@ import pytest
 
 from app.backends.contract import Context, Resume
 from app.core.settings import Settings
-from tests.scenarios.team import EXAMPLE, Played, ended, play, read, submit
+from tests.clients import reached, submit
+from tests.scenarios.team import EXAMPLE, Played, play, read
 from tests.server import in_process
 
 pytestmark = pytest.mark.requirement("OS-F", "OS-I3")
@@ -161,11 +162,11 @@ async def test_a_review_that_fails_for_ever_fails_the_run_when_its_reworks_are_u
 async def test_a_failed_review_is_escalated_to_a_person_where_the_agent_says_so(
     team: httpx2.AsyncClient, decision: str, status: str
 ) -> None:
-    run = await submit(team, "hello, never good enough", agent="careful-team", wait=20)
+    run = await submit(team, "careful-team", "hello, never good enough", wait=20)
     (interrupt,) = run["waitingOn"]
     answered = await team.post(f"/api/interrupts/{interrupt}/answer", json={"answers": {"decision": decision}})
     assert answered.status_code == 200, answered.text
-    played = await read(team, await ended(team, run["id"]))
+    played = await read(team, await reached(team, run["id"]))
     assert played.run["status"] == status
     assert played.path[-1] == ("DONE" if status == "completed" else "FAIL")
     assert played.audit.complete

@@ -69,7 +69,7 @@ async def test_a_trace_context_is_recorded_with_its_run(client: httpx2.AsyncClie
     assert queued["payload"]["traceContext"] == {"traceparent": parent, "requestId": "order-1"}
 
 
-@pytest.mark.requirement("CM-6")
+@pytest.mark.requirement("HK-26")
 async def test_commands_reach_a_run_that_has_not_ended_and_no_other(client: httpx2.AsyncClient) -> None:
     waiting = (await client.post("/api/runs?wait=20", json={"agent": "assistant", "input": "publish it now"})).json()
     path = f"/api/runs/{waiting['id']}/commands"

@@ -119,7 +119,7 @@ async def test_a_deleted_file_is_410_an_unknown_one_404_and_the_rest_is_listed(c
     assert kept in listed and gone not in listed and listed == sorted(listed)
 
 
-@pytest.mark.requirement("CM-5")
+@pytest.mark.requirement("HK-2", "HK-10")
 async def test_files_and_inline_content_become_parts_that_outlive_the_file(client: httpx2.AsyncClient) -> None:
     file_id = await _upload(client, b"the content", name="paper.txt")
     inline = base64.b64encode(b"picture").decode()

@@ -3,6 +3,8 @@
 import httpx2
 import pytest
 
+from tests.clients import reached
+
 
 async def submitted(client: httpx2.AsyncClient) -> tuple[str, str]:
     answer = await client.post("/api/runs?wait=10", json={"agent": "assistant", "input": "publish it now"})
@@ -10,14 +12,6 @@ async def submitted(client: httpx2.AsyncClient) -> tuple[str, str]:
     assert answer.status_code == 202 and answer.json()["status"] == "waiting", answer.text
     (interrupt,) = answer.json()["waitingOn"]
     return answer.json()["id"], interrupt
-
-
-async def ended(client: httpx2.AsyncClient, run_id: str) -> dict[str, object]:
-    for _ in range(200):
-        run: dict[str, object] = (await client.get(f"/api/runs/{run_id}")).json()
-        if run["finishedAt"] is not None:
-            return run
-    raise AssertionError("the run did not end")
 
 
 @pytest.mark.requirement("CM-4", "HK-25")
@@ -28,7 +22,7 @@ async def test_a_run_waits_is_listed_and_goes_on_after_its_approval(client: http
     assert (mine["kind"], mine["tool"], mine["runId"]) == ("approval", "publish", run_id)
     answer = await client.post(f"/api/interrupts/{interrupt_id}/answer", json={"decision": "approve"})
     assert answer.status_code == 200 and answer.json()["answeredBy"] == "user:local"
-    assert (await ended(client, run_id))["output"] == "It has been published."
+    assert (await reached(client, run_id))["output"] == "It has been published."
     again = await client.post(f"/api/interrupts/{interrupt_id}/answer", json={"decision": "deny"})
     assert again.status_code == 409 and again.json()["error"]["answeredBy"] == "user:local"
 

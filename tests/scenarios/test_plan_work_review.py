@@ -12,10 +12,12 @@ from app.core import json
 from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.events.follow import follow
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.submission import Submission
 from app.views.run import Run
 from app.wiring.runtime import Holdfast, open_holdfast
-from tests.scenarios.team import Played, ended, make_workspace, play, read, submit
+from tests.clients import reached, submit
+from tests.scenarios.team import Played, make_workspace, play, read
 from tests.server import ServerProcess
 
 
@@ -60,7 +62,7 @@ async def test_the_run_is_narrated_beside_its_events_and_not_after_its_end(team:
             assert by_id[source].seq == event.seq - 1
 
 
-@pytest.mark.requirement("CM-6", "OS-L3")
+@pytest.mark.requirement("CM-5", "OS-L3")
 async def test_what_the_roles_say_to_each_other_is_no_message_of_the_session(
     team: httpx2.AsyncClient, team_server: ServerProcess
 ) -> None:
@@ -93,7 +95,7 @@ async def test_a_team_killed_in_the_middle_of_its_work_goes_on_where_it_was(tmp_
     workspace = make_workspace(tmp_path / "workspace")
     before = await asyncio.to_thread(ServerProcess.start, tmp_path / "data", None, workspace)
     async with httpx2.AsyncClient(base_url=before.url, verify=False) as client:
-        run = await submit(client, "hello there", agent="team-slow")
+        run = await submit(client, "team-slow", "hello there")
         async with asyncio.timeout(20):
             while not (await read(client, run)).told("runtime.tool.resulted"):  # noqa: ASYNC110  # as a client polls
                 await asyncio.sleep(0.02)
@@ -101,7 +103,7 @@ async def test_a_team_killed_in_the_middle_of_its_work_goes_on_where_it_was(tmp_
     after = await asyncio.to_thread(ServerProcess.start, tmp_path / "data", None, workspace)
     try:
         async with httpx2.AsyncClient(base_url=after.url, verify=False) as client:
-            played = await read(client, await ended(client, run["id"]))
+            played = await read(client, await reached(client, run["id"]))
     finally:
         await asyncio.to_thread(after.stop)
     assert played.run["output"] == "Hello at last"

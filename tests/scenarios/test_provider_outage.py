@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.clients import TERMINAL, reached, submit
 from tests.models.fakes.openai import OpenAiSpeaker
 from tests.models.fakes.server import Answer, Fake, Status, running
 from tests.server import ServerProcess
@@ -60,13 +61,6 @@ async def start(tmp_path: Path, fake: Fake, open_seconds: float, **variables: st
     return await asyncio.to_thread(ServerProcess.start, tmp_path / "data", None, folder, given)
 
 
-async def submit(client: httpx2.AsyncClient, agent: str, wait: int = 0) -> dict[str, Any]:
-    answer = await client.post("/api/runs", params={"wait": wait}, json={"agent": agent, "input": "Hi"})
-    assert answer.status_code in (200, 201, 202), answer.text
-    told: dict[str, Any] = answer.json()
-    return told
-
-
 async def events(client: httpx2.AsyncClient, run: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     answer = await client.get(f"/api/threads/{run['threadId']}/events", params={"limit": 1000})
     found = [event for event in answer.json()["items"] if event["type"] == kind and event["runId"] == run["id"]]
@@ -83,25 +77,16 @@ async def until_waiting(client: httpx2.AsyncClient, run: dict[str, Any]) -> dict
             await asyncio.sleep(0.02)
 
 
-async def ended(client: httpx2.AsyncClient, run: dict[str, Any]) -> dict[str, Any]:
-    async with asyncio.timeout(20):
-        while True:
-            told: dict[str, Any] = (await client.get(f"/api/runs/{run['id']}")).json()
-            if told["status"] not in ("queued", "running"):
-                return told
-            await asyncio.sleep(0.02)
-
-
 @pytest.mark.requirement("HK-14")
 async def test_runs_survive_a_provider_that_goes_away_and_comes_back(tmp_path: Path, fake: Fake) -> None:
     server = await start(tmp_path, fake, 1.0)
     try:
         async with httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
             await fake.stop()
-            runs = [await submit(client, "asking") for _ in range(6)]
+            runs = [await submit(client, "asking", "Hi") for _ in range(6)]
             await until_waiting(client, runs[-1])
             await fake.start_again()
-            outcomes = [await ended(client, run) for run in runs]
+            outcomes = [await reached(client, run["id"], "waiting", *TERMINAL) for run in runs]
             assert [(run["status"], run["output"]) for run in outcomes] == [("completed", "Hello, world")] * 6
     finally:
         await asyncio.to_thread(server.stop)
@@ -112,14 +97,14 @@ async def test_runs_that_wait_for_a_provider_keep_no_place_and_can_be_cancelled(
     try:
         async with httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
             fake.plays(Status(503))
-            stuck = [await submit(client, "asking") for _ in range(2)]
+            stuck = [await submit(client, "asking", "Hi") for _ in range(2)]
             for run in stuck:
                 wait = await until_waiting(client, run)
                 assert wait["reason"] == "PROVIDER_CIRCUIT_OPEN" and 50_000 < wait["delayMs"] <= 60_000
-            assert (await submit(client, "local", wait=10))["status"] == "completed", "the others go on"
+            assert (await submit(client, "local", "Hi", wait=10))["status"] == "completed", "the others go on"
             fake.plays(Answer())
             await client.post(f"/api/runs/{stuck[0]['id']}/cancel")
-            assert (await ended(client, stuck[0]))["status"] == "cancelled"
+            assert (await reached(client, stuck[0]["id"], "waiting", *TERMINAL))["status"] == "cancelled"
     finally:
         await asyncio.to_thread(server.stop)
 
@@ -129,7 +114,7 @@ async def test_a_wrong_key_fails_a_run_at_once(tmp_path: Path, fake: Fake) -> No
     try:
         async with httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
             fake.plays(Status(401))
-            run = await submit(client, "asking", wait=10)
+            run = await submit(client, "asking", "Hi", wait=10)
             assert run["status"] == "failed" and run["error"]["causes"][0]["code"] == "PROVIDER_DENIED"
             assert len(fake.seen) == 1
     finally:

@@ -126,6 +126,9 @@ async def test_the_migration_takes_over_the_labels_of_stored_runs(settings: Sett
             "DROP INDEX runs_by_status",
             "DROP INDEX runs_by_agent",
             "DROP INDEX transcript_by_position",
+            "DROP INDEX threads_of_tenant",
+            "DROP INDEX threads_by_age",
+            "DROP INDEX leases_by_previous",
             "UPDATE alembic_version SET version_num = '0005'",
         ):
             await store.database.write(lambda tx, statement=statement: tx.rows(Sql(statement)))  # type: ignore[misc]

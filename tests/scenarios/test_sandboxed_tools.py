@@ -177,9 +177,7 @@ async def test_file_tools_that_are_asked_for_folders_leak_no_descriptor(
 @pytest.mark.requirement("S15")
 async def test_readiness_says_how_complete_the_sandbox_is(client: httpx2.AsyncClient, server: ServerProcess) -> None:
     sandbox = None
-    async with asyncio.timeout(
-        60
-    ):  # the server gives its own look at it ten seconds, and a busy machine takes its time
+    async with asyncio.timeout(60):
         while sandbox is None:
             answer = await client.get("/readyz")
             assert answer.status_code == 200, answer.text

@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.clients import submit
 from tests.server import ServerProcess
 
 
@@ -42,12 +43,6 @@ async def line(server: ServerProcess, **wanted: Any) -> dict[str, Any]:
     return found[0]
 
 
-async def submit(client: httpx2.AsyncClient, text: str) -> dict[str, Any]:
-    answer = await client.post("/api/runs", params={"wait": 20}, json={"agent": "assistant", "input": text})
-    told: dict[str, Any] = answer.json()
-    return told
-
-
 async def metrics(client: httpx2.AsyncClient) -> dict[str, float]:
     rows = (await client.get("/metrics")).text.splitlines()
     return {name: float(value) for name, value in (row.rsplit(" ", 1) for row in rows if not row.startswith("#"))}
@@ -57,7 +52,7 @@ async def metrics(client: httpx2.AsyncClient) -> dict[str, float]:
 async def test_a_run_is_one_line_at_its_start_and_one_at_its_end(
     logged: ServerProcess, client: httpx2.AsyncClient
 ) -> None:
-    run = await submit(client, "a word that must stay out of the log")
+    run = await submit(client, "assistant", "a word that must stay out of the log", wait=20)
     ids = {"run": run["id"], "thread": run["threadId"], "tenant": "default", "agent": "assistant"}
     await line(logged, event="run.started", **ids)
     ended = await line(logged, event="run.ended", **ids)
@@ -70,7 +65,7 @@ async def test_a_run_is_one_line_at_its_start_and_one_at_its_end(
 
 
 async def test_a_failed_run_says_its_code(logged: ServerProcess, client: httpx2.AsyncClient) -> None:
-    run = await submit(client, "fail please")
+    run = await submit(client, "assistant", "fail please", wait=20)
     ended = await line(logged, event="run.ended", run=run["id"])
     assert (ended["status"], ended["code"]) == ("failed", "PROVIDER_ERROR")
 
@@ -99,7 +94,7 @@ async def test_open_approvals_are_counted_also_after_a_restart(tmp_path: Path) -
     gauge = 'holdfast_interrupts_open{kind="approval"}'
     server = await asyncio.to_thread(ServerProcess.start, tmp_path)
     async with httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
-        run = await submit(client, "publish it")
+        run = await submit(client, "assistant", "publish it", wait=20)
         assert run["status"] == "waiting"
         waits = await line(server, event="run.waiting", run=run["id"])
         assert (waits["kind"], waits["agent"]) == ("approval", "assistant")

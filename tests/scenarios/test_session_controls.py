@@ -10,6 +10,7 @@ from websockets.asyncio.client import connect
 
 from app.core import json
 from app.core.ids import new_id
+from tests.clients import create_session, reached, say
 from tests.protocols.auth.house import open_house
 from tests.server import ServerProcess
 
@@ -20,30 +21,9 @@ PLAIN: dict[str, Any] = {"model": None, "approvalPolicy": "on-request", "network
 TOOLS = [{"name": "lookup", "description": "d", "inputSchema": {"type": "object"}}]
 
 
-async def _session(client: httpx2.AsyncClient, **body: Any) -> str:
-    session_id: str = (await client.post("/api/sessions", json=body)).json()["session"]["sessionId"]
-    return session_id
-
-
 async def _shown(client: httpx2.AsyncClient, session_id: str) -> dict[str, Any]:
     told: dict[str, Any] = (await client.get(f"/api/sessions/{session_id}")).json()["session"]["sessionControls"]
     return told
-
-
-async def _say(client: httpx2.AsyncClient, session_id: str, text: str, **more: Any) -> str:
-    answer = await client.post(f"/api/sessions/{session_id}/messages", json={"text": text, **more})
-    assert answer.status_code == 202, answer.text
-    turn_id: str = answer.json()["turnId"]
-    return turn_id
-
-
-async def _ended(client: httpx2.AsyncClient, turn_id: str) -> dict[str, Any]:
-    async with asyncio.timeout(15):
-        while True:
-            run: dict[str, Any] = (await client.get(f"/api/runs/{turn_id}")).json()
-            if run["status"] in ("completed", "failed", "cancelled"):
-                return run
-            await asyncio.sleep(0.02)
 
 
 async def _asked(client: httpx2.AsyncClient, session_id: str) -> dict[str, Any]:
@@ -64,7 +44,7 @@ async def _errors(client: httpx2.AsyncClient, turn_id: str) -> list[str]:
 
 
 async def test_controls_are_shown_changed_and_said_to_be_unchanged(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client)
+    session_id = await create_session(client)
     path = f"/api/sessions/{session_id}/session-controls"
     assert (await client.get(path)).json() == {
         "status": "ok", "sessionId": session_id, "controls": PLAIN, "defaults": PLAIN, "defaultsEditable": True,
@@ -80,7 +60,7 @@ async def test_controls_are_shown_changed_and_said_to_be_unchanged(client: httpx
 
 
 async def test_controls_without_settings_leave_the_settings_as_they_are(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client, model="assistant", settings={"a": 1})
+    session_id = await create_session(client, model="assistant", settings={"a": 1})
     path = f"/api/sessions/{session_id}/session-controls"
     told = (await client.post(path, json={"controls": {"model": None, "networkAccess": "enabled"}})).json()
     assert told["controls"] == PLAIN | {"networkAccess": "enabled", "settings": {"a": 1}}
@@ -96,7 +76,7 @@ async def test_controls_without_settings_leave_the_settings_as_they_are(client: 
     ],
 )  # fmt: skip
 async def test_wrong_controls_are_refused_and_change_nothing(client: httpx2.AsyncClient, body: Any) -> None:
-    session_id = await _session(client)
+    session_id = await create_session(client)
     answer = await client.post(f"/api/sessions/{session_id}/session-controls", json=body)
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
     assert await _shown(client, session_id) == PLAIN
@@ -107,11 +87,11 @@ async def test_what_a_session_starts_with_and_what_a_message_names_is_shown_from
 ) -> None:
     start = {"model": "echo", "approvalPolicy": "untrusted", "networkAccess": "enabled", "effort": "low",
              "filesystemSandbox": "workspace-write", "settings": {"a": 1}}  # fmt: skip
-    session_id = await _session(client, **start)
+    session_id = await create_session(client, **start)
     assert await _shown(client, session_id) == PLAIN | start
     named = {"model": "assistant", "approvalPolicy": "never", "effort": "high", "settings": {"b": None, "c": [2]}}
-    turn = await _say(client, session_id, "what is this", **named)
-    assert (await _ended(client, turn))["agent"] == "assistant"
+    turn = await say(client, session_id, "what is this", **named)
+    assert (await reached(client, turn))["agent"] == "assistant"
     shown = await _shown(client, session_id)
     assert shown == PLAIN | start | named | {"settings": {"a": 1, "c": [2]}}
     listed = (await client.get("/api/sessions")).json()["data"]
@@ -121,9 +101,9 @@ async def test_what_a_session_starts_with_and_what_a_message_names_is_shown_from
 
 
 async def test_the_effort_of_a_session_is_what_its_turns_ask_their_model_for(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client, model="assistant")
+    session_id = await create_session(client, model="assistant")
     for more in ({}, {"effort": "low"}, {}):
-        await _ended(client, await _say(client, session_id, "hm", **more))
+        await reached(client, await say(client, session_id, "hm", **more))
     events = (await client.get(f"/api/threads/{session_id}/events", params={"type": "runtime.request.queued"})).json()
     assert [event["payload"].get("parameters") for event in events["items"]] == [
         None, {"effort": "low"}, {"effort": "low"},
@@ -131,7 +111,7 @@ async def test_the_effort_of_a_session_is_what_its_turns_ask_their_model_for(cli
 
 
 async def test_a_refused_message_leaves_no_controls_behind(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client)
+    session_id = await create_session(client)
     body = {"text": "x", "model": "nobody", "approvalPolicy": "never", "settings": {"a": 1}}
     refused = await client.post(f"/api/sessions/{session_id}/messages", json=body)
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid_params")
@@ -140,8 +120,8 @@ async def test_a_refused_message_leaves_no_controls_behind(client: httpx2.AsyncC
 
 @pytest.mark.requirement("G1")
 async def test_a_message_and_what_it_names_are_one_commit(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client)
-    await _ended(client, await _say(client, session_id, "x", effort="low"))
+    session_id = await create_session(client)
+    await reached(client, await say(client, session_id, "x", effort="low"))
     events = (await client.get(f"/api/threads/{session_id}/events")).json()["items"]
     assert [event["type"] for event in events][:3] == [
         "runtime.thread.created", "runtime.thread.updated", "runtime.request.queued",
@@ -150,7 +130,7 @@ async def test_a_message_and_what_it_names_are_one_commit(client: httpx2.AsyncCl
 
 
 async def test_the_legacy_route_sets_the_approval_policy_alone(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client, model="echo")
+    session_id = await create_session(client, model="echo")
     path = f"/api/sessions/{session_id}/approval-policy"
     for _ in range(2):
         told = await client.post(path, json={"approvalPolicy": "never"})
@@ -163,7 +143,7 @@ async def test_the_legacy_route_sets_the_approval_policy_alone(client: httpx2.As
 
 
 async def test_settings_are_merged_replaced_read_and_removed(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client)
+    session_id = await create_session(client)
     path = f"/api/sessions/{session_id}/settings"
 
     async def post(**body: Any) -> dict[str, Any]:
@@ -203,14 +183,14 @@ async def test_settings_are_merged_replaced_read_and_removed(client: httpx2.Asyn
     ],
 )  # fmt: skip
 async def test_wrong_settings_are_refused(client: httpx2.AsyncClient, body: Any) -> None:
-    session_id = await _session(client)
+    session_id = await create_session(client)
     answer = await client.post(f"/api/sessions/{session_id}/settings", json=body)
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
 
 
 @pytest.mark.requirement("G13")
 async def test_settings_cannot_grow_without_bound(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client)
+    session_id = await create_session(client)
     path = f"/api/sessions/{session_id}/settings"
     assert (await client.post(path, json={"key": "a", "value": "x" * 9000})).status_code == 200
     refused = await client.post(path, json={"key": "b", "value": "x" * 9000})
@@ -219,7 +199,7 @@ async def test_settings_cannot_grow_without_bound(client: httpx2.AsyncClient) ->
 
 
 async def test_two_who_change_different_settings_at_once_lose_nothing(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client)
+    session_id = await create_session(client)
     path = f"/api/sessions/{session_id}/settings"
     await asyncio.gather(*(client.post(path, json={"key": f"k{n}", "value": n}) for n in range(24)))
     assert (await client.get(path)).json()["settings"] == {f"k{n}": n for n in range(24)}
@@ -229,7 +209,7 @@ async def test_two_who_change_different_settings_at_once_lose_nothing(client: ht
 async def test_whoever_follows_the_session_hears_of_the_change_and_may_resume_before_it(
     server: ServerProcess, client: httpx2.AsyncClient
 ) -> None:
-    session_id = await _session(client)
+    session_id = await create_session(client)
     async with connect(f"{server.stream_url}?threadId={session_id}") as live:
         await live.recv()
         await client.post(f"/api/sessions/{session_id}/approval-policy", json={"approvalPolicy": "never"})
@@ -256,7 +236,7 @@ async def test_the_gates_come_in_their_order_and_before_the_body(
     wrong: dict[str, Any] = {"json": {"scope": 5, "approvalPolicy": 5}} if method == "POST" else {}
     missing = await client.request(method, f"/api/sessions/{new_id('thread')}{path}", **wrong)
     assert (missing.status_code, missing.json()["status"]) == (404, "not_found")
-    gone = await _session(client)
+    gone = await create_session(client)
     await client.delete(f"/api/sessions/{gone}")
     deleted = await client.request(method, f"/api/sessions/{gone}{path}", **wrong)
     assert (deleted.status_code, deleted.json()["status"], deleted.json()["sessionId"]) == (410, "deleted", gone)
@@ -269,43 +249,43 @@ async def test_the_gates_come_in_their_order_and_before_the_body(
 
 @pytest.mark.requirement("S17")
 async def test_untrusted_asks_a_person_about_every_tool_that_changes_something(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client, model="assistant", approvalPolicy="untrusted")
-    free = await _say(client, session_id, "please calculate")
-    assert (await _ended(client, free))["status"] == "completed"  # it only reads
-    turn = await _say(client, session_id, "remember the milk")
+    session_id = await create_session(client, model="assistant", approvalPolicy="untrusted")
+    free = await say(client, session_id, "please calculate")
+    assert (await reached(client, free))["status"] == "completed"  # it only reads
+    turn = await say(client, session_id, "remember the milk")
     asked = await _asked(client, session_id)
     assert (asked["turnId"], asked["details"]["tool"]) == (turn, "notes")
     await client.post(f"/api/approvals/{asked['approvalId']}/decision", json={"decision": "decline"})
-    assert (await _ended(client, turn))["status"] == "completed"
+    assert (await reached(client, turn))["status"] == "completed"
     assert await _errors(client, turn) == ["APPROVAL_DENIED"]
     # The same call needs nobody where the workspace alone decides.
-    plain = await _session(client, model="assistant")
-    assert (await _ended(client, await _say(client, plain, "remember the milk")))["status"] == "completed"
+    plain = await create_session(client, model="assistant")
+    assert (await reached(client, await say(client, plain, "remember the milk")))["status"] == "completed"
 
 
 @pytest.mark.requirement("S17")
 async def test_never_asks_nobody_and_denies_what_needs_a_yes(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client, model="assistant", approvalPolicy="never")
-    turn = await _say(client, session_id, "publish this")
-    assert (await _ended(client, turn))["status"] == "completed"
+    session_id = await create_session(client, model="assistant", approvalPolicy="never")
+    turn = await say(client, session_id, "publish this")
+    assert (await reached(client, turn))["status"] == "completed"
     assert await _errors(client, turn) == ["APPROVAL_DENIED"]
     assert (await client.get(f"/api/sessions/{session_id}/approvals")).json() == {"data": []}
-    free = await _say(client, session_id, "remember the milk")
-    assert await _errors(client, (await _ended(client, free))["id"]) == []
+    free = await say(client, session_id, "remember the milk")
+    assert await _errors(client, (await reached(client, free))["id"]) == []
 
 
 @pytest.mark.requirement("S17")
 @pytest.mark.parametrize("policy", ["on-request", "on-failure"])
 async def test_no_policy_loosens_what_the_workspace_says(client: httpx2.AsyncClient, policy: str) -> None:
-    session_id = await _session(client, model="assistant", approvalPolicy=policy)
-    await _say(client, session_id, "publish this")
+    session_id = await create_session(client, model="assistant", approvalPolicy=policy)
+    await say(client, session_id, "publish this")
     assert (await _asked(client, session_id))["details"]["tool"] == "publish"
     await client.post(f"/api/sessions/{session_id}/interrupt")
 
 
 @pytest.mark.requirement("S17")
 async def test_the_policy_of_a_session_holds_through_every_door_onto_its_thread(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client, approvalPolicy="never")
+    session_id = await create_session(client, approvalPolicy="never")
     body = {"agent": "assistant", "input": "publish this", "threadId": session_id}
     run = (await client.post("/api/runs", params={"wait": 15}, json=body)).json()
     assert run["status"] == "completed"
@@ -316,7 +296,7 @@ async def test_the_policy_of_a_session_holds_through_every_door_onto_its_thread(
     fork = (await client.post(f"/api/sessions/{session_id}/fork")).json()["session"]
     assert fork["approvalPolicy"] == "never"
     again = (await client.post(f"/api/runs/{run['id']}/rerun", json={})).json()
-    assert await _errors(client, (await _ended(client, again["id"]))["id"]) == ["APPROVAL_DENIED"]
+    assert await _errors(client, (await reached(client, again["id"]))["id"]) == ["APPROVAL_DENIED"]
 
 
 FAMILY = """\
@@ -367,8 +347,8 @@ async def test_the_policy_holds_for_subagents_and_after_a_restart(tmp_path: Path
     (workspace / "family.yaml").write_text(FAMILY)
     server = await asyncio.to_thread(ServerProcess.start, tmp_path / "data", None, workspace)
     async with httpx2.AsyncClient(base_url=server.url, timeout=20, verify=False) as client:
-        session_id = await _session(client, approvalPolicy="untrusted", settings={"a": [1]})
-        turn = await _say(client, session_id, "go")
+        session_id = await create_session(client, approvalPolicy="untrusted", settings={"a": [1]})
+        turn = await say(client, session_id, "go")
         asked = await _asked(client, session_id)
         assert asked["details"]["tool"] == "notes"  # the child's call; that the child is asked needs nobody
         shown = await _shown(client, session_id)
@@ -378,7 +358,7 @@ async def test_the_policy_holds_for_subagents_and_after_a_restart(tmp_path: Path
         assert await _shown(client, session_id) == shown
         assert await _asked(client, session_id) == asked
         await client.post(f"/api/approvals/{asked['approvalId']}/decision", json={"decision": "accept"})
-        ended = await _ended(client, turn)
+        ended = await reached(client, turn)
         assert (ended["status"], ended["output"]) == ("completed", "done")
     await asyncio.to_thread(server.stop)
 
@@ -389,7 +369,7 @@ async def test_the_policy_holds_for_subagents_and_after_a_restart(tmp_path: Path
 async def test_new_sessions_of_the_tenant_begin_with_the_defaults_and_old_ones_keep_theirs(tmp_path: Path) -> None:
     async with open_house(tmp_path) as house:
         admin, other = await house.caller("admin"), await house.caller("admin", "elsewhere")
-        before = await _session(admin)
+        before = await create_session(admin)
         path = f"/api/sessions/{before}/session-controls"
         wanted = PLAIN | {"model": "assistant", "approvalPolicy": "untrusted", "settings": {"a": 1, "b": 2}}
         told = (await admin.post(path, json={"scope": "default", "controls": wanted})).json()
@@ -404,9 +384,9 @@ async def test_new_sessions_of_the_tenant_begin_with_the_defaults_and_old_ones_k
         found = (await admin.get(settings, params={"scope": "default"})).json()
         assert (found["scope"], found["settings"]) == ("default", {"a": 1, "c": 3})
         assert await _shown(admin, before) == PLAIN
-        fresh = await _session(admin, model="echo", settings={"c": 4})
+        fresh = await create_session(admin, model="echo", settings={"c": 4})
         assert await _shown(admin, fresh) == wanted | {"model": "echo", "settings": {"a": 1, "c": 4}}
-        assert await _shown(other, await _session(other)) == PLAIN
+        assert await _shown(other, await create_session(other)) == PLAIN
         changes = [payload for type_, payload in await house.ledger() if type_ == "runtime.thread.updated"]
         assert changes[-1] == {"metadata": {"session.settings.b": None}}
 
@@ -415,7 +395,7 @@ async def test_new_sessions_of_the_tenant_begin_with_the_defaults_and_old_ones_k
 async def test_defaults_are_for_administrators_to_change(tmp_path: Path) -> None:
     async with open_house(tmp_path) as house:
         member = await house.caller("member")
-        session_id = await _session(member)
+        session_id = await create_session(member)
         for method, path, body in (
             ("POST", "session-controls", {"scope": "default", "controls": {"model": "echo"}}),
             ("POST", "settings", {"scope": "default", "key": "a", "value": 1}),
@@ -429,7 +409,7 @@ async def test_defaults_are_for_administrators_to_change(tmp_path: Path) -> None
 async def test_locked_defaults_answer_423_and_the_session_s_own_can_still_be_changed(tmp_path: Path) -> None:
     async with open_house(tmp_path, session_defaults_locked=True) as house:
         client = await house.caller("admin")
-        session_id = await _session(client)
+        session_id = await create_session(client)
         shown = (await client.get(f"/api/sessions/{session_id}/session-controls")).json()
         assert (shown["defaultsEditable"], bool(shown["defaultLockReason"])) == (False, True)
         for method, path, body in (

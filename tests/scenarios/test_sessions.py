@@ -7,36 +7,12 @@ import httpx2
 import pytest
 
 from app.core.ids import new_id
+from tests.clients import create_session, reached, say
 from tests.server import ServerProcess
 
 pytestmark = pytest.mark.requirement("PX-3")
 
 ROW = {"messageId": "m1", "turnId": "t1", "role": "system", "type": "note", "content": "x", "status": "streaming"}
-
-
-async def _session(client: httpx2.AsyncClient, **body: Any) -> str:
-    answer = await client.post("/api/sessions", json=body)
-    assert answer.status_code == 200, answer.text
-    session_id: str = answer.json()["session"]["sessionId"]
-    return session_id
-
-
-async def _say(client: httpx2.AsyncClient, session_id: str, text: str, **more: Any) -> str:
-    answer = await client.post(f"/api/sessions/{session_id}/messages", json={"text": text, **more})
-    assert answer.status_code == 202, answer.text
-    told = answer.json()
-    assert (told["status"], told["sessionId"]) == ("accepted", session_id)
-    turn_id: str = told["turnId"]
-    return turn_id
-
-
-async def _ended(client: httpx2.AsyncClient, turn_id: str, *states: str) -> dict[str, Any]:
-    async with asyncio.timeout(15):
-        while True:
-            run: dict[str, Any] = (await client.get(f"/api/runs/{turn_id}")).json()
-            if run["status"] in (states or ("completed", "failed", "cancelled")):
-                return run
-            await asyncio.sleep(0.02)
 
 
 async def _waiting(client: httpx2.AsyncClient, session_id: str, what: str) -> dict[str, Any]:
@@ -66,10 +42,28 @@ async def test_a_session_is_started_without_a_body_or_with_its_controls(client: 
     assert isinstance(session["createdAt"], int) and session["createdAt"] < 10**10
 
 
+async def test_a_message_over_16_kib_is_whole_in_the_transcript_and_in_a_fork(client: httpx2.AsyncClient) -> None:
+    session_id = await create_session(client)
+    asked, row = (
+        "long, " * 4000 + "end",
+        ROW | {"content": "row " * 5000, "details": "why " * 5000, "status": "complete"},
+    )
+    await reached(client, await say(client, session_id, asked, agent="echo"))
+    assert (await client.post(f"/api/sessions/{session_id}/transcript/upsert", json=row)).status_code == 200
+    forked = (await client.post(f"/api/sessions/{session_id}/fork")).json()["session"]["sessionId"]
+    for shown_id in (session_id, forked):
+        shown = (await client.get(f"/api/sessions/{shown_id}")).json()
+        contents = [entry["content"] for entry in shown["transcript"]]
+        assert sorted(contents) == sorted([asked, asked, row["content"]])
+        assert [entry.get("details") for entry in shown["transcript"]].count(row["details"]) == 1
+        user, agent = shown["thread"]["turns"][0]["items"]
+        assert (user["content"][0]["text"], agent["text"]) == (asked, asked)
+
+
 async def test_a_session_is_a_thread_of_ours(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client)
-    turn = await _say(client, session_id, "one two")
-    assert (await _ended(client, turn))["threadId"] == session_id
+    session_id = await create_session(client)
+    turn = await say(client, session_id, "one two")
+    assert (await reached(client, turn))["threadId"] == session_id
     told = (await client.get(f"/api/sessions/{session_id}")).json()
     assert told["session"]["materialized"] is True
     [shown] = told["thread"]["turns"]
@@ -83,7 +77,7 @@ async def test_a_session_is_a_thread_of_ours(client: httpx2.AsyncClient) -> None
 
 
 async def test_the_list_is_newest_first_and_goes_on_at_its_cursor(client: httpx2.AsyncClient) -> None:
-    made = [await _session(client) for _ in range(5)]
+    made = [await create_session(client) for _ in range(5)]
     seen: list[str] = []
     cursor: str | None = None
     while len(seen) < 5:
@@ -124,7 +118,7 @@ async def test_system_sessions_are_listed_only_when_asked_for(client: httpx2.Asy
 
 
 async def test_a_session_is_renamed(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client)
+    session_id = await create_session(client)
     answer = await client.post(f"/api/sessions/{session_id}/rename", json={"title": "Plans"})
     assert (answer.json()["status"], answer.json()["session"]["title"]) == ("ok", "Plans")
     for title in ("", "x" * 201, None):
@@ -133,10 +127,10 @@ async def test_a_session_is_renamed(client: httpx2.AsyncClient) -> None:
 
 
 async def test_a_session_is_put_away_once_something_was_asked(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client)
+    session_id = await create_session(client)
     early = await client.post(f"/api/sessions/{session_id}/archive")
     assert (early.status_code, early.json()["code"]) == (409, "not_materialized")
-    await _ended(client, await _say(client, session_id, "x"))
+    await reached(client, await say(client, session_id, "x"))
     assert (await client.post(f"/api/sessions/{session_id}/archive")).json() == {
         "status": "ok", "sessionId": session_id,
     }  # fmt: skip
@@ -149,8 +143,8 @@ async def test_a_session_is_put_away_once_something_was_asked(client: httpx2.Asy
 
 
 async def test_a_fork_tells_where_it_comes_from(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client)
-    await _ended(client, await _say(client, session_id, "x"))
+    session_id = await create_session(client)
+    await reached(client, await say(client, session_id, "x"))
     told = (await client.post(f"/api/sessions/{session_id}/fork")).json()
     assert (told["status"], told["sourceSessionId"]) == ("ok", session_id)
     assert told["session"]["materialized"] is True
@@ -158,9 +152,9 @@ async def test_a_fork_tells_where_it_comes_from(client: httpx2.AsyncClient) -> N
 
 
 async def test_a_fork_shows_the_transcript_of_its_source_and_goes_on_from_it(client: httpx2.AsyncClient) -> None:
-    source = await _session(client, model="assistant")
-    first = await _say(client, source, "please calculate")
-    await _ended(client, first)
+    source = await create_session(client, model="assistant")
+    first = await say(client, source, "please calculate")
+    await reached(client, first)
     note = ROW | {"turnId": first, "status": "complete", "content": "a note"}
     await client.post(f"/api/sessions/{source}/transcript/upsert", json=note)
     whole = (await client.get(f"/api/sessions/{source}")).json()
@@ -172,9 +166,9 @@ async def test_a_fork_shows_the_transcript_of_its_source_and_goes_on_from_it(cli
     assert shown["transcript"] == whole["transcript"]
     assert "a note" in [row["content"] for row in shown["transcript"]]
     # What happens later in the source is not the fork's, and what happens in the fork comes after.
-    await _ended(client, await _say(client, source, "only there"))
-    second = await _say(client, fork, "only here")
-    await _ended(client, second)
+    await reached(client, await say(client, source, "only there"))
+    second = await say(client, fork, "only here")
+    await reached(client, second)
     shown = (await client.get(f"/api/sessions/{fork}")).json()
     assert shown["transcript"][: len(whole["transcript"])] == whole["transcript"]
     assert [row["content"] for row in shown["transcript"]][len(whole["transcript"]) :] == [
@@ -184,11 +178,11 @@ async def test_a_fork_shows_the_transcript_of_its_source_and_goes_on_from_it(cli
 
 
 async def test_a_fork_of_a_fork_keeps_what_was_said_though_the_sources_are_deleted(client: httpx2.AsyncClient) -> None:
-    source = await _session(client)
+    source = await create_session(client)
     long = "w" * 40_000
-    await _ended(client, await _say(client, source, long))
+    await reached(client, await say(client, source, long))
     fork = (await client.post(f"/api/sessions/{source}/fork")).json()["session"]["sessionId"]
-    await _ended(client, await _say(client, fork, "two"))
+    await reached(client, await say(client, fork, "two"))
     rows = (await client.get(f"/api/sessions/{fork}")).json()["transcript"]
     last = (await client.post(f"/api/sessions/{fork}/fork")).json()["session"]["sessionId"]
     for gone in (source, fork):
@@ -205,8 +199,8 @@ async def test_a_fork_of_a_fork_keeps_what_was_said_though_the_sources_are_delet
 
 
 async def test_a_fork_in_the_middle_of_a_turn_shows_it_as_far_as_it_had_come(client: httpx2.AsyncClient) -> None:
-    source = await _session(client, model="assistant")
-    turn = await _say(client, source, "publish this")
+    source = await create_session(client, model="assistant")
+    turn = await say(client, source, "publish this")
     await _waiting(client, source, "approvals")
     told = (await client.post(f"/api/sessions/{source}/fork")).json()
     assert [(one["id"], one["status"]) for one in told["thread"]["turns"]] == [(turn, "interrupted")]
@@ -219,11 +213,11 @@ async def test_a_fork_in_the_middle_of_a_turn_shows_it_as_far_as_it_had_come(cli
 async def test_the_rows_that_a_fork_took_over_are_on_the_first_page_of_its_transcript(
     client: httpx2.AsyncClient,
 ) -> None:
-    source = await _session(client)
+    source = await create_session(client)
     for text in ("one", "two"):
-        await _ended(client, await _say(client, source, text))
+        await reached(client, await say(client, source, text))
     fork = (await client.post(f"/api/threads/{source}/fork", json={})).json()["id"]
-    await _ended(client, await _say(client, fork, "three"))
+    await reached(client, await say(client, fork, "three"))
     seen: list[list[str]] = []
     after: str | None = "0"
     while after is not None:
@@ -235,7 +229,7 @@ async def test_the_rows_that_a_fork_took_over_are_on_the_first_page_of_its_trans
 
 
 async def test_resuming_keeps_the_tools_that_it_names(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client)
+    session_id = await create_session(client)
     tools = [{"name": "lookup", "description": "d", "inputSchema": {"type": "object"}}]
     told = (await client.post(f"/api/sessions/{session_id}/resume", json={"dynamicTools": tools})).json()
     assert set(told) == {"session", "thread"}
@@ -246,7 +240,7 @@ async def test_resuming_keeps_the_tools_that_it_names(client: httpx2.AsyncClient
 
 
 async def test_a_deleted_session_answers_410_for_good(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client)
+    session_id = await create_session(client)
     await client.post(f"/api/sessions/{session_id}/rename", json={"title": "Plans"})
     told = (await client.delete(f"/api/sessions/{session_id}")).json()
     assert told == {"status": "ok", "sessionId": session_id, "title": "Plans", "deletedFileCount": 0}
@@ -277,7 +271,7 @@ async def test_the_gates_come_in_their_order_and_before_the_body(
     wrong: dict[str, Any] = {"json": {"title": 5, "text": 5, "input": 5}} if method == "POST" else {}
     missing = await client.request(method, f"/api/sessions/{new_id('thread')}{path}", **wrong)
     assert (missing.status_code, missing.json()["status"]) == (404, "not_found")
-    gone = await _session(client)
+    gone = await create_session(client)
     await client.delete(f"/api/sessions/{gone}")
     deleted = await client.request(method, f"/api/sessions/{gone}{path}", **wrong)
     assert (deleted.status_code, deleted.json()["status"]) == (410, "deleted")
@@ -310,7 +304,7 @@ async def test_a_system_session_can_be_read(client: httpx2.AsyncClient) -> None:
 async def test_a_wrong_body_is_named_as_the_contract_does(
     client: httpx2.AsyncClient, content: bytes, headers: dict[str, str], code: str
 ) -> None:
-    session_id = await _session(client)
+    session_id = await create_session(client)
     answer = await client.post(f"/api/sessions/{session_id}/messages", content=content, headers=headers)
     assert (answer.status_code, answer.json()["status"], answer.json()["code"]) == (400, "error", code)
 
@@ -319,10 +313,10 @@ async def test_a_wrong_body_is_named_as_the_contract_does(
 
 
 async def test_a_message_may_name_its_agent_and_the_session_keeps_it(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client)
-    run = await _ended(client, await _say(client, session_id, "what is this", model="assistant"))
+    session_id = await create_session(client)
+    run = await reached(client, await say(client, session_id, "what is this", model="assistant"))
     assert run["agent"] == "assistant"
-    run = await _ended(client, await _say(client, session_id, "and this"))
+    run = await reached(client, await say(client, session_id, "and this"))
     assert run["agent"] == "assistant"
     refused = await client.post(f"/api/sessions/{session_id}/messages", json={"text": "x", "model": "nobody"})
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid_params")
@@ -331,30 +325,30 @@ async def test_a_message_may_name_its_agent_and_the_session_keeps_it(client: htt
 
 
 async def test_the_active_turn_is_interrupted(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client, model="assistant")
+    session_id = await create_session(client, model="assistant")
     none = await client.post(f"/api/sessions/{session_id}/interrupt")
     assert (none.status_code, none.json()["code"]) == (409, "no_active_turn")
-    turn = await _say(client, session_id, "publish this")
+    turn = await say(client, session_id, "publish this")
     await _waiting(client, session_id, "approvals")
     other = await client.post(f"/api/sessions/{session_id}/interrupt", json={"turnId": "run_other"})
     assert other.status_code == 409
     told = (await client.post(f"/api/sessions/{session_id}/interrupt")).json()
     assert told == {"status": "ok", "sessionId": session_id, "turnId": turn}
-    assert (await _ended(client, turn))["status"] == "cancelled"
+    assert (await reached(client, turn))["status"] == "cancelled"
     [shown] = (await client.get(f"/api/sessions/{session_id}")).json()["thread"]["turns"]
     assert shown["status"] == "interrupted"
 
 
 async def test_a_turn_is_steered_while_it_runs(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client, model="assistant")
-    turn = await _say(client, session_id, "publish this")
+    session_id = await create_session(client, model="assistant")
+    turn = await say(client, session_id, "publish this")
     await _waiting(client, session_id, "approvals")
     steer = f"/api/sessions/{session_id}/turns/{turn}/steer"
     told = await client.post(steer, json={"input": "shorter"})
     assert (told.status_code, told.json()["result"]["status"]) == (200, "performed")
     assert told.json()["result"]["actionType"] == "turn.steer.create"
     await client.post(f"/api/sessions/{session_id}/interrupt")
-    await _ended(client, turn)
+    await reached(client, turn)
     late = await client.post(steer, json={"input": "shorter"})
     assert (late.status_code, late.json()["result"]["status"]) == (409, "already_resolved")
     unknown = await client.post(f"/api/sessions/{session_id}/turns/run_x/steer", json={"input": "x"})
@@ -376,7 +370,7 @@ async def test_controls_that_were_written_wrongly_elsewhere_are_not_told(client:
         "filesystemSandbox": "read-only",
         "settings": {},
     }
-    assert (await _ended(client, await _say(client, session_id, "hello")))["status"] == "completed"
+    assert (await reached(client, await say(client, session_id, "hello")))["status"] == "completed"
 
 
 # -- approvals ----------------------------------------------------------------------------------------
@@ -384,8 +378,8 @@ async def test_controls_that_were_written_wrongly_elsewhere_are_not_told(client:
 
 @pytest.mark.requirement("CM-4")
 async def test_an_approval_is_listed_and_decided_once(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client, model="assistant")
-    turn = await _say(client, session_id, "publish this")
+    session_id = await create_session(client, model="assistant")
+    turn = await say(client, session_id, "publish this")
     asked = await _waiting(client, session_id, "approvals")
     assert (asked["threadId"], asked["turnId"], asked["status"]) == (session_id, turn, "pending")
     assert asked["details"]["tool"] == "publish" and asked["createdAt"].endswith("Z")
@@ -395,7 +389,7 @@ async def test_an_approval_is_listed_and_decided_once(client: httpx2.AsyncClient
     told = await client.post(decide, json={"decision": "accept"})
     assert told.json() == {"status": "ok", "approvalId": asked["approvalId"], "threadId": session_id}
     assert (await client.post(decide, json={"decision": "accept"})).status_code == 404
-    assert (await _ended(client, turn))["status"] == "completed"
+    assert (await reached(client, turn))["status"] == "completed"
     assert (await client.get(f"/api/sessions/{session_id}/approvals")).json() == {"data": []}
 
 
@@ -404,21 +398,21 @@ async def test_an_approval_is_listed_and_decided_once(client: httpx2.AsyncClient
 async def test_a_decline_lets_the_turn_go_on_and_a_cancel_ends_it(
     client: httpx2.AsyncClient, decision: str, status: str
 ) -> None:
-    session_id = await _session(client, model="assistant")
-    turn = await _say(client, session_id, "publish this")
+    session_id = await create_session(client, model="assistant")
+    turn = await say(client, session_id, "publish this")
     asked = await _waiting(client, session_id, "approvals")
     answer = await client.post(f"/api/approvals/{asked['approvalId']}/decision", json={"decision": decision})
     assert answer.status_code == 200
-    assert (await _ended(client, turn))["status"] == status
+    assert (await reached(client, turn))["status"] == status
 
 
 @pytest.mark.requirement("CM-4")
 async def test_a_request_that_ended_with_its_turn_is_reconciled(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client, model="assistant")
-    turn = await _say(client, session_id, "publish this")
+    session_id = await create_session(client, model="assistant")
+    turn = await say(client, session_id, "publish this")
     asked = await _waiting(client, session_id, "approvals")
     await client.post(f"/api/sessions/{session_id}/interrupt")
-    await _ended(client, turn)
+    await reached(client, turn)
     late = await client.post(f"/api/approvals/{asked['approvalId']}/decision", json={"decision": "accept"})
     assert late.status_code == 409
     assert late.json() == {"status": "reconciled", "approvalId": asked["approvalId"], "threadId": session_id,
@@ -445,8 +439,8 @@ async def test_an_unknown_request_is_404_after_its_body_was_read(
 
 @pytest.mark.requirement("CM-4")
 async def test_an_approval_cannot_be_answered_as_something_else(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client, model="assistant")
-    await _say(client, session_id, "publish this")
+    session_id = await create_session(client, model="assistant")
+    await say(client, session_id, "publish this")
     asked = await _waiting(client, session_id, "approvals")
     answer = await client.post(f"/api/tool-calls/{asked['approvalId']}/response", json={"text": "x"})
     assert answer.status_code == 404
@@ -460,7 +454,7 @@ async def test_an_approval_cannot_be_answered_as_something_else(client: httpx2.A
 
 @pytest.mark.requirement("CM-7")
 async def test_a_row_is_merged_and_the_answer_is_the_merged_row(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client)
+    session_id = await create_session(client)
     upsert = f"/api/sessions/{session_id}/transcript/upsert"
     first = (await client.post(upsert, json=ROW | {"details": "d", "startedAt": 50, "completedAt": 10})).json()
     assert (first["status"], first["sessionId"]) == ("ok", session_id)
@@ -481,16 +475,16 @@ async def test_a_row_is_merged_and_the_answer_is_the_merged_row(client: httpx2.A
     [{"messageId": ""}, {"role": "tool"}, {"status": "done"}, {"content": 5}, {"startedAt": -1}, {"details": {}}],
 )
 async def test_a_wrong_row_is_refused(client: httpx2.AsyncClient, wrong: dict[str, Any]) -> None:
-    session_id = await _session(client)
+    session_id = await create_session(client)
     answer = await client.post(f"/api/sessions/{session_id}/transcript/upsert", json=ROW | wrong)
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
 
 
 @pytest.mark.requirement("CM-7")
 async def test_rows_take_their_places_among_the_messages(client: httpx2.AsyncClient) -> None:
-    session_id = await _session(client)
-    turn = await _say(client, session_id, "one")
-    await _ended(client, turn)
+    session_id = await create_session(client)
+    turn = await say(client, session_id, "one")
+    await reached(client, turn)
 
     async def add(message_id: str, **more: Any) -> None:
         row = ROW | {"messageId": message_id, "turnId": turn} | more
@@ -510,14 +504,14 @@ async def test_rows_take_their_places_among_the_messages(client: httpx2.AsyncCli
 async def test_what_is_pending_survives_a_restart(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("restart")
     async with ServerProcess.running(folder) as server, httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
-        session_id = await _session(client, model="assistant")
-        turn = await _say(client, session_id, "publish this")
+        session_id = await create_session(client, model="assistant")
+        turn = await say(client, session_id, "publish this")
         asked = await _waiting(client, session_id, "approvals")
-        gone = await _session(client)
+        gone = await create_session(client)
         await client.delete(f"/api/sessions/{gone}")
         await asyncio.to_thread(server.kill)
     async with ServerProcess.running(folder) as server, httpx2.AsyncClient(base_url=server.url, timeout=20) as client:
         assert (await client.get(f"/api/sessions/{gone}")).status_code == 410
         assert await _waiting(client, session_id, "approvals") == asked
         await client.post(f"/api/approvals/{asked['approvalId']}/decision", json={"decision": "accept"})
-        assert (await _ended(client, turn))["status"] == "completed"
+        assert (await reached(client, turn))["status"] == "completed"

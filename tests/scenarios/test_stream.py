@@ -10,16 +10,11 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from app.core import json
 from app.core.ids import new_id
+from tests.clients import receive_event
 from tests.server import ServerProcess
 
 ERROR = '{"type":"error","message":"invalid websocket command"}'
 PONG = '{"type":"pong"}'
-
-
-async def _receive(socket: ClientConnection) -> dict[str, Any]:
-    """The next frame of its own; the other spellings of an event have tests of their own."""
-    frame: dict[str, Any] = json.loads(await asyncio.wait_for(socket.recv(), 10))
-    return frame if not frame.get("part") else await _receive(socket)
 
 
 async def _command(socket: ClientConnection, **command: object) -> None:
@@ -27,7 +22,7 @@ async def _command(socket: ClientConnection, **command: object) -> None:
 
 
 async def _ready(socket: ClientConnection) -> dict[str, Any]:
-    frame = await _receive(socket)
+    frame = await receive_event(socket)
     assert frame["type"] == "ready"
     return frame
 
@@ -35,7 +30,7 @@ async def _ready(socket: ClientConnection) -> dict[str, Any]:
 async def _settled(socket: ClientConnection) -> None:
     """Commands are done in order, so a pong says that those before it are in force."""
     await _command(socket, type="ping")
-    assert await _receive(socket) == {"type": "pong"}
+    assert await receive_event(socket) == {"type": "pong"}
 
 
 async def _run(client: httpx2.AsyncClient, thread_id: str, text: str = "a b") -> dict[str, Any]:
@@ -53,9 +48,9 @@ async def _events(client: httpx2.AsyncClient, thread_id: str) -> list[dict[str, 
 
 async def _until(socket: ClientConnection, thread_id: str, seq: int) -> list[dict[str, Any]]:
     """Frames up to the one of that thread with that `seq`."""
-    frames = [await _receive(socket)]
+    frames = [await receive_event(socket)]
     while (frames[-1]["threadId"], frames[-1]["seq"]) != (thread_id, seq):
-        frames.append(await _receive(socket))
+        frames.append(await receive_event(socket))
     return frames
 
 
@@ -78,7 +73,7 @@ async def test_the_first_frame_is_ready_with_the_thread_of_the_address(
     server: ServerProcess, query: str, thread_id: str | None
 ) -> None:
     async with connect(server.stream_url + query) as socket:
-        assert await _receive(socket) == {"type": "ready", "threadId": thread_id}
+        assert await receive_event(socket) == {"type": "ready", "threadId": thread_id}
 
 
 @pytest.mark.requirement("CM-1")
@@ -91,7 +86,7 @@ async def test_a_cursor_in_the_address_that_cannot_be_one_gets_the_error_frame(
     server: ServerProcess, query: str
 ) -> None:
     async with connect(f"{server.stream_url}?{query}") as socket:
-        assert await _receive(socket) == {"type": "ready", "threadId": None}
+        assert await receive_event(socket) == {"type": "ready", "threadId": None}
         assert await asyncio.wait_for(socket.recv(), 10) == ERROR
         await _settled(socket)
 
@@ -174,7 +169,7 @@ async def test_an_invalid_subscribe_leaves_the_filter_as_it_was(
     async with connect(f"{server.stream_url}?threadId={mine}") as socket:
         await _ready(socket)
         await _command(socket, type="subscribe", threadId="")
-        assert (await _receive(socket))["type"] == "error"
+        assert (await receive_event(socket))["type"] == "error"
         await _run(client, other)
         run = await _run(client, mine)
         assert {frame["threadId"] for frame in await _until(socket, mine, run["lastSeq"])} == {mine}
@@ -245,7 +240,7 @@ async def test_an_unfiltered_socket_hears_every_thread_from_now_on(
         last = {run["threadId"]: run["lastSeq"] for run in runs}
         seen: dict[str, list[int]] = {one: [], two: []}
         while any(seen[thread_id][-1:] != [seq] for thread_id, seq in last.items()):
-            frame = await _receive(socket)
+            frame = await receive_event(socket)
             seen[frame["threadId"]].append(frame["seq"])
         assert seen == {thread_id: list(range(1, seq + 1)) for thread_id, seq in last.items()}
 
@@ -293,7 +288,7 @@ async def test_several_threads_at_once_each_from_its_own_cursor(
         runs = await asyncio.gather(*(_run(client, thread_id) for thread_id in (one, two, live, foreign)))
         last = {run["threadId"]: run["lastSeq"] for run in runs if run["threadId"] != foreign}
         while any(max((s for t, s in seen if t == thread_id), default=0) < seq for thread_id, seq in last.items()):
-            frame = await _receive(socket)
+            frame = await receive_event(socket)
             seen.append((frame["threadId"], frame["seq"]))
     for thread_id, after in ((one, 2), (two, 0), (live, started)):
         assert [seq for name, seq in seen if name == thread_id] == list(range(after + 1, last[thread_id] + 1))
@@ -302,7 +297,7 @@ async def test_several_threads_at_once_each_from_its_own_cursor(
 
 async def _settled_among_events(socket: ClientConnection, seen: list[tuple[str, int]]) -> None:
     await _command(socket, type="ping")
-    while (frame := await _receive(socket))["type"] != "pong":
+    while (frame := await receive_event(socket))["type"] != "pong":
         seen.append((frame["threadId"], frame["seq"]))
 
 
@@ -338,7 +333,7 @@ async def test_a_subscriber_that_keeps_losing_its_connection_misses_nothing_of_a
         async with connect(f"{server.stream_url}?threadId={thread_id}&afterSeq={len(seen)}") as socket:
             await _ready(socket)
             for _ in range(7):
-                seen.append(await _receive(socket))
+                seen.append(await receive_event(socket))
                 if seen[-1]["type"] == "runtime.request.completed":
                     break
             socket.transport.abort()  # lost, not closed: a polite end would wait for frames that nobody reads
@@ -392,6 +387,6 @@ async def test_a_thousand_malformed_frames_get_their_answer_and_nothing_breaks(
             await socket.send(sent)
             assert await asyncio.wait_for(socket.recv(), 10) == ERROR, sent
         await socket.send('{"type":"ping"}')
-        assert await _receive(socket) == {"type": "pong"}
+        assert await receive_event(socket) == {"type": "pong"}
     assert (await client.get("/healthz")).status_code == 200
     assert "Traceback" not in server.errors()

@@ -1,6 +1,5 @@
 """The contract's own frames on `/api/stream`, row by row: each event's other spellings, in their order."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -17,6 +16,7 @@ from app.events.catalog.values import ArtifactValue, ErrorValue, Usage
 from app.events.recorder import Scope
 from app.protocols.dialects.codex import normal
 from app.runtime.intake.threads import ThreadChange
+from tests.clients import receive
 from tests.server import InProcessServer, in_process
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -40,16 +40,11 @@ async def _thread_with_run(server: InProcessServer, title: str | None = "Plans")
     return thread_id, run_id
 
 
-async def _receive(socket: ClientConnection) -> dict[str, Any]:
-    frame: dict[str, Any] = json.loads(await asyncio.wait_for(socket.recv(), 10))
-    return frame
-
-
 async def _one_event(socket: ClientConnection) -> list[dict[str, Any]]:
     """The frames up to the one that says it is its event's last."""
-    frames = [await _receive(socket)]
+    frames = [await receive(socket)]
     while not frames[-1].get("last"):
-        frames.append(await _receive(socket))
+        frames.append(await receive(socket))
     assert [frame["part"] for frame in frames] == list(range(len(frames)))
     assert len({frame["seq"] for frame in frames}) == 1
     # What the runtime says about the events by itself is not what was recorded here.
@@ -60,7 +55,7 @@ async def _told(server: InProcessServer, *payloads: Payload) -> list[list[dict[s
     """What a subscriber hears of these events of a run, event by event."""
     thread_id, run_id = await _thread_with_run(server)
     async with connect(f"{server.stream_url}?threadId={thread_id}") as socket:
-        await _receive(socket)
+        await receive(socket)
         await _record(server, thread_id, request.RequestQueued(input="x", agent="echo"), *payloads, run=run_id)
         heard = [await _one_event(socket) for _ in range(len(payloads) + 1)]
     return heard[1:]
@@ -285,7 +280,7 @@ async def test_a_row_is_told_as_it_stands_after_the_merge(server: InProcessServe
     thread_id, _ = await _thread_with_run(server)
     row = {"messageId": "m", "turnId": "t", "role": "user", "type": "note", "content": "x", "status": "complete"}
     async with connect(f"{server.stream_url}?threadId={thread_id}") as socket:
-        await _receive(socket)
+        await receive(socket)
         for more in ({"details": "d"}, {"content": "late", "status": "streaming"}):
             await server.holdfast.threads.upsert(LOCAL, thread_id, thread.TranscriptUpserted.model_validate(row | more))
         await _one_event(socket)
@@ -302,7 +297,7 @@ async def test_a_row_is_told_as_it_stands_after_the_merge(server: InProcessServe
 async def test_a_thread_tells_its_beginning_its_name_and_its_archiving(server: InProcessServer) -> None:
     thread_id = new_id("thread")
     async with connect(f"{server.stream_url}?threadId={thread_id}") as socket:
-        await _receive(socket)
+        await receive(socket)
         await _record(server, thread_id, thread.ThreadCreated(title="Plans"))
         await server.holdfast.threads.update(LOCAL, thread_id, ThreadChange(title="New", archived=True))
         assert _types(await _one_event(socket))[1:] == ["app_server.thread.started", "notification"]
@@ -321,12 +316,12 @@ async def test_a_deleted_session_is_told_to_everybody_and_the_rest_of_it_to_its_
         connect(server.stream_url) as unfiltered,
     ):
         for socket in (filtered, elsewhere, unfiltered):
-            await _receive(socket)
+            await receive(socket)
         await server.holdfast.threads.delete(LOCAL, mine)
         whole = ["runtime.thread.deleted", "session_deleted"]
         for socket in (filtered, unfiltered):
             assert _types(await _one_event(socket)) == whole
-        frame = await _receive(elsewhere)
+        frame = await receive(elsewhere)
         assert (frame["type"], frame["threadId"]) == ("session_deleted", None)
         assert frame["payload"]["sessionId"] == mine and frame["payload"]["title"] == "Plans"
 
@@ -340,18 +335,18 @@ async def test_the_end_of_a_system_session_is_told_only_to_who_asked_for_it(serv
         connect(f"{server.stream_url}?threadId={system}") as exact,
         connect(server.stream_url) as unfiltered,
     ):
-        await _receive(exact), await _receive(unfiltered)
+        await receive(exact), await receive(unfiltered)
         await _record(server, system, thread.ThreadDeleted())
         await _record(server, mine, thread.ThreadClosed())
         assert _types(await _one_event(exact)) == ["runtime.thread.deleted"]
-        assert (await _receive(unfiltered))["type"] == "runtime.thread.closed"
+        assert (await receive(unfiltered))["type"] == "runtime.thread.closed"
 
 
 @pytest.mark.requirement("CM-6")
 async def test_a_loaded_workspace_is_news_of_the_app_list_for_everybody(server: InProcessServer) -> None:
     mine, _ = await _thread_with_run(server)
     async with connect(f"{server.stream_url}?threadId={mine}") as socket:
-        await _receive(socket)
+        await receive(socket)
         await _record(server, "sys_ledger", ledger.WorkspaceLoaded(digest="d", agents=3))
         frames = await _one_event(socket)
         assert _types(frames) == ["runtime.workspace.loaded", "app_list_updated"]
@@ -362,13 +357,13 @@ async def test_a_loaded_workspace_is_news_of_the_app_list_for_everybody(server: 
 async def test_a_tenant_s_budget_is_news_of_the_rate_limits_for_everybody(server: InProcessServer) -> None:
     mine, _ = await _thread_with_run(server)
     async with connect(f"{server.stream_url}?threadId={mine}") as socket:
-        await _receive(socket)
+        await receive(socket)
         spent = execution.BudgetExceeded(budget="tokens", scope="tenant", limit=1, used=2)
         within = execution.BudgetExceeded(budget="tokens", scope="run", limit=1, used=2)
         other, run_id = await _thread_with_run(server)
         queued = request.RequestQueued(input="x", agent="echo")
         await _record(server, other, queued, within, spent, run=run_id)
-        frame = await _receive(socket)
+        frame = await receive(socket)
         assert (frame["type"], frame["threadId"]) == ("account_rate_limits_updated", None)
 
 
@@ -393,13 +388,13 @@ async def test_a_subscriber_hears_the_types_it_asked_for(
     queued = request.RequestQueued(input="x", agent="echo")
     asked = {"type": "subscribe", "threadId": thread_id, "types": [*types, "runtime.thread.closed"]}
     async with connect(server.stream_url) as socket:
-        await _receive(socket)
+        await receive(socket)
         await socket.send(json.dumps(asked).decode())
         await socket.send('{"type":"ping"}')
-        assert (await _receive(socket))["type"] == "pong"
+        assert (await receive(socket))["type"] == "pong"
         await _record(server, thread_id, queued, _said("a", 5), thread.ThreadClosed(), run=run_id)
         frames: list[str] = []
-        while (frame := await _receive(socket))["type"] != "runtime.thread.closed":
+        while (frame := await receive(socket))["type"] != "runtime.thread.closed":
             frames += [frame["type"]] if frame["seq"] == 3 else []  # the answer's
     assert frames == heard if heard is not None else len(frames) == 6
 
@@ -408,9 +403,9 @@ async def test_a_subscriber_hears_the_types_it_asked_for(
 @pytest.mark.parametrize("types", [[], ["a b"], [5], "runtime.*", {"a": 1}, [""], ["x"] * 51])
 async def test_types_that_cannot_be_are_no_command(server: InProcessServer, types: Any) -> None:
     async with connect(server.stream_url) as socket:
-        await _receive(socket)
+        await receive(socket)
         await socket.send(json.dumps({"type": "subscribe", "threadId": "a", "types": types}).decode())
-        assert (await _receive(socket))["type"] == "error"
+        assert (await receive(socket))["type"] == "error"
 
 
 @pytest.mark.requirement("PX-1")
@@ -423,15 +418,15 @@ async def test_a_subscriber_may_come_back_at_every_part_of_every_event(server: I
     plan = _call("todos", {"items": [{"id": "1", "title": "look", "status": "done"}]}, "c1")
     payloads = [queued, _signal("hi"), *plan, _said("a", 5), raised, expired, request.RequestCompleted(output="x")]
     async with connect(f"{server.stream_url}?threadId={thread_id}&afterSeq=0") as socket:
-        await _receive(socket)
+        await receive(socket)
         await _record(server, thread_id, *payloads, run=run_id)
-        whole = [await _receive(socket)]
+        whole = [await receive(socket)]
         while (whole[-1]["type"], whole[-1]["last"]) != ("notification", True) or "turn/completed" not in str(
             whole[-1]
         ):
-            whole.append(await _receive(socket))
+            whole.append(await receive(socket))
     for at, frame in enumerate(whole[:-1]):
         query = f"?threadId={thread_id}&afterSeq={frame['seq']}&afterPart={frame['part']}"
         async with connect(server.stream_url + query) as socket:
-            await _receive(socket)
-            assert [await _receive(socket) for _ in whole[at + 1 :]] == whole[at + 1 :]
+            await receive(socket)
+            assert [await receive(socket) for _ in whole[at + 1 :]] == whole[at + 1 :]

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import socket as sockets
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
@@ -18,6 +17,7 @@ from app.events.catalog import Payload, ledger, thread
 from app.events.recorder import Scope
 from app.protocols.stream import socket as stream_socket
 from app.views.thread import Thread
+from tests.clients import receive_event
 from tests.server import InProcessServer, in_process
 from tests.waiting import until
 
@@ -51,12 +51,6 @@ async def _ledger_seq(server: InProcessServer) -> int:
     return found.last_seq
 
 
-async def _receive(socket: ClientConnection) -> dict[str, Any]:
-    """The next frame of its own; the other spellings of an event have tests of their own."""
-    frame: dict[str, Any] = json.loads(await asyncio.wait_for(socket.recv(), 10))
-    return frame if not frame.get("part") else await _receive(socket)
-
-
 async def _subscribe(socket: ClientConnection, **command: object) -> None:
     """To the events' own frames: what a closing client has not read, its library waits for."""
     await socket.send(json.dumps({"type": "subscribe", "types": ["runtime.*"], **command}).decode())
@@ -66,7 +60,7 @@ async def _heard(socket: ClientConnection, last_type: str) -> list[tuple[str | N
     """(thread, seq) of the frames up to one of that type."""
     seen = []
     while True:
-        frame = await _receive(socket)
+        frame = await receive_event(socket)
         seen.append((frame["threadId"], frame["seq"]))
         if frame["type"] == last_type:
             return seen
@@ -79,7 +73,7 @@ async def test_global_news_reaches_every_socket_without_a_thread(server: InProce
         connect(f"{server.stream_url}?threadId={mine}") as filtered,
         connect(server.stream_url) as unfiltered,
     ):
-        await _receive(filtered), await _receive(unfiltered)
+        await receive_event(filtered), await receive_event(unfiltered)
         await _record(server, other, _row(1))
         await _record(server, "sys_ledger", ledger.WorkspaceLoaded(digest="d", agents=1))
         await _record(server, mine, thread.ThreadClosed())
@@ -96,7 +90,7 @@ async def test_a_system_thread_is_heard_only_by_who_asks_for_exactly_it(server: 
         connect(server.stream_url) as unfiltered,
         connect(f"{server.stream_url}?threadId={system}") as exact,
     ):
-        await _receive(filtered), await _receive(unfiltered), await _receive(exact)
+        await receive_event(filtered), await receive_event(unfiltered), await receive_event(exact)
         await _record(server, system, ledger.KeyCreated(key_id="k", name="n", roles=[], scopes=[]))
         await _record(server, system, thread.ThreadClosed())
         await _record(server, mine, thread.ThreadClosed())
@@ -109,7 +103,7 @@ async def test_a_system_thread_is_heard_only_by_who_asks_for_exactly_it(server: 
 async def test_the_exact_subscriber_of_a_ledger_resumes_it_with_its_global_news(server: InProcessServer) -> None:
     loaded = await _ledger_seq(server)  # the server has told it of its workspace
     async with connect(f"{server.stream_url}?threadId=sys_ledger&afterSeq={loaded - 1}") as socket:
-        await _receive(socket)
+        await receive_event(socket)
         await _record(server, "sys_ledger", ledger.WorkspaceLoaded(digest="e", agents=1))
         await _record(server, "sys_ledger", ledger.KeyRevoked(key_id="k"))
         seen = await _heard(socket, "runtime.key.revoked")
@@ -131,17 +125,17 @@ async def _large_thread(server: InProcessServer, events: int = 600) -> str:
 async def test_a_filter_replaced_while_history_is_sent_hears_its_own_threads(server: InProcessServer) -> None:
     large, other = await _large_thread(server), await _thread(server)
     async with connect(f"{server.stream_url}?threadId={large}&afterSeq=0&types=runtime.*", max_queue=2) as socket:
-        await _receive(socket)
+        await receive_event(socket)
         await _subscribe(socket, threadId=other)
         await socket.send('{"type":"ping"}')
         sent = 0
-        while (await _receive(socket))["type"] != "pong":
+        while (await receive_event(socket))["type"] != "pong":
             sent += 1
         for number in range(3):
             await _record(server, other, _row(number))
-        frames = [await _receive(socket)]
+        frames = [await receive_event(socket)]
         while (frames[-1]["threadId"], frames[-1]["seq"]) != (other, 4):
-            frames.append(await _receive(socket))
+            frames.append(await receive_event(socket))
         assert [frame["seq"] for frame in frames if frame["threadId"] == other] == [2, 3, 4]
         assert sent + len(frames) < 600  # the old history was not sent to its end
 
@@ -150,12 +144,12 @@ async def test_a_filter_replaced_while_history_is_sent_hears_its_own_threads(ser
 async def test_the_same_thread_asked_for_anew_is_told_from_the_new_cursor(server: InProcessServer) -> None:
     large = await _large_thread(server)
     async with connect(f"{server.stream_url}?threadId={large}&afterSeq=0&types=runtime.*", max_queue=2) as socket:
-        await _receive(socket)
+        await receive_event(socket)
         await _subscribe(socket, threadId=large, afterSeq=500)
         await _subscribe(socket, threadId=large, afterSeq=3)
-        seen = [(await _receive(socket))["seq"]]
+        seen = [(await receive_event(socket))["seq"]]
         while seen[-1] != 601:
-            seen.append((await _receive(socket))["seq"])
+            seen.append((await receive_event(socket))["seq"])
         assert seen[-598:] == list(range(4, 602))
 
 
@@ -163,9 +157,9 @@ async def test_the_same_thread_asked_for_anew_is_told_from_the_new_cursor(server
 async def test_what_happens_elsewhere_while_history_is_sent_is_not_lost(server: InProcessServer) -> None:
     large, other = await _large_thread(server), await _thread(server)
     async with connect(server.stream_url, max_queue=2) as socket:
-        await _receive(socket)
+        await receive_event(socket)
         await _subscribe(socket, threads={large: 0, other: None})
-        first = await _receive(socket)
+        first = await receive_event(socket)
         assert first["threadId"] == large
         for number in range(3):
             await _record(server, other, _row(number))
@@ -173,7 +167,7 @@ async def test_what_happens_elsewhere_while_history_is_sent_is_not_lost(server: 
         await _record(server, large, _row(1))
         seen: dict[str | None, list[int]] = {large: [1], other: [], None: []}
         while seen[large][-1] != 602 or seen[other][-1:] != [4] or not seen[None]:
-            frame = await _receive(socket)
+            frame = await receive_event(socket)
             seen[frame["threadId"]].append(frame["seq"])
         assert seen == {large: list(range(1, 603)), other: [2, 3, 4], None: [await _ledger_seq(server)]}
 
@@ -204,7 +198,7 @@ def _read_to_the_end(raw: sockets.socket) -> None:
 
 async def _read_until_closed(socket: ClientConnection, seen: list[int]) -> None:
     while True:
-        seen.append((await _receive(socket))["seq"])
+        seen.append((await receive_event(socket))["seq"])
 
 
 async def _flood(server: InProcessServer, thread_id: str, reader: ClientConnection, events: int) -> list[int]:
@@ -213,7 +207,7 @@ async def _flood(server: InProcessServer, thread_id: str, reader: ClientConnecti
     for start in range(0, events, 30):
         await _record(server, thread_id, *(_row(n, LARGE) for n in range(start, start + 30)))
         while len(seen) < start + 30:
-            seen.append((await _receive(reader))["seq"])
+            seen.append((await receive_event(reader))["seq"])
     return seen
 
 
@@ -230,7 +224,7 @@ async def test_a_reader_that_never_reads_is_dropped_and_nobody_else_waits(
     raw = await asyncio.to_thread(_connect_and_never_read, server, thread_id)
     try:
         async with connect(f"{server.stream_url}?threadId={thread_id}") as reader:
-            await _receive(reader)
+            await receive_event(reader)
             await _listening(server, 2)
             seen = await asyncio.wait_for(_flood(server, thread_id, reader, 900), 30)
             assert seen == list(range(2, 902))
@@ -249,7 +243,7 @@ async def test_a_reader_that_wakes_up_in_time_reads_1013_and_where_to_go_on(serv
         connect(f"{server.stream_url}?threadId={thread_id}", max_queue=1) as sleeper,
         connect(f"{server.stream_url}?threadId={thread_id}") as reader,
     ):
-        await _receive(sleeper), await _receive(reader)
+        await receive_event(sleeper), await receive_event(reader)
         assert await _flood(server, thread_id, reader, 900) == list(range(2, 902))
         seen: list[int] = []
         with pytest.raises(ConnectionClosedError) as closed:
@@ -259,9 +253,9 @@ async def test_a_reader_that_wakes_up_in_time_reads_1013_and_where_to_go_on(serv
     assert json.loads(closed.value.rcvd.reason) == {"lastSeq": {thread_id: seen[-1]}}
     assert seen == list(range(2, seen[-1] + 1))
     async with connect(f"{server.stream_url}?threadId={thread_id}&afterSeq={seen[-1]}") as again:
-        await _receive(again)
+        await receive_event(again)
         while seen[-1] != 901:
-            seen.append((await _receive(again))["seq"])
+            seen.append((await receive_event(again))["seq"])
     assert seen == list(range(2, 902))
 
 
@@ -281,7 +275,7 @@ async def test_a_stopping_server_closes_its_sockets_with_1012_and_their_cursors(
     async with in_process(settings) as server:
         thread_id = await _thread(server, _row(1))
         socket = await connect(f"{server.stream_url}?threadId={thread_id}&afterSeq=0")
-        assert [(await _receive(socket))["type"] for _ in range(2)] == ["ready", "runtime.thread.created"]
-        await _receive(socket)
+        assert [(await receive_event(socket))["type"] for _ in range(2)] == ["ready", "runtime.thread.created"]
+        await receive_event(socket)
     await asyncio.wait_for(socket.wait_closed(), 10)
     assert (socket.close_code, json.loads(socket.close_reason or "")) == (1012, {"lastSeq": {thread_id: 2}})

@@ -30,10 +30,10 @@ def test_every_mark_in_the_tests_names_a_known_requirement() -> None:
 
 
 def test_list_holds_every_family_without_holes() -> None:
-    sentences = requirements.read_sentences(requirements.ROOT / "docs/requirements.yaml")
+    listed = requirements.read_requirements(requirements.ROOT / "docs/requirements.yaml")
     families = {
         "CARD-": 4,
-        "SH-": 24,
+        "SH-": 26,
         "CM-": 10,
         "LC-": 6,
         "HK-": 37,
@@ -44,13 +44,14 @@ def test_list_holds_every_family_without_holes() -> None:
         "S": 25,
     }
     expected = {f"{family}{number}" for family, count in families.items() for number in range(1, count + 1)}
-    assert set(sentences) == expected | {"HK-M", "HK-L", "OS-F", "OS-W", "OS-A", "OS-E", "OS-R"}
+    assert set(listed) == expected | {"HK-M", "HK-L", "OS-F", "OS-W", "OS-A", "OS-E", "OS-M", "OS-R"}
 
 
 def test_each_requirement_is_one_sentence() -> None:
-    for requirement, sentence in requirements.read_sentences(requirements.ROOT / "docs/requirements.yaml").items():
-        assert sentence.endswith("."), requirement
-        assert not re.search(r"[.!?] [A-Z]", sentence), requirement
+    for id, requirement in requirements.read_requirements(requirements.ROOT / "docs/requirements.yaml").items():
+        for sentence in filter(None, (requirement.sentence, requirement.missing)):
+            assert sentence.endswith("."), id
+            assert not re.search(r"[.!?] [A-Z]", sentence), id
 
 
 def test_marks_are_found_on_functions_cases_classes_and_modules(tmp_path: Path) -> None:
@@ -63,7 +64,7 @@ def test_marks_are_found_on_functions_cases_classes_and_modules(tmp_path: Path) 
         "OS-I1": ["tests/room/test_it.py::test_two"],
         "HK-29": ["tests/room/test_it.py::TestMany::test_three"],
     }
-    assert found.untested == ["HK-30"]
+    assert found.open == ["HK-30"]
 
 
 def test_unknown_or_computed_id_fails_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,14 +74,23 @@ def test_unknown_or_computed_id_fails_the_command(tmp_path: Path, capsys: pytest
     assert "unknown requirement G99" in errors and "unknown requirement *IDS" in errors
 
 
-def test_report_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _project(tmp_path, '@pytest.mark.requirement("G1")\ndef test_it() -> None: ...\n', "G1", "G2")
+def test_proven_partial_and_open_are_counted_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _project(tmp_path, '@pytest.mark.requirement("G1", "G2")\ndef test_it() -> None: ...\n', "G1", "G3")
+    with (tmp_path / "docs/requirements.yaml").open("a") as more:
+        more.write("G2:\n  says: A sentence.\n  missing: Half of it.\nG4:\n  says: Another.\n  missing: All of it.\n")
     assert requirements.main(["--json"], root=tmp_path) == 0
+    test = ["tests/room/test_it.py::test_it"]
     assert json.loads(capsys.readouterr().out) == {
-        "tested": {"G1": ["tests/room/test_it.py::test_it"]},
-        "untested": ["G2"],
+        "proven": ["G1"],
+        "partial": ["G2"],
+        "open": ["G3", "G4"],
+        "tests": {"G1": test, "G2": test},
         "unknown": [],
     }
+    assert requirements.main([], root=tmp_path) == 0
+    printed = capsys.readouterr().out
+    assert "missing: Half of it." in printed
+    assert printed.endswith("partial: G2\nopen: G3 G4\n4 requirements: 1 proven, 1 partial, 2 open\n")
 
 
 def test_id_that_stands_twice_in_the_list_is_refused(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def _scope(number: int, *, fenced: bool = True, tenant: str = "default") -> Scop
 
 
 def _claim(number: int) -> ports.ClaimRun:
-    return ports.ClaimRun(f"run_{number}", "me", 1, 15.0, born=True)
+    return ports.ClaimRun(f"run_{number}", "me", 1, 15.0, claimed_at_submit=True)
 
 
 async def _born(store: Store, number: int, tenant: str = "default") -> Answer:

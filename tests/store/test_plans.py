@@ -1,16 +1,22 @@
-"""How SQLite goes about the store's queries: by an index, whatever the table has grown to."""
+"""How both databases carry out the store's queries: by an index, whatever the table has grown to."""
 
+import asyncio
 import re
 import sqlite3
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any, Final
 
+import asyncpg
 import pytest
 
 from app.core.settings import Settings
-from app.store import leases, materialize, reader, retention, run_lists, sqlite
+from app.store import idle_threads, leases, materialize, postgres, reader, retention, run_lists, sqlite
 from app.store.engine import Sql
 from app.store.migrate import migrate
+from tests.conftest import create_database
+from tests.postgres import PostgresServer
 
 
 @pytest.fixture
@@ -37,8 +43,8 @@ def _statements(module: ModuleType) -> dict[str, Sql]:
 
 @pytest.mark.parametrize(
     ("module", "fewest"),
-    [(reader, 10), (materialize, 10), (run_lists, 6), (retention, 6)],
-    ids=["reader", "materialize", "run_lists", "retention"],
+    [(reader, 10), (materialize, 10), (run_lists, 6), (retention, 6), (leases, 5), (idle_threads, 1)],
+    ids=["reader", "materialize", "run_lists", "retention", "leases", "idle_threads"],
 )
 def test_no_query_reads_a_whole_table(database: sqlite3.Connection, module: ModuleType, fewest: int) -> None:
     queries = _statements(module)
@@ -82,8 +88,8 @@ def test_an_idempotency_key_is_found_without_reading_its_tenant_s_others(databas
     ("name", "index"),
     [
         ("_BY_TIME", "runs_by_time"),
-        ("_BY_AGENT", "runs_by_agent (tenant=? AND agent=?"),
-        ("_RESTING", "runs_by_status (tenant=? AND status=?"),
+        ("_BY_AGENT", "runs_by_agent (tenant=? AND agent>? AND (agent,created_at,id)<(?,?,?))"),
+        ("_RESTING", "runs_by_status (tenant=? AND status>? AND (status,created_at,id)<(?,?,?))"),
         ("_WORKING", "runs_active (status=?"),
         ("_BY_LABEL", "sqlite_autoindex_run_labels_1 (tenant=? AND name=? AND value=?"),
         ("_OF_THREAD", "runs_of_thread (thread_key=?"),
@@ -103,3 +109,109 @@ def test_a_purge_looks_at_the_rows_of_its_thread_alone(database: sqlite3.Connect
     plan = _plan(database, vars(retention)[name])
     database.close()
     assert plan and all(step.startswith(("SEARCH", "LIST", "CORRELATED", "USE TEMP")) for step in plan), plan
+
+
+ROWS: Final = 20_000
+"""Enough that Postgres would not read a table from end to end where an index serves."""
+_FILL: Final = f"""
+INSERT INTO threads (key, tenant, id, last_seq, head_hash, updated_at, created_at, deleted_at, state)
+    SELECT n, 'default', 'thr_' || n, 1, '', n, n, CASE WHEN n % 1000 = 0 THEN n END, repeat('x', 200)::bytea
+    FROM generate_series(1, {ROWS}) AS n;
+INSERT INTO runs (tenant, id, thread_key, thread_id, agent, status, created_at, first_seq, last_seq, run_seq, state)
+    SELECT 'default', 'run_' || n, n, 'thr_' || n, 'echo', CASE WHEN n % 5000 = 0 THEN 'running' ELSE 'completed' END,
+    n, 1, 1, 1, repeat('x', 200)::bytea FROM generate_series(1, {ROWS}) AS n;
+INSERT INTO run_labels (tenant, name, value, created_at, run_id, thread_key)
+    SELECT 'default', 'team', 'all', n, 'run_' || n, n FROM generate_series(1, {ROWS}) AS n;
+INSERT INTO leases (tenant, run_id, owner, epoch, until)
+    SELECT 'default', 'run_' || n, 'owner', 1, 0 FROM generate_series(1, {ROWS}) AS n;
+INSERT INTO events (thread_key, seq, id, type, actor, at, payload, prev_hash, hash)
+    SELECT 1 + n % 1000, n, 'evt_' || n, 'type', 'user', n, repeat('x', 200)::bytea, '', ''
+    FROM generate_series(1, {ROWS}) AS n;
+INSERT INTO transcript_entries (thread_key, message_id, position, state)
+    SELECT 1 + n % 1000, 'msg_' || n, n, repeat('x', 200)::bytea FROM generate_series(1, {ROWS}) AS n;
+ANALYZE
+"""
+
+
+@pytest.fixture(scope="module")
+def filled_database(postgres_server: PostgresServer) -> str:
+    """Its statistics say what is usual: one agent, one label, and nearly every run has completed."""
+
+    async def fill() -> str:
+        await create_database(postgres_server, "plans")
+        connection = await asyncpg.connect(postgres_server.url("plans"))
+        await connection.execute(_FILL)
+        await connection.close()
+        return postgres_server.url("plans")
+
+    return asyncio.run(fill())
+
+
+@pytest.fixture
+async def filled(filled_database: str) -> "AsyncIterator[asyncpg.Connection[Any]]":
+    connection = await asyncpg.connect(filled_database, statement_cache_size=0)
+    # As a prepared statement is planned that has been used often: once, for whatever values come.
+    await connection.execute("SET plan_cache_mode = force_generic_plan")
+    yield connection
+    await connection.close()
+
+
+async def _postgres_plan(connection: "asyncpg.Connection[Any]", sql: Sql) -> str:
+    values = ", ".join(["NULL"] * max((int(number) for number in re.findall(r"\$(\d+)", sql.postgres)), default=0))
+    await connection.execute(f"PREPARE asked AS {sql.postgres}")
+    rows = await connection.fetch(f"EXPLAIN EXECUTE asked{f'({values})' if values else ''}")
+    await connection.execute("DEALLOCATE asked")
+    return "\n".join(row[0] for row in rows)
+
+
+async def test_postgres_reads_no_table_from_end_to_end(filled: "asyncpg.Connection[Any]") -> None:
+    modules = (reader, run_lists, retention, leases, idle_threads)
+    scans = {}
+    named = {f"{it.__name__}.{name}": sql for it in modules for name, sql in _statements(it).items()}
+    for name, sql in named.items():
+        plan = await _postgres_plan(filled, sql)
+        # Those that hold nothing here are read so by their size.
+        scanned = set(re.findall(r"Seq Scan on (threads|runs|run_labels|leases|events|transcript_entries)", plan))
+        if scanned:
+            scans[name] = plan
+    assert scans == {}
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "index"),
+    [
+        (run_lists, "_BY_TIME", "runs_by_time"),
+        (run_lists, "_BY_AGENT", "runs_by_agent"),
+        (run_lists, "_RESTING", "runs_by_status"),
+        (run_lists, "_BY_LABEL", "run_labels_by_value"),
+        (run_lists, "_OF_THREAD", "runs_of_thread"),
+        (reader, "_NEWEST_THREADS", "threads_of_tenant"),
+        (reader, "_ENTRY_PAGE", "transcript_by_position"),
+        (idle_threads, "_IDLE", "threads_by_age"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_postgres_follows_the_index_of_a_list_and_sorts_nothing(
+    filled: "asyncpg.Connection[Any]", module: ModuleType, name: str, index: str
+) -> None:
+    plan = await _postgres_plan(filled, vars(module)[name])
+    assert f"using {index} " in plan and "Sort" not in plan, plan
+
+
+@pytest.mark.parametrize("name", ["_NEWEST_THREADS", "_THREADS_OF", "_ENTRY_PAGE", "_EVENTS"])
+async def test_postgres_stops_at_a_page_s_end_without_statistics(postgres_server: PostgresServer, name: str) -> None:
+    """A new database has none until the first automatic ANALYZE, and a plan made then is kept."""
+    await create_database(postgres_server, f"plans{name.lower()}")
+    connection = await asyncpg.connect(postgres_server.url(f"plans{name.lower()}"), statement_cache_size=0)
+    await connection.execute(f"{postgres._READER}; SET plan_cache_mode = force_generic_plan")
+    plan = await _postgres_plan(connection, vars(reader)[name])
+    await connection.close()
+    assert "Index Scan" in plan and "Sort" not in plan, plan
+
+
+async def test_postgres_finds_the_runs_at_work_and_the_leases_of_a_dead_owner_by_their_indexes(
+    filled: "asyncpg.Connection[Any]",
+) -> None:
+    assert "runs_active" in await _postgres_plan(filled, run_lists._WORKING)
+    plan = await _postgres_plan(filled, leases._OF_OWNER)
+    assert "runs_active" in plan and "leases_by_previous" in plan, plan

@@ -8,7 +8,7 @@ from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.events.catalog import Payload
 from app.outside.files import hash_of
-from app.tools.contract import JsonResult, Ports, Result, Scope, ToolContext, ToolDefinition
+from app.tools.contract import JsonResult, Ports, Result, Scope, ToolContext, ToolDefinition, ToolOutcome
 
 
 @dataclass
@@ -52,3 +52,8 @@ class Spy:
 
 def scope(*allowed: str, **fields: Any) -> Scope:
     return Scope("run_1", frozenset(allowed), **fields)
+
+
+def code(outcome: ToolOutcome) -> str:
+    assert outcome.error is not None, outcome
+    return outcome.error.code

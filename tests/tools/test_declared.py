@@ -1,7 +1,6 @@
 """Tools as a workspace declares them, compiled by the real compiler and called through the gateway."""
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,12 @@ from app.core.resources import shipped
 from app.outside import process
 from app.outside.http import HttpClient
 from app.outside.process import Finished, ProcessError, Program
-from app.tools.contract import Tool, ToolCall, ToolOutcome
-from app.tools.declared import Maker, build
+from app.tools.contract import ToolCall, ToolOutcome
+from app.tools.declared import build
 from app.tools.gateway import Gateway
-from app.tools.kinds.builtin import builtins, make_builtin
-from app.tools.kinds.http import make_http
-from app.tools.kinds.mcp import make_mcp, offers_of, server_of
-from app.tools.kinds.mcp_sessions import Sessions
-from app.tools.kinds.python import make_python
-from app.tools.kinds.subprocess import make_subprocess
+from app.tools.kind import ToolDeps
 from app.tools.registry import Registry
-from app.workspace.catalog import shipped_catalog
+from app.wiring.kinds import kind_catalog, tools
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled, CompiledWorkspace
 from app.workspace.files import WorkspaceFiles, read_folder
@@ -51,7 +45,7 @@ def tool(name: str, spec: str) -> str:
 
 
 def compiled(files: WorkspaceFiles) -> CompiledWorkspace:
-    result = compile(files, shipped_catalog())
+    result = compile(files, kind_catalog())
     assert isinstance(result, Compiled), result
     return result.workspace
 
@@ -59,28 +53,8 @@ def compiled(files: WorkspaceFiles) -> CompiledWorkspace:
 async def registry(
     workspace: CompiledWorkspace, data: Path, client: HttpClient, folder: Path | None = None
 ) -> Registry | list[Failure]:
-    shipped_tools = builtins(data, ManualClock())
     secret = {"TOKEN": "sk-secret-123"}.get
-    sessions = {
-        name: Sessions(server_of(named, frozenset(workspace.runtime.outgoing.private)), client, secret)
-        for name, named in workspace.mcp_servers.items()
-    }
-
-    def ready(make: Any, *arguments: Any) -> Maker:
-        async def maker(declared: Any, of: CompiledWorkspace) -> Tool | Failure:
-            made: Tool | Failure = make(declared, of, *arguments)
-            return made
-
-        return maker
-
-    makers: dict[str, Maker] = {
-        "python": ready(make_python),
-        "builtin": ready(make_builtin, shipped_tools),
-        "http": ready(make_http, client, secret),
-        "subprocess": ready(make_subprocess, folder or data, data, secret),
-        "mcp": partial(make_mcp, sessions=sessions, offered=await offers_of(workspace, sessions)),
-    }
-    return await build(workspace, makers, root=data)
+    return await build(workspace, tools(), ToolDeps(client, secret, ManualClock(), folder or data, data))
 
 
 async def call(registry: Registry, name: str, arguments: dict[str, Any]) -> ToolOutcome:
@@ -275,6 +249,6 @@ async def test_builtin_tool_may_have_another_name_and_its_examples_reach_the_mod
 
 def test_fetching_needs_a_list_of_hosts() -> None:
     documents = {"runtime.yaml": RUNTIME.encode(), "tools.yaml": tool("http_fetch", "kind: builtin").encode()}
-    result = compile(WorkspaceFiles.from_contents(documents), shipped_catalog())
+    result = compile(WorkspaceFiles.from_contents(documents), kind_catalog())
     assert not isinstance(result, Compiled)
     assert [item.code for item in result.errors] == ["FIELD_MISSING"] and "outgoing" in result.errors[0].remedy

@@ -36,8 +36,8 @@ from app.tools.kinds.subprocess import Command, SubprocessTool
 from app.tools.registry import Registry
 from app.tools.rendering import Text
 from app.views.todos import Todos, fold, todos_json
-from app.workspace.catalog import shipped_catalog
-from tests.tools.recording import Recording, scope
+from app.wiring.kinds import kind_catalog
+from tests.tools.recording import Recording, code, scope
 
 ANY = {"type": "object", "additionalProperties": True}
 
@@ -46,11 +46,6 @@ async def call(used: Tool, arguments: dict[str, Any], log: Recording | None = No
     log = log or Recording()
     name = used.definition.name
     return await Gateway(Registry([used])).call(ToolCall("call_1", name, arguments), scope(name), log.ports(**ports))
-
-
-def code(outcome: ToolOutcome) -> str:
-    assert outcome.error is not None, outcome
-    return outcome.error.code
 
 
 # -- python ----------------------------------------------------------------------------------------
@@ -331,7 +326,7 @@ async def test_the_builtin_tools_that_a_workspace_may_name_are_those_that_exist(
     client = HttpClient()
     made = builtins(tmp_path, ManualClock(), client=client, fetch_hosts=frozenset({"example.org"}))
     await client.close()
-    assert shipped_catalog().builtin_tools == set(made)
+    assert kind_catalog().builtin_tools == set(made)
 
 
 @pytest.mark.requirement("HK-24")

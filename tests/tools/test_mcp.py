@@ -15,8 +15,8 @@ from app.core.errors import Failure
 from app.outside.http import HttpClient
 from app.tools.contract import ToolCall, ToolOutcome
 from app.tools.gateway import Gateway
-from app.tools.kinds.mcp import McpServer, McpTool
 from app.tools.kinds.mcp_sessions import Server, Sessions
+from app.tools.kinds.mcp_tools import McpServer, McpTool
 from app.tools.registry import Registry
 from tests.tools.recording import Recording, scope
 

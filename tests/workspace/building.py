@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from textwrap import dedent
 
-from app.workspace.catalog import KindCatalog, KindInfo, shipped_catalog
+from app.wiring.kinds import BACKENDS, kind_catalog
+from app.workspace.catalog import AnyConfig, Kind, KindCatalog, Kinds
 from app.workspace.compile import CompileCache, compile
 from app.workspace.compiled import Compiled, CompiledWorkspace
 from app.workspace.diagnostics import Diagnostics
@@ -51,14 +52,15 @@ GOOD = {
     "tools/echo.yaml": TOOL,
 }
 
-MISSING_EXTRA = KindInfo(installed=False, install="pip install 'holdfast[langgraph]'")
+MISSING_EXTRA = Kind(name="langgraph", extra="langgraph", module="no_such_module", needs_model=True)
+OWN = Kind(name="own", config=AnyConfig, needs_model=True)
 
 
 def catalog() -> KindCatalog:
     """The kinds that ship, and all that the format knows counts as served, so that each part can be tested."""
-    shipped = shipped_catalog()
+    shipped = kind_catalog()
     return KindCatalog(
-        backends={**shipped.backends, "langgraph": MISSING_EXTRA, "own": KindInfo()},
+        backends=Kinds([*BACKENDS, MISSING_EXTRA, OWN]),
         providers=shipped.providers,
         tools=shipped.tools,
         builtin_tools=shipped.builtin_tools,

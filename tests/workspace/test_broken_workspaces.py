@@ -35,6 +35,7 @@ def test_codes_that_no_broken_workspace_shows_are_proved_elsewhere() -> None:
         "SYMLINK_FOLDER",
         "TOO_MANY_FILES",
         "SKILL_BROKEN",
+        "KIND_BROKEN",
         "SCHEMA_TOO_COMPLEX",
     }
     assert set(CODES) - {case.code for case in CASES} == elsewhere

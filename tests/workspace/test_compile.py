@@ -6,7 +6,7 @@ import pytest
 
 from app.core.expressions import Expression
 from app.core.resources import shipped
-from app.workspace.catalog import shipped_catalog
+from app.wiring.kinds import kind_catalog
 from app.workspace.compile import CompileCache, compile
 from app.workspace.compiled import Compiled
 from app.workspace.files import WorkspaceFiles, read_folder
@@ -20,13 +20,13 @@ SKILL = "---\nname: greet\ndescription: Greets.\ntriggers: [hello]\nallowed-tool
 @pytest.mark.requirement("CARD-3", "SH-1")
 @pytest.mark.parametrize("name", ["demo", "openai", "local"])
 def test_shipped_workspace_compiles_without_a_single_diagnostic(name: str) -> None:
-    result = compile(read_folder(shipped("workspaces") / name), shipped_catalog())
+    result = compile(read_folder(shipped("workspaces") / name), kind_catalog())
     assert isinstance(result, Compiled)
     assert result.diagnostics.as_text() == ""
 
 
 def test_demo_has_what_it_promises() -> None:
-    result = compile(read_folder(shipped("workspaces") / "demo"), shipped_catalog())
+    result = compile(read_folder(shipped("workspaces") / "demo"), kind_catalog())
     assert isinstance(result, Compiled)
     demo = result.workspace
     assert demo.default_agent == "echo"
@@ -42,8 +42,8 @@ def test_demo_has_what_it_promises() -> None:
 @pytest.mark.requirement("OS-I2")
 def test_profile_switches_the_provider_with_one_word() -> None:
     folder = read_folder(shipped("workspaces") / "demo")
-    plain = compile(folder, shipped_catalog())
-    switched = compile(folder, shipped_catalog(), profile="openai")
+    plain = compile(folder, kind_catalog())
+    switched = compile(folder, kind_catalog(), profile="openai")
     assert isinstance(plain, Compiled) and isinstance(switched, Compiled)
     assert plain.workspace.models["demo"].spec.provider == "scripted"
     assert switched.workspace.models["demo"].spec.provider == "openai"

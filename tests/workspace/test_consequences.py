@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.workspace.catalog import shipped_catalog
+from app.wiring.kinds import kind_catalog
 from app.workspace.codes import CODES
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled
@@ -57,7 +57,7 @@ def test_no_remedy_says_nothing() -> None:
     ],
 )
 def test_provider_without_a_kind_says_what_to_write(provider: str, words: tuple[str, ...]) -> None:
-    result = compile(files({"m.yaml": document("Model", "m", f"provider: {provider}\nmodel: x")}), shipped_catalog())
+    result = compile(files({"m.yaml": document("Model", "m", f"provider: {provider}\nmodel: x")}), kind_catalog())
     assert not isinstance(result, Compiled)
     (found,) = result
     assert found.code == "PROVIDER_UNKNOWN" and all(word in found.remedy for word in words)

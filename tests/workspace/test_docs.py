@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.workspace.catalog import shipped_catalog
+from app.wiring.kinds import kind_catalog
 from app.workspace.codes import CODES
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled
@@ -23,7 +23,7 @@ def test_examples_of_the_manual_compile_together(profile: str | None) -> None:
     contents = {f"{number}.yaml": text.encode() for number, text in enumerate(EXAMPLES)}
     contents |= {"skills/refund/SKILL.md": SKILL[0].encode(), "agents/clerk.md": b"Be brief.\n"}
     contents |= {"orders.py": b"def cancel(id: int, amount: float, report: str = 'r.md', ctx=None): ...\n"}
-    result = compile(WorkspaceFiles.from_contents(contents), shipped_catalog(), profile=profile)
+    result = compile(WorkspaceFiles.from_contents(contents), kind_catalog(), profile=profile)
     assert isinstance(result, Compiled), result.as_text()
     assert result.diagnostics.as_text() == ""
 
@@ -37,8 +37,7 @@ def test_the_manual_names_all_that_is_not_served() -> None:
     section = MANUAL.partition("## Not served yet")[2].partition("## Diagnostics")[0]
     fields = {str(part.path[0]) for parts in UNSERVED.fields.values() for part in parts if part.values is None}
     values = {value for parts in UNSERVED.fields.values() for part in parts for value in part.values or ()}
-    backends = {name for name, info in shipped_catalog().backends.items() if not info.served}
-    for name in {*UNSERVED.kinds, *fields, *values, *backends}:
+    for name in {*UNSERVED.kinds, *fields, *values}:
         assert f"`{name}`" in section
     assert all(folder in section for folder in UNSERVED.folders)
 

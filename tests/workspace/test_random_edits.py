@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.core import json
 from app.core.resources import shipped
-from app.workspace.catalog import shipped_catalog
+from app.wiring.kinds import kind_catalog
 from app.workspace.compile import CompileCache, compile
 from app.workspace.compiled import Compiled
 from app.workspace.files import WorkspaceFiles, read_folder
@@ -27,7 +27,7 @@ SCRAPS = [
     b"true", b".inf", "\N{SNOWMAN}".encode(), b"\r", b"../", b"99999999999999999999999",
 ]  # fmt: skip
 ALL = {**DEMO, **EXTRA}
-CATALOG = shipped_catalog()
+CATALOG = kind_catalog()
 CACHE = CompileCache()
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 import app
 from app.core.resources import shipped
 from app.policy.redaction import PERSONAL
-from app.workspace.catalog import shipped_catalog
+from app.wiring.kinds import kind_catalog
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled
 from app.workspace.diagnostics import Diagnostic
@@ -53,7 +53,7 @@ def _served_fields() -> Iterator[tuple[type[BaseModel], str]]:
 
 
 def _compiled(changes: dict[str, str]) -> tuple[Diagnostic, ...]:
-    result = compile(files(changes), shipped_catalog())
+    result = compile(files(changes), kind_catalog())
     return result.diagnostics.items if isinstance(result, Compiled) else result.items
 
 
@@ -153,16 +153,16 @@ def test_empty_lists_and_mappings_ask_for_nothing() -> None:
     assert _compiled({"runtime.yaml": runtime, "agents/helper.yaml": agent}) == ()
 
 
-@pytest.mark.parametrize("name", [name for name, info in shipped_catalog().backends.items() if not info.served])
-def test_backend_that_is_only_planned_is_not_served(name: str) -> None:
+@pytest.mark.parametrize("name", ["langgraph", "deepagents", "openai_agents", "google_adk", "agent_framework"])
+def test_backend_that_is_not_built_is_unknown(name: str) -> None:
     (found,) = _compiled({"a.yaml": document("Agent", "a", f"backend: {name}\nmodel: main")})
-    assert (found.code, found.line) == ("NOT_SERVED", 6)
-    assert "native" in found.remedy
+    assert (found.code, found.severity, found.line) == ("BACKEND_UNKNOWN", "error", 6)
+    assert found.expected == "one of: echo, native, plan_work_review"
 
 
 def test_backend_that_an_embedding_program_brings_is_served() -> None:
     changes = {"a.yaml": document("Agent", "a", "backend: langgraph\nconfig: {langgraph: {any: thing}}")}
-    assert isinstance(compile(files(changes), shipped_catalog(["langgraph"])), Compiled)
+    assert isinstance(compile(files(changes), kind_catalog(["langgraph"])), Compiled)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_runtime_value_that_would_have_no_effect_is_refused(spec: str, code: str
 
 
 def test_kinds_of_redaction_that_compile_are_those_that_redact() -> None:
-    assert shipped_catalog().redaction_kinds == {"secret", *PERSONAL}
+    assert kind_catalog().redaction_kinds == {"secret", *PERSONAL}
 
 
 @pytest.mark.parametrize(
@@ -222,15 +222,15 @@ def test_field_that_its_kind_does_not_read_is_a_conflict(kind: str, spec: str) -
 
 @pytest.mark.parametrize("name", ["demo", "openai", "local", "plan-work-review"])
 def test_shipped_workspace_declares_only_what_is_served(name: str) -> None:
-    result = compile(read_folder(shipped("workspaces") / name), shipped_catalog())
+    result = compile(read_folder(shipped("workspaces") / name), kind_catalog())
     assert isinstance(result, Compiled), result.as_text()
 
 
 def test_run_of_an_older_version_keeps_its_workspace() -> None:
     """What was accepted without effect stays so for runs that began with it."""
     changes = {"runtime.yaml": RUNTIME + "  trust: {extensions: warn}\n"}
-    assert not isinstance(compile(files(changes), shipped_catalog()), Compiled)
-    kept = compile(files(changes), shipped_catalog(), stored=True)
+    assert not isinstance(compile(files(changes), kind_catalog()), Compiled)
+    kept = compile(files(changes), kind_catalog(), stored=True)
     assert isinstance(kept, Compiled)
     assert [item.severity for item in kept.diagnostics] == ["warning"]
 
@@ -246,4 +246,4 @@ def test_strict_workspace_refuses_a_tool_without_an_output_schema(strict: bool) 
 
 
 def test_good_workspace_of_these_tests_is_served() -> None:
-    assert isinstance(compile(files(dict(GOOD)), shipped_catalog()), Compiled)
+    assert isinstance(compile(files(dict(GOOD)), kind_catalog()), Compiled)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from app.backends.contract import Context, Output, Result, Resume
+from app.backends.contract import BackendKind, Context, Output, Result, Resume
 from app.core import json
 from app.core.ids import new_id
 
@@ -33,3 +33,6 @@ def _pieces(text: str) -> Iterator[str]:
         start = word.end()
     if start < len(text):
         yield text[start:]
+
+
+KIND: Final = BackendKind(name="echo", make=EchoBackend, needs_model=False)

@@ -4,7 +4,9 @@ What people say while the model gives its answer begins another turn, and a Stop
 run out then, the last answer is the result.
 """
 
-from app.backends.contract import Context, Output, Result, Resume, StepFailed
+from typing import Final
+
+from app.backends.contract import BackendKind, Context, Output, Result, Resume, StepFailed
 from app.backends.conversation import Conversation
 from app.core.errors import Failure
 from app.views.history import user_message
@@ -38,3 +40,6 @@ class NativeBackend:
         if answered is not None:
             return answered
         raise StepFailed(Failure("MAX_TURNS", f"no answer within {ctx.max_turns} turns"))
+
+
+KIND: Final = BackendKind(name="native", make=NativeBackend)

@@ -13,7 +13,7 @@ Leaves to others: how a role speaks (`plan_work_review_roles`), gates and budget
 
 from typing import Any, Final
 
-from app.backends.contract import Context, Output, Result, Resume, StepFailed
+from app.backends.contract import BackendKind, Context, Output, Result, Resume, StepFailed
 from app.backends.kinds.plan_work_review_roles import (
     ADVISOR,
     LEAD,
@@ -29,8 +29,14 @@ from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.events.catalog.skill import VERDICT_FAIL
 from app.views.history import user_message
+from app.workspace.specs.base import Spec
 
 _QUESTION: Final = "decision"
+
+
+class PlanWorkReviewConfig(Spec):
+    escalate: bool = False
+    """Whether a person is asked when the reviewer still objects after the last rework."""
 
 
 class PlanWorkReviewBackend:
@@ -156,3 +162,6 @@ class _Cycle:
         if decision not in ("accept", "rework"):
             raise StepFailed(failure)
         return str(decision)
+
+
+KIND: Final = BackendKind(name="plan_work_review", make=PlanWorkReviewBackend, config=PlanWorkReviewConfig)

@@ -21,6 +21,7 @@ from app.models.contract import (
     Provider,
     ProviderCall,
     ProviderDeps,
+    ProviderKind,
     ReasoningDelta,
     StreamEvent,
     TextDelta,
@@ -28,7 +29,7 @@ from app.models.contract import (
 )
 from app.models.media import Attachments
 from app.models.toolcalls import PLAIN_ID, CallPieces, with_upstream_ids
-from app.models.transport import Encoded, HttpProvider, Upstream
+from app.models.transport import Encoded, HttpProvider, Upstream, VersionedConfig
 
 _FINISH: Final[dict[str, FinishReason]] = {
     "end_turn": "stop",
@@ -323,3 +324,6 @@ def _block(part: Part, attachments: Attachments) -> dict[str, Any]:
         case Media(kind=kind, mime=mime):
             source = {"type": "base64", "media_type": mime, "data": attachments.base64(part)}
             return {"type": "image" if kind == "image" else "document", "source": source}
+
+
+KIND: Final = ProviderKind(name="anthropic", make=provider, config=VersionedConfig)

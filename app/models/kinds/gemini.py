@@ -25,6 +25,7 @@ from app.models.contract import (
     Provider,
     ProviderCall,
     ProviderDeps,
+    ProviderKind,
     ReasoningDelta,
     StreamEvent,
     TextDelta,
@@ -33,7 +34,7 @@ from app.models.contract import (
 )
 from app.models.media import Attachments
 from app.models.toolcalls import given_id, with_upstream_ids
-from app.models.transport import Encoded, HttpProvider, Upstream
+from app.models.transport import Encoded, HttpProvider, Upstream, VersionedConfig
 
 _FINISH: Final[dict[str, FinishReason]] = {
     "STOP": "stop",
@@ -257,3 +258,6 @@ def _parts(message: Message, attachments: Attachments) -> Iterator[dict[str, Any
 def _result(message: Message) -> Any:
     values = [part.value for part in message.parts if isinstance(part, JsonPart)]
     return values[0] if len(values) == 1 and len(message.parts) == 1 else text_of(message.pieces)
+
+
+KIND: Final = ProviderKind(name="gemini", make=provider, config=VersionedConfig)

@@ -1,6 +1,6 @@
 """Ollama's own chat interface: models on this machine or in this network."""
 
-from typing import Any
+from typing import Any, Final
 
 from app.core import json
 from app.models.capabilities import ALWAYS, REASONING, STREAMING, STRUCTURED_OUTPUT, TOOLS
@@ -10,6 +10,7 @@ from app.models.contract import (
     Provider,
     ProviderCall,
     ProviderDeps,
+    ProviderKind,
     ReasoningDelta,
     StreamEvent,
     TextDelta,
@@ -18,7 +19,7 @@ from app.models.contract import (
 )
 from app.models.media import Attachments
 from app.models.toolcalls import given_id, parsed_call, with_upstream_ids
-from app.models.transport import Encoded, HttpProvider, Upstream
+from app.models.transport import BodyConfig, Encoded, HttpProvider, Upstream
 
 
 def provider(deps: ProviderDeps) -> Provider:
@@ -153,3 +154,6 @@ def _message(message: Message, attachments: Attachments) -> dict[str, Any]:
     if message.role == "tool":
         made["tool_name"] = message.name or ""
     return made
+
+
+KIND: Final = ProviderKind(name="ollama", make=provider, config=BodyConfig)

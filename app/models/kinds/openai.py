@@ -20,6 +20,7 @@ from app.models.contract import (
     Provider,
     ProviderCall,
     ProviderDeps,
+    ProviderKind,
     ReasoningDelta,
     StreamEvent,
     TextDelta,
@@ -27,7 +28,7 @@ from app.models.contract import (
 )
 from app.models.media import Attachments
 from app.models.toolcalls import CallPieces, with_upstream_ids
-from app.models.transport import Encoded, HttpProvider, Upstream, WireFault
+from app.models.transport import BodyConfig, Encoded, HttpProvider, Upstream, WireFault
 
 _FINISH: Final[dict[str, FinishReason]] = {
     "stop": "stop",
@@ -236,3 +237,6 @@ def _parts(parts: Iterable[Part], attachments: Attachments) -> Iterable[dict[str
 
 def _data_url(media: Media, attachments: Attachments) -> str:
     return f"data:{media.mime};base64,{attachments.base64(media)}"
+
+
+KIND: Final = ProviderKind(name="openai", make=provider, config=BodyConfig)

@@ -21,6 +21,7 @@ from app.models.contract import (
     Provider,
     ProviderCall,
     ProviderDeps,
+    ProviderKind,
     ReasoningDelta,
     Sleep,
     Started,
@@ -180,3 +181,6 @@ def _cut(text: str, size: int | None) -> list[str]:
     if not size:
         return [text] if text else []
     return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+KIND: Final = ProviderKind(name="scripted", make=provider)

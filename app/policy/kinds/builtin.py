@@ -5,34 +5,33 @@
                                       card numbers become [REDACTED:card]; config {checksum: false} for any such run
     max_turns      Stop               config {turns: 3}: the loop goes on until it had that many turns
 
-A package offers one as an entry point of the group `holdfast.hooks`: a callable that takes the HookConfig of a Hook
-document and gives a function as the python kind takes it.
+A package offers one as an entry point of the group `holdfast.hooks`: a `BuiltinHook`, as those below are.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import partial
-from importlib.metadata import entry_points
-from typing import Any, Final
+from typing import Final
+
+from pydantic import Field
 
 from app.core import json
 from app.core.decisions import ALLOW, Decision, Deny, Transform
 from app.core.errors import Failure
 from app.core.json import JsonObject
-from app.core.schemas import Validator
 from app.outside.threads import in_thread
 from app.policy import cards
 from app.policy.contract import Handler, HookConfig, HookContext, Point
 from app.policy.declared import points_of
+from app.policy.kind import BuiltinHook, HookDeps, HookKind
 from app.policy.kinds.python import FunctionHandler
 from app.policy.points import prompt_input, prompt_subject
-from app.workspace.catalog import HOOKS_GROUP
+from app.workspace.catalog import AnyConfig
 from app.workspace.compiled import CompiledWorkspace, Named
+from app.workspace.specs.base import Count, Spec, Text
 from app.workspace.specs.others import HookSpec
 
 Decide = Callable[[JsonObject, Point], Decision]
-Factory = Callable[[HookConfig], Callable[..., Any]]
-
 
 _LARGE: Final = 64 * 1024  # bytes; what takes the loop longer than a moment is left to a thread
 
@@ -72,58 +71,60 @@ def _max_turns(subject: JsonObject, _point: Point, *, turns: int) -> Decision:
     return Deny(f"the loop had its {turns} turns") if subject["turn"] >= turns else ALLOW
 
 
-def _closed(properties: Mapping[str, Any], *required: str) -> Validator:
-    return Validator({
-        "type": "object", "properties": properties, "required": list(required), "additionalProperties": False,
-    })  # fmt: skip
+class DenyToolsConfig(Spec):
+    tools: tuple[Text, ...] = Field(min_length=1)
 
 
-_TEXTS: Final = {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1}
-_SHIPPED: Final[Mapping[str, tuple[Callable[..., Decision], frozenset[Point], Validator]]] = {
-    "deny_tools": (_deny_tools, frozenset({Point.PRE_TOOL_USE}), _closed({"tools": _TEXTS}, "tools")),
-    "redact_cards": (
-        _redact_cards,
-        frozenset({Point.USER_PROMPT_SUBMIT, Point.PRE_TOOL_USE, Point.POST_TOOL_USE}),
-        _closed({"checksum": {"type": "boolean"}}),
+class RedactCardsConfig(Spec):
+    checksum: bool = True
+
+
+class MaxTurnsConfig(Spec):
+    turns: Count
+
+
+def _deciding(decide: Callable[..., Decision]) -> Callable[[HookConfig], BuiltinHandler]:
+    return lambda config: BuiltinHandler(partial(decide, **config.config))
+
+
+BUILTINS: Final = (
+    BuiltinHook(
+        name="deny_tools",
+        config=DenyToolsConfig,
+        make=_deciding(_deny_tools),
+        points=frozenset({Point.PRE_TOOL_USE}),
     ),
-    "max_turns": (
-        _max_turns,
-        frozenset({Point.STOP}),
-        _closed({"turns": {"type": "integer", "minimum": 1}}, "turns"),
+    BuiltinHook(
+        name="redact_cards",
+        config=RedactCardsConfig,
+        make=_deciding(_redact_cards),
+        points=frozenset({Point.USER_PROMPT_SUBMIT, Point.PRE_TOOL_USE, Point.POST_TOOL_USE}),
     ),
-}
+    BuiltinHook(
+        name="max_turns",
+        config=MaxTurnsConfig,
+        make=_deciding(_max_turns),
+        points=frozenset({Point.STOP}),
+    ),
+)
 
 
-def names() -> frozenset[str]:
-    return frozenset(_SHIPPED)
-
-
-def make_builtin(declared: Named[HookSpec], _workspace: CompiledWorkspace) -> Handler | Failure:
-    """Ours first: a package cannot take the place of a hook that ships."""
+def make(declared: Named[HookSpec], _workspace: CompiledWorkspace, deps: HookDeps) -> Handler | Failure:
     entry = declared.spec.entry or ""
     config = HookConfig(declared.name, points_of(declared.spec), dict(declared.spec.config))
-    if entry in _SHIPPED:
-        return _make_shipped(entry, config)
-    for point in entry_points(group=HOOKS_GROUP, name=entry):
-        return _make_installed(point.load, config)
-    return Failure("HOOK_INVALID", f"{declared.name}: there is no built-in hook {entry!r}")
-
-
-def _make_shipped(entry: str, config: HookConfig) -> Handler | Failure:
-    decide, points, validator = _SHIPPED[entry]
-    elsewhere = sorted(config.points - points)
+    hook = deps.builtins.usable(entry)
+    if hook is None:
+        return Failure("HOOK_INVALID", f"{declared.name}: there is no built-in hook {entry!r}")
+    elsewhere = sorted(config.points - hook.points)
     if elsewhere:
-        return Failure("HOOK_INVALID", f"{config.name}: {entry} has nothing to say at {', '.join(elsewhere)}")
-    issues = validator.issues(config.config, show_keys=True)
-    if issues:
-        where = f"config{issues[0].path}: {issues[0].message}"
-        return Failure("HOOK_INVALID", f"{config.name}: {where}")
-    return BuiltinHandler(partial(decide, **config.config))
-
-
-def _make_installed(load: Callable[[], Factory], config: HookConfig) -> Handler | Failure:
+        return Failure("HOOK_INVALID", f"{config.name}: {entry} has nothing to decide at {', '.join(elsewhere)}")
     try:
-        return FunctionHandler(load()(config), config.config)
+        made = hook.make(config)
     except Exception as error:
-        # Loading runs the package; whatever it raises says that this hook cannot be had.
+        # A hook may come from another package; whatever it raises says that it cannot be used.
         return Failure("HOOK_INVALID", f"{config.name}: cannot be made: {type(error).__name__}")
+    return FunctionHandler(made, config.config) if callable(made) else made
+
+
+KIND: Final = HookKind(name="builtin", make=make, config=AnyConfig)
+"""The config is the named hook's to judge."""

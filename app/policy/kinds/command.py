@@ -21,6 +21,8 @@ from app.outside import process
 from app.outside.hidden import hidden_from_programs
 from app.outside.process import Finished, Limits, ProcessError, Program
 from app.policy.contract import HookContext
+from app.policy.kind import HookDeps, HookKind
+from app.workspace.catalog import AnyConfig
 from app.workspace.compiled import CompiledWorkspace, Named
 from app.workspace.secrets import env_names, resolve_env
 from app.workspace.specs.others import HookSpec
@@ -108,9 +110,10 @@ def _answer(finished: Finished) -> object:
     return json.loads_strict(finished.stdout)
 
 
-def make_command(
-    declared: Named[HookSpec], workspace: CompiledWorkspace, folder: Path, secret: Secret, data: Path | None = None
-) -> CommandHandler | Failure:
-    """`folder` is where the workspace's files are, `data` the data folder."""
+def make(declared: Named[HookSpec], workspace: CompiledWorkspace, deps: HookDeps) -> CommandHandler | Failure:
     spec, required = declared.spec, workspace.runtime.sandbox == "required"
-    return CommandHandler(spec.command, spec.env, spec.config, folder.resolve(), secret, data, required)
+    folder = deps.folder.resolve()
+    return CommandHandler(spec.command, spec.env, spec.config, folder, deps.secret, deps.data, required)
+
+
+KIND: Final = HookKind(name="command", make=make, config=AnyConfig)

@@ -8,19 +8,17 @@ import inspect
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.outside.threads import in_thread
 from app.policy.contract import HookContext
+from app.policy.kind import HookDeps, HookKind
+from app.workspace.catalog import AnyConfig
 from app.workspace.compiled import CompiledWorkspace, Named
 from app.workspace.entries import module_file
-from app.workspace.files import WorkspaceFiles
 from app.workspace.specs.others import HookSpec
-
-Load = Callable[[str, WorkspaceFiles, bool], Any]
-"""Loads `module:function`; the last argument says that the module is a file of the workspace."""
 
 
 class FunctionHandler:
@@ -37,12 +35,15 @@ class FunctionHandler:
         return await in_thread(partial(copy_context().run, call), f"hook-{ctx.hook}")
 
 
-def make_python(declared: Named[HookSpec], workspace: CompiledWorkspace, load: Load) -> FunctionHandler | Failure:
+def make(declared: Named[HookSpec], workspace: CompiledWorkspace, deps: HookDeps) -> FunctionHandler | Failure:
     entry = declared.spec.entry or ""
     own = module_file(entry.partition(":")[0], workspace.files) is not None
-    loaded = load(entry, workspace.files, own)
+    loaded = deps.load(entry, workspace.files, own)
     if isinstance(loaded, Failure):
         return Failure("HOOK_INVALID", f"{declared.name}: {loaded.message}")
     if not callable(loaded):
         return Failure("HOOK_INVALID", f"{declared.name}: {entry} is not a function")
     return FunctionHandler(loaded, declared.spec.config)
+
+
+KIND: Final = HookKind(name="python", make=make, config=AnyConfig)

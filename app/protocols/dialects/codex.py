@@ -15,7 +15,7 @@ from app.events.envelope import Event
 from app.protocols.dialects import codex_items as items
 from app.protocols.dialects.codex_items import Notification
 from app.protocols.dialects.codex_requests import REQUESTED, RESOLVED, method_of, pending, resolved
-from app.runtime.intake.service import SYSTEM_THREADS
+from app.runtime.intake.rejection import SYSTEM_THREADS
 from app.views.interrupt import Interrupt
 from app.views.todos import Todos
 

@@ -46,12 +46,25 @@ async def export(reader: Reader, tenant: str, thread: Thread) -> AsyncIterator[b
             blobs.update(dict.fromkeys(references(event)))
             yield event.export_line()
         after = page[-1].seq
-    for digest in blobs:
+    digests = list(blobs)
+    for digest in digests:
         found = await reader.blob(tenant, thread.id, digest)
         if found is not None:
             mime, data = found
+            if not mime.startswith("text/") and (inner := _blobs_within(data) - blobs.keys()):
+                blobs.update(dict.fromkeys(inner))
+                digests += sorted(inner)
             yield json.canonical({"blob": {"sha256": digest, "mime": mime, "data": base64.b64encode(data).decode()}})
     yield json.canonical({"head": {"threadId": thread.id, "seq": thread.last_seq, "hash": thread.head_hash}})
+
+
+def _blobs_within(data: bytes) -> set[str]:
+    """A large value may hold another one, which is a blob of its own."""
+    if b'"$blob"' not in data:
+        return set()
+    with contextlib.suppress(json.JsonError):
+        return set(_references(json.loads(data)))
+    return set()
 
 
 def references(event: Event) -> Iterator[str]:

@@ -26,7 +26,7 @@ def routes(server: Server) -> APIRouter:
             await server.ping()
         except StoreError as error:
             return _not_ready(error.code)
-        if server.draining():
+        if server.lifecycle.draining:
             return _not_ready("NOT_READY")
         ready = {"status": "ready", "sandbox": server.sandbox()}
         return Response(json.dumps(ready), 200, None, "application/json")

@@ -1,19 +1,20 @@
 """Finds what an address names, for this caller: unknown and foreign ids are 404, deleted ones 410."""
 
+from dataclasses import replace
 from typing import Final
 
 from app.core.errors import Failure
 from app.core.principal import Principal
+from app.events.blobs import Load, restored, stored_blobs, with_blobs
 from app.events.envelope import Event
 from app.protocols.context import Server
 from app.protocols.http.errors import Problem
-from app.runtime.run.inlined import inline, stored_blobs
 from app.views.forked import earlier, with_earlier
 from app.views.interrupt import Interrupt
 from app.views.ports import Tombstone
 from app.views.run import Run
 from app.views.thread import Thread
-from app.views.transcript import Entry
+from app.views.transcript import Entry, as_text
 
 MAX_EVENTS_OF_A_VIEW: Final = 200_000
 """A view is computed in memory; a run of this length takes about 150 MB for a moment."""
@@ -69,12 +70,22 @@ async def whole_thread(server: Server, caller: Principal, thread: Thread) -> lis
 
 async def whole_transcript(server: Server, caller: Principal, thread: Thread) -> tuple[list[Run], list[Entry]]:
     """What was said in the thread; of a fork also what it took over, with the turns that this was said in."""
-    own = await server.reader.transcript(caller.tenant, thread.id)
-    born = None if thread.forked_from is None else await server.reader.events(caller.tenant, thread.id, 0, 1)
-    if not born:  # no fork, or one that was deleted a moment ago
+    load = stored_blobs(server.reader, caller.tenant, thread.id)
+    own = [await _whole_entry(entry, load) for entry in await server.reader.transcript(caller.tenant, thread.id)]
+    first = None if thread.forked_from is None else await server.reader.events(caller.tenant, thread.id, 0, 1)
+    if not first:  # no fork, or one that was deleted a moment ago
         return [], own
-    turns, first = earlier(thread.id, await inline(born[0], stored_blobs(server.reader, caller.tenant, thread.id)))
-    return turns, with_earlier(first, own)
+    turns, taken_over = earlier(thread.id, await with_blobs(first[0], load))
+    return turns, with_earlier(taken_over, own)
+
+
+async def _whole_entry(entry: Entry, load: Load) -> Entry:
+    """A message over 16 KiB is stored as a reference."""
+    if isinstance(entry.content, str) and (entry.details is None or isinstance(entry.details, str)):
+        return entry
+    return replace(
+        entry, content=as_text(await restored(entry.content, load)), details=await restored(entry.details, load)
+    )
 
 
 def _refuse_if_longer(length: int) -> None:

@@ -29,8 +29,8 @@ from app.protocols.http.submitting import (
     submit,
 )
 from app.runtime.intake.commands import Name
-from app.runtime.intake.rerun import Wanted
-from app.runtime.intake.service import Rejected
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.reruns import Wanted
 from app.views.ports import RunFilter
 from app.views.run import run_json
 
@@ -146,7 +146,7 @@ def _add_control(router: APIRouter, server: Server) -> None:
     async def cancel(run_id: str, caller: Caller) -> Response:
         """No step starts after this; a running tool has ten seconds to end. A run that has ended stays as it is."""
         await existing_run(server, caller, run_id)
-        return run_answer(accepted(await server.service.cancel(caller, run_id)))
+        return run_answer(accepted(await server.lifecycle.cancel(caller, run_id)))
 
     @router.post(
         "/{run_id}/commands",

@@ -170,7 +170,7 @@ async def _answer(
         raise Refused(404, {"status": "not_found", name: request_id})
     await session(server, caller, asked.thread_id)
     # A turn that went on with the answer could end before its cancel came.
-    first = partial(server.service.cancel, caller, reason=CANCELLED) if cancel else None
+    first = partial(server.lifecycle.cancel, caller, reason=CANCELLED) if cancel else None
     given = await server.interrupts.answer(caller, request_id, answer, first=first)
     if isinstance(given, NotAnswered):
         _not_answered(given, asked, name)

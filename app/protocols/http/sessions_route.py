@@ -19,7 +19,7 @@ from app.protocols.context import Server
 from app.protocols.dialects.codex import UNTITLED
 from app.protocols.http.body import read_body, validated
 from app.protocols.http.errors import Problem
-from app.runtime.intake.service import SYSTEM_THREADS, Rejected
+from app.runtime.intake.rejection import SYSTEM_THREADS, Rejected
 from app.views.ports import Tombstone
 from app.views.thread import Thread
 

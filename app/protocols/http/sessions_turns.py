@@ -18,7 +18,8 @@ from app.protocols.http.documents import takes
 from app.protocols.http.session_shapes import conflicts, may_refuse
 from app.protocols.http.sessions_controls import Controls, change_of
 from app.protocols.http.sessions_route import Refused, SessionBody, SessionRoute, read, refuse, session
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.submission import Submission
 from app.views.run import Run
 from app.views.thread import Thread
 from app.views.transcript import Entry, entry_json
@@ -141,7 +142,7 @@ def _add_control(router: APIRouter, server: Server) -> None:
             message = "the session has no such active turn"
             raise Refused(409, {"status": "error", "code": "no_active_turn", "sessionId": session_id,
                                 "message": message})  # fmt: skip
-        run = await server.service.cancel(caller, turn_id)
+        run = await server.lifecycle.cancel(caller, turn_id)
         if isinstance(run, Rejected):
             refuse(run, session_id)
         return json_answer({"status": "ok", "sessionId": session_id, "turnId": turn_id})

@@ -27,7 +27,8 @@ from app.protocols.http.lookups import existing_run
 from app.protocols.http.parts import with_content
 from app.protocols.http.request_fields import Labels, Metadata
 from app.protocols.http.sse import EventStream, Said
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.submission import Submission
 from app.views.run import Run, run_json
 
 Wait = Annotated[float | None, Query(ge=0, le=300, description="seconds to wait for the run's end")]

@@ -25,7 +25,7 @@ from app.protocols.http.submitting import (
     RunRequest,
     submit,
 )
-from app.runtime.intake.service import Rejected
+from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.threads import NewThread, ThreadChange
 from app.views.thread import Thread, thread_json
 

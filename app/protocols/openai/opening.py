@@ -28,7 +28,8 @@ from app.protocols.openai.messages import after_last_answer
 from app.protocols.openai.streaming import QUIET
 from app.runtime.intake.commands import steering
 from app.runtime.intake.interrupts import NotAnswered
-from app.runtime.intake.service import Rejected, Submission
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.submission import Submission
 from app.views.interrupt import Interrupt
 from app.views.run import Run
 

@@ -122,7 +122,7 @@ def _add_responses(router: APIRouter, server: Server) -> None:
     @router.post("/responses/{response_id}/cancel", summary="Cancel the run behind a response")
     async def cancel(response_id: str, caller: Caller) -> Response:
         segment = await _existing(server, caller, response_id)
-        await server.service.cancel(caller, segment.run.id, "cancelled by a client of the responses API")
+        await server.lifecycle.cancel(caller, segment.run.id, "cancelled by a client of the responses API")
         reading = ResponseEvents(segment.number)
         await _read_stored(server, caller, segment.run, reading)
         return _json(reading.response(), _told(segment.run))
@@ -159,7 +159,7 @@ def _listening(
     server: Server, caller: Principal, segment: Segment, headers: Headers, ask: Ask, leaving: OnDisconnect
 ) -> Listening:
     async def cancel() -> None:
-        await server.service.cancel(caller, segment.run.id, "the client disconnected")
+        await server.lifecycle.cancel(caller, segment.run.id, "the client disconnected")
 
     on_gone = cancel if leaving == "cancel" and not ask.background else None
     extra = ask.include_events or _wants_events(headers)
@@ -202,7 +202,7 @@ async def _read_stored(server: Server, caller: Principal, run: Run, reading: Res
             if event.run_id != run.id:
                 reading.beside(event)
             else:
-                reading.feed(await whole(server, caller.tenant, event) if b'"$blob"' in event.payload_bytes else event)
+                reading.feed(await whole(server, caller.tenant, event))
         after = page[-1].seq
     reading.take()
 

@@ -14,8 +14,8 @@ import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from app.core import json
 from app.core.errors import Failure
+from app.events.blobs import has_references, stored_blobs, with_blobs
 from app.events.catalog.adapter import AdapterEvent
 from app.events.catalog.model import ModelCompleted, ModelNegotiated, ModelRequested
 from app.events.catalog.request import RequestQueued, RequestStarted
@@ -39,7 +39,6 @@ COMMENT_SECONDS: Final = 15.0
 _TICK_SECONDS: Final = 5.0
 _COMMENT: Final = b": still here\n\n"
 _DELTA: Final = AdapterEvent.type
-_BLOB: Final = b'"$blob"'
 
 
 class Frames(Protocol):
@@ -213,7 +212,7 @@ class _Telling:
             # Global news of other threads comes along.
             if event.thread_id == thread_id and event.seq > last:
                 last += 1
-                if event.seq != last or (event.type != _DELTA and _BLOB in event.payload_bytes):
+                if event.seq != last or _is_partial(event):
                     # Another replica wrote in between and its news may come late, or a value is stored elsewhere.
                     self._behind = True
                     break
@@ -272,7 +271,12 @@ class _Telling:
 
 def _is_partial(event: Event) -> bool:
     """Whether a value was too large for it; pieces of text never are."""
-    return event.type != _DELTA and _BLOB in event.payload_bytes
+    return event.type != _DELTA and has_references(event)
+
+
+async def whole(server: Server, tenant: str, event: Event) -> Event:
+    """The event with its large values in place."""
+    return await with_blobs(event, stored_blobs(server.reader, tenant, event.thread_id))
 
 
 async def _events(listening: Listening) -> Any:
@@ -311,30 +315,6 @@ async def wait_for(listening: Listening, reading: Reading, line: Line) -> bool:
             await listening.on_gone()
         return False
     raise Problem(Failure("NOT_READY", "the server stops; the run goes on", True))
-
-
-async def whole(server: Server, tenant: str, event: Event) -> Event:
-    """The event with its large values in place."""
-    payload = await _inflated(server, tenant, event.thread_id, event.payload)
-    return Event(
-        event.id, tenant, event.thread_id, event.run_id, event.seq, event.run_seq, event.type, event.actor, event.at,
-        event.payload_bytes, event.parent_id, event.prev_hash, event.hash, payload,
-    )  # fmt: skip
-
-
-async def _inflated(server: Server, tenant: str, thread_id: str, value: Any) -> Any:
-    if isinstance(value, dict):
-        blob = value.get("$blob")
-        if isinstance(blob, dict) and isinstance(digest := blob.get("sha256"), str):
-            found = await server.reader.blob(tenant, thread_id, digest)
-            if found is None:
-                return value
-            mime, data = found
-            return data.decode(errors="replace") if mime.startswith("text/") else json.loads(data)
-        return {key: await _inflated(server, tenant, thread_id, item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [await _inflated(server, tenant, thread_id, item) for item in value]
-    return value
 
 
 def sse_error(body: dict[str, Any]) -> bytes:

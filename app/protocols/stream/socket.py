@@ -26,7 +26,7 @@ from app.protocols.stream.commands import Cursor
 from app.protocols.stream.connection import EXTENSION, Wire
 from app.protocols.stream.frames import EventFrames, Types
 from app.protocols.stream.press import Press
-from app.runtime.intake.service import SYSTEM_THREADS
+from app.runtime.intake.rejection import SYSTEM_THREADS
 
 TRY_AGAIN_LATER: Final = 1013
 RESTARTING: Final = 1012

@@ -3,7 +3,7 @@
 Leaves to others: cancelling (the service), taking a command up (the run's context).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args
 
 from app.core.errors import Failure
@@ -15,7 +15,9 @@ from app.events.catalog import Payload, execution
 from app.events.catalog.interrupt import InterruptResolved
 from app.events.ports import Condition, Refused
 from app.events.recorder import Recorder, Scope
-from app.runtime.intake.service import Rejected, check_limits
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.submission_checks import check_limits
+from app.runtime.scheduler import Scheduler
 from app.runtime.workspaces import WorkspaceHistory
 from app.views.ports import Reader
 from app.views.run import Run
@@ -50,16 +52,10 @@ def steering(text: str, command_id: str) -> execution.CommandInjected | Failure:
     return execution.CommandInjected(command="steer", command_id=command_id, arguments=arguments)
 
 
-Deliver = Callable[[str, str, dict[str, Any]], None]
-
-
 class Commands:
-    def __init__(
-        self, recorder: Recorder, reader: Reader, workspaces: WorkspaceHistory, deliver: Deliver,
-        wake: Callable[[str, str, str], None],
-    ) -> None:  # fmt: skip
+    def __init__(self, recorder: Recorder, reader: Reader, workspaces: WorkspaceHistory, scheduler: Scheduler) -> None:
         self._recorder, self._reader, self._workspaces = recorder, reader, workspaces
-        self._deliver, self._wake = deliver, wake
+        self._scheduler = scheduler
 
     async def inject(self, who: Principal, run_id: str, command: str, arguments: dict[str, Any]) -> Run | Rejected:
         run = await self._reader.run(who.tenant, run_id)
@@ -78,9 +74,9 @@ class Commands:
         answer = await self._recorder.record(scope, told, *more, conditions=[ports.RunNotTerminal(run_id), *conditions])
         if isinstance(answer, Refused):
             return Rejected(answer.failure, answer.winner)
-        self._deliver(who.tenant, run_id, answer.events[0].payload)
+        self._scheduler.deliver(who.tenant, run_id, answer.events[0].payload)
         if more:
-            self._wake(who.tenant, run.thread_id, run_id)
+            self._scheduler.wake(who.tenant, run.thread_id, run_id)
         return await self._reader.run(who.tenant, run_id) or Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
 
     async def _check(self, run: Run, command: str, arguments: dict[str, Any]) -> Failure | None:

@@ -11,6 +11,7 @@ from app.events.catalog import Payload
 from app.events.catalog.interrupt import InterruptResolved
 from app.events.ports import Refused
 from app.events.recorder import Recorder, Scope
+from app.runtime.scheduler import Scheduler
 from app.views.interrupt import Interrupt
 from app.views.ports import Reader
 
@@ -53,8 +54,8 @@ class NotAnswered:
 
 
 class Interrupts:
-    def __init__(self, recorder: Recorder, reader: Reader, wake: Callable[[str, str, str], None]) -> None:
-        self._recorder, self._reader, self._wake = recorder, reader, wake
+    def __init__(self, recorder: Recorder, reader: Reader, scheduler: Scheduler) -> None:
+        self._recorder, self._reader, self._scheduler = recorder, reader, scheduler
         self.denied: Callable[[str, str, str], None] = lambda _tenant, _principal, _reason: None
         """Told of each answer by somebody who may not give it, for the audit: tenant, principal, reason."""
 
@@ -89,7 +90,7 @@ class Interrupts:
         if asked.run_id is not None:
             if first is not None:
                 await first(asked.run_id)
-            self._wake(who.tenant, asked.thread_id, asked.run_id)
+            self._scheduler.wake(who.tenant, asked.thread_id, asked.run_id)
         answered = await self._reader.interrupt(who.tenant, interrupt_id)
         assert answered is not None
         return answered

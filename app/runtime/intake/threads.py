@@ -5,7 +5,7 @@ service), reading (the store's reader), status codes and other spellings (the pr
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -21,8 +21,9 @@ from app.events.envelope import Event
 from app.events.ports import Appended, Condition, Refused
 from app.events.recorder import MAX_INLINE_BYTES, Recorder, Scope
 from app.events.recorder import Entry as Recorded
-from app.runtime.intake.service import SYSTEM_THREADS, Rejected
+from app.runtime.intake.rejection import SYSTEM_THREADS, Rejected
 from app.runtime.run.inlined import inline, stored_blobs
+from app.runtime.scheduler import Scheduler
 from app.views.forked import taken_over
 from app.views.history import history
 from app.views.ports import Reader, Tombstone
@@ -59,8 +60,8 @@ class ThreadChange:
 
 
 class Threads:
-    def __init__(self, recorder: Recorder, reader: Reader, stop: Callable[[str, str], None]) -> None:
-        self._recorder, self._reader, self._stop = recorder, reader, stop
+    def __init__(self, recorder: Recorder, reader: Reader, scheduler: Scheduler) -> None:
+        self._recorder, self._reader, self._scheduler = recorder, reader, scheduler
         self._upserting = [asyncio.Lock() for _ in range(_UPSERTS)]
 
     async def create(self, who: Principal, wanted: NewThread) -> Thread | Rejected:
@@ -113,7 +114,7 @@ class Threads:
             answer = await self._recorder.record(scope, *ends, deleted, conditions=only_these)
             if isinstance(answer, Appended):
                 for run in active:
-                    self._stop(who.tenant, run.id)
+                    self._scheduler.stop(who.tenant, run.id)
                 found.deleted_at = answer.events[-1].at
                 return found
             refused = Rejected(answer.failure, answer.winner)

@@ -3,56 +3,30 @@
 Leaves tool results alone: what a model may see of a large output was decided when it was recorded.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
-from app.core import json
+from app.events.blobs import Load, stored_blobs, with_blobs
 from app.events.catalog import execution, model, policy, request, thread
 from app.events.envelope import Event
-from app.views.ports import Reader
 
-Load = Callable[[Mapping[str, Any]], Awaitable[bytes | None]]
+__all__ = ["WHOLE", "Load", "inline", "stored_blobs"]
 
 WHOLE: Final = frozenset(
     {
         request.RequestQueued.type,
         request.RequestCompleted.type,
+        request.RequestCancelled.type,
         model.ModelCompleted.type,
         execution.StepCompleted.type,
         execution.ContextCompacted.type,
         policy.HookFired.type,
         thread.ThreadCreated.type,
         thread.ThreadForked.type,
+        thread.TranscriptUpserted.type,
     }
 )
 """The types whose values a run works on with."""
 
 
-def stored_blobs(reader: Reader, tenant: str, thread_id: str) -> Load:
-    """What a thread's events refer to, read from the store; None for what is gone."""
-
-    async def load(reference: Mapping[str, Any]) -> bytes | None:
-        found = await reader.blob(tenant, thread_id, str(reference["sha256"]))
-        return None if found is None else found[1]
-
-    return load
-
-
 async def inline(event: Event, load: Load) -> Event:
-    if event.type not in WHOLE or b'"$blob"' not in event.payload_bytes:
-        return event
-    return event.with_payload(await _whole(event.payload, load))
-
-
-async def _whole(value: Any, load: Load) -> Any:
-    if isinstance(value, list):
-        return [await _whole(item, load) for item in value]
-    if not isinstance(value, dict):
-        return value
-    reference = value.get("$blob")
-    if len(value) == 1 and isinstance(reference, dict):
-        data = await load(reference)
-        if data is None:
-            return value
-        return data.decode() if reference["mime"].startswith("text/") else await _whole(json.loads(data), load)
-    return {key: await _whole(item, load) for key, item in value.items()}
+    return await with_blobs(event, load) if event.type in WHOLE else event

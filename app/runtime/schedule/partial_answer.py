@@ -6,7 +6,7 @@ Only of the message that was open; those before it are complete and in the trans
 from typing import Final
 
 from app.events.catalog import adapter, model
-from app.runtime.schedule.queue import Wanted
+from app.runtime.schedule.queue import RunRef
 from app.views.ports import Reader
 from app.views.run import Run
 
@@ -15,11 +15,11 @@ _PAGE: Final = 1000
 _EVER: Final = 2**62
 
 
-async def partial_answer(reader: Reader, wanted: Wanted, run: Run) -> tuple[str, str] | None:
+async def partial_answer(reader: Reader, ref: RunRef, run: Run) -> tuple[str, str] | None:
     """The open message's id and its text so far; None where there is none."""
     after, message_id, pieces = run.first_seq - 1, "", list[str]()
     while True:
-        page = await reader.events_of(wanted.tenant, wanted.thread_id, _TYPES, after, _EVER, _PAGE)
+        page = await reader.events_of(ref.tenant, ref.thread_id, _TYPES, after, _EVER, _PAGE)
         for event in page:
             if event.run_id != run.id:
                 continue

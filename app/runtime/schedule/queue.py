@@ -9,17 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from app.core.errors import Failure
-from app.runtime.ports import Fresh
+from app.runtime.scheduler import AcceptedRun
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RunRef:
     """A run that may be claimable."""
 
     tenant: str
     thread_id: str
     run_id: str
-    fresh: Fresh | None = field(default=None, compare=False, repr=False)
+    accepted: AcceptedRun | None = field(default=None, compare=False, repr=False)
     """What its maker knows of it, which saves reading it; None where nobody does."""
 
 
@@ -53,15 +53,15 @@ class FairQueue:
         self._of_agent = of_agent
         self._seen: QueueLimits | None = None
         """The limits that were last looked at: with others, agents may have more room as well."""
-        self._lines: OrderedDict[str, deque[Wanted]] = OrderedDict()
-        self._aside: dict[str, deque[Wanted]] = {}
-        self._known: set[Wanted] = set()
+        self._lines: OrderedDict[str, deque[RunRef]] = OrderedDict()
+        self._aside: dict[str, deque[RunRef]] = {}
+        self._known: set[RunRef] = set()
         """What stands in a line or aside; nothing waits twice."""
-        self._called: dict[Wanted, str] = {}
+        self._called: dict[RunRef, str] = {}
         """Called back from aside because their agent has room again."""
         self._of_tenant: dict[str, int] = {}
-        self._running: dict[Wanted, str | None] = {}
-        self._outside: set[Wanted] = set()
+        self._running: dict[RunRef, str | None] = {}
+        self._outside: set[RunRef] = set()
         """Of those that run: who waits for something outside, such as a provider, and lends its place meanwhile."""
         self._running_of: dict[str, int] = {}
         self._busy: dict[str, int] = {}
@@ -86,16 +86,16 @@ class FairQueue:
             return Failure("TENANT_BUSY", "too many of your runs wait for a worker", True)
         return None
 
-    def offer(self, wanted: Wanted) -> bool:
+    def offer(self, ref: RunRef) -> bool:
         """Stand in line, at the end; False if there is no room. Offering a run again changes nothing."""
-        if wanted in self._known or wanted in self._running:
+        if ref in self._known or ref in self._running:
             return True
         if self.waiting >= self._now().waiting:
             return False
-        self._line_up(wanted)
+        self._line_up(ref)
         return True
 
-    def take(self) -> Wanted | None:
+    def take(self) -> RunRef | None:
         """The head of the line whose turn it is, if there is a place for it."""
         limits = self._now()
         if limits is not self._seen:
@@ -108,45 +108,45 @@ class FairQueue:
         if tenant is None:
             return None
         line = self._lines.pop(tenant)
-        wanted = line.popleft()
+        ref = line.popleft()
         if line:
             self._lines[tenant] = line  # after everybody else
-        self._forget(wanted)
-        self._begin(wanted, None)
-        return wanted
+        self._forget(ref)
+        self._begin(ref, None)
+        return ref
 
-    def at_once(self, wanted: Wanted, agent: str) -> bool:
+    def at_once(self, ref: RunRef, agent: str) -> bool:
         """A place and its agent in one, for a run that nobody has to wait behind; False if it has to line up."""
         limits, limit, busy = self._now(), self._of_agent(agent), self._busy.get(agent, 0)
         if self._lines or self.running >= limits.running or (limit is not None and busy >= limit):
             return False
-        if not self._may_run(wanted.tenant, limits):
+        if not self._may_run(ref.tenant, limits):
             return False
         self._busy[agent] = busy + 1
-        self._begin(wanted, agent)
+        self._begin(ref, agent)
         return True
 
-    def enter(self, wanted: Wanted, agent: str) -> bool:
+    def enter(self, ref: RunRef, agent: str) -> bool:
         """Whether the agent has room. If not, the run has lost its place and waits for one of the agent's to leave."""
-        called = self._called.pop(wanted, agent)
+        called = self._called.pop(ref, agent)
         if called != agent:
             self._call_next(called)
         limit = self._of_agent(agent)
         busy = self._busy.get(agent, 0)
         if limit is not None and busy >= limit:
-            self._end(wanted)
-            self._remember(wanted)
-            self._aside.setdefault(agent, deque()).append(wanted)
+            self._end(ref)
+            self._remember(ref)
+            self._aside.setdefault(agent, deque()).append(ref)
             return False
         self._busy[agent] = busy + 1
-        self._running[wanted] = agent
+        self._running[ref] = agent
         return True
 
-    def leave(self, wanted: Wanted) -> None:
+    def leave(self, ref: RunRef) -> None:
         """Give back what it has. The first that stepped aside for its agent is the next of its tenant's line."""
-        agent = self._end(wanted)
-        self._outside.discard(wanted)
-        called = self._called.pop(wanted, None)
+        agent = self._end(ref)
+        self._outside.discard(ref)
+        called = self._called.pop(ref, None)
         if agent is not None:
             self._busy[agent] -= 1
             if not self._busy[agent]:
@@ -163,35 +163,35 @@ class FairQueue:
             for _ in range(room):
                 self._call_next(agent)
 
-    def step_out(self, wanted: Wanted) -> bool:
+    def step_out(self, ref: RunRef) -> bool:
         """Lend the place to others for as long as the run only waits; its agent stays entered. Bounded: at most as many
         as there are places, because all of them stay in memory and come back at once."""
-        if wanted not in self._running or wanted in self._outside or len(self._outside) >= self._now().running:
+        if ref not in self._running or ref in self._outside or len(self._outside) >= self._now().running:
             return False
-        self._outside.add(wanted)
+        self._outside.add(ref)
         return True
 
-    def step_in(self, wanted: Wanted) -> None:
+    def step_in(self, ref: RunRef) -> None:
         """Come back, without waiting: nobody else begins until the number is within its limit again."""
-        self._outside.discard(wanted)
+        self._outside.discard(ref)
 
     def _may_run(self, tenant: str, limits: QueueLimits) -> bool:
         return limits.running_per_tenant is None or self._running_of.get(tenant, 0) < limits.running_per_tenant
 
-    def _begin(self, wanted: Wanted, agent: str | None) -> None:
-        self._running[wanted] = agent
-        self._running_of[wanted.tenant] = self._running_of.get(wanted.tenant, 0) + 1
+    def _begin(self, ref: RunRef, agent: str | None) -> None:
+        self._running[ref] = agent
+        self._running_of[ref.tenant] = self._running_of.get(ref.tenant, 0) + 1
 
-    def _end(self, wanted: Wanted) -> str | None:
+    def _end(self, ref: RunRef) -> str | None:
         """Its agent, if it had entered one."""
-        if wanted not in self._running:
+        if ref not in self._running:
             return None
-        left = self._running_of[wanted.tenant] - 1
+        left = self._running_of[ref.tenant] - 1
         if left:
-            self._running_of[wanted.tenant] = left
+            self._running_of[ref.tenant] = left
         else:
-            del self._running_of[wanted.tenant]
-        return self._running.pop(wanted)
+            del self._running_of[ref.tenant]
+        return self._running.pop(ref)
 
     def _call_next(self, agent: str) -> None:
         aside = self._aside.get(agent)
@@ -202,23 +202,23 @@ class FairQueue:
             if not aside:
                 del self._aside[agent]
 
-    def _line_up(self, wanted: Wanted, *, first: bool = False) -> None:
-        line = self._lines.setdefault(wanted.tenant, deque())
+    def _line_up(self, ref: RunRef, *, first: bool = False) -> None:
+        line = self._lines.setdefault(ref.tenant, deque())
         if first:
-            line.appendleft(wanted)
+            line.appendleft(ref)
         else:
-            line.append(wanted)
-        if wanted not in self._known:
-            self._remember(wanted)
+            line.append(ref)
+        if ref not in self._known:
+            self._remember(ref)
 
-    def _remember(self, wanted: Wanted) -> None:
-        self._known.add(wanted)
-        self._of_tenant[wanted.tenant] = self._of_tenant.get(wanted.tenant, 0) + 1
+    def _remember(self, ref: RunRef) -> None:
+        self._known.add(ref)
+        self._of_tenant[ref.tenant] = self._of_tenant.get(ref.tenant, 0) + 1
 
-    def _forget(self, wanted: Wanted) -> None:
-        self._known.discard(wanted)
-        left = self._of_tenant[wanted.tenant] - 1
+    def _forget(self, ref: RunRef) -> None:
+        self._known.discard(ref)
+        left = self._of_tenant[ref.tenant] - 1
         if left:
-            self._of_tenant[wanted.tenant] = left
+            self._of_tenant[ref.tenant] = left
         else:
-            del self._of_tenant[wanted.tenant]
+            del self._of_tenant[ref.tenant]

@@ -14,7 +14,7 @@ from app.core.errors import Failure
 from app.events.catalog import request
 from app.runtime.ports import LastLease, Leases
 from app.runtime.run.completed_steps import COMPLETES_A_STEP
-from app.runtime.schedule.queue import Wanted
+from app.runtime.schedule.queue import RunRef
 from app.views.ports import Reader
 from app.views.run import Run
 
@@ -64,8 +64,8 @@ class Suspects:
         self._leases, self._reader = leases, reader
         self._company: OrderedDict[str, bool] = OrderedDict()
         """Of owners that died: whether they had more than one run."""
-        self._at_work: Wanted | None = None
-        self._waiting: OrderedDict[Wanted, None] = OrderedDict()
+        self._at_work: RunRef | None = None
+        self._waiting: OrderedDict[RunRef, None] = OrderedDict()
 
     async def judge(self, tenant: str, run: Run) -> Suspicion:
         """Of a run that shows as running while nobody works on it."""
@@ -109,21 +109,21 @@ class Suspects:
 
     # -- one at a time -------------------------------------------------------------------------------
 
-    def enter(self, wanted: Wanted) -> bool:
+    def enter(self, ref: RunRef) -> bool:
         """Whether it may be at work now. If not, `leave` of the one that is names it in its turn."""
-        if self._at_work is None or self._at_work == wanted:
-            self._at_work = wanted
-            self._waiting.pop(wanted, None)
+        if self._at_work is None or self._at_work == ref:
+            self._at_work = ref
+            self._waiting.pop(ref, None)
             return True
-        self._waiting[wanted] = None
+        self._waiting[ref] = None
         return False
 
-    def leave(self, wanted: Wanted) -> Wanted | None:
+    def leave(self, ref: RunRef) -> RunRef | None:
         """It is not at work any more, or no longer suspect. Answers whose turn it is."""
-        if self._at_work != wanted:
+        if self._at_work != ref:
             return None
         self._at_work = None
         return self._waiting.popitem(last=False)[0] if self._waiting else None
 
-    def waits(self, wanted: Wanted) -> bool:
-        return wanted in self._waiting
+    def waits(self, ref: RunRef) -> bool:
+        return ref in self._waiting

@@ -23,8 +23,10 @@ log = structlog.get_logger("holdfast.retention")
 
 
 class IdleThreads(Protocol):
-    async def idle_threads(self, before_ms: int, after_key: int, limit: int) -> list[tuple[int, str, str]]:
-        """(key, tenant, id) of threads whose last event is older, by key."""
+    async def idle_threads(
+        self, before_ms: int, after: tuple[int, int], limit: int
+    ) -> list[tuple[tuple[int, int], str, str]]:
+        """(place, tenant, id) of threads whose last event is older, from a place on, the oldest thread first."""
         ...
 
 
@@ -35,12 +37,11 @@ class ThreadExpiry:
     async def expire(self, stopping: Callable[[], bool] = lambda: False) -> int:
         """Delete what is due; returns how many. Looked at in batches, so that stopping never waits long."""
         days = self._days()
-        deleted = last = 0
+        deleted, last = 0, (0, 0)
         while days is not None and not stopping():
             before = self._clock.now_ms() - days * DAY_MS
             due = await self._idle.idle_threads(before, last, BATCH)
-            for key, tenant, thread_id in due:
-                last = key
+            for last, tenant, thread_id in due:  # noqa: B007 - the next batch begins after it
                 deleted += await self._delete(tenant, thread_id, before, days)
             if len(due) < BATCH:
                 break

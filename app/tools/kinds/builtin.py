@@ -4,7 +4,7 @@ Each tenant has its own folder. `http_fetch` exists only when the operator lists
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,14 +13,16 @@ from app.core import json
 from app.core.clock import Clock, iso
 from app.core.errors import Failure
 from app.core.json import JsonObject
-from app.core.schemas import Validator
+from app.core.schemas import SchemaRegistry, Validator
 from app.outside.addresses import AddressPolicy
 from app.outside.files import Rooted, hash_of
 from app.outside.http import Deadlines, HttpClient, Outgoing, OutsideError
 from app.tools.arithmetic import evaluate
 from app.tools.contract import BytesResult, JsonResult, Result, TextResult, Tool, ToolContext, ToolDefinition
 from app.tools.declared import define
+from app.tools.kind import ToolDeps, ToolKind
 from app.workspace.compiled import CompiledTool, CompiledWorkspace
+from app.workspace.specs.base import Spec, Text
 
 Action = Callable[[JsonObject, ToolContext], Awaitable[Result | Failure]]
 
@@ -28,6 +30,7 @@ _PATH: Final = {"type": "string", "format": "path", "minLength": 1, "maxLength":
 _CONTENT: Final = {"type": "string", "maxLength": 1_000_000}
 _NOTE: Final = {"type": "string", "minLength": 1, "maxLength": 10_000}
 _NOTES: Final = "notes.jsonl"
+_KEY: Final = "builtin"
 # The list is read from the call's event, which holds values up to 16 KiB; what is larger leaves it.
 _TODOS_BYTES: Final = 12 * 1024
 _WRITE_ATTEMPTS: Final = 8  # against other writers of the same notes
@@ -255,11 +258,32 @@ def _changed(notes: list[JsonObject], arguments: JsonObject, key: str | None) ->
     return notes
 
 
-def make_builtin(
-    declared: CompiledTool, _workspace: CompiledWorkspace, shipped: Mapping[str, Tool]
-) -> BuiltinTool | Failure:
+NAMES: Final = frozenset(
+    {"echo", "clock", "calculator", "notes", "read_file", "write_file", "list_files", "http_fetch", "todos"}
+)
+
+
+class BuiltinConfig(Spec):
+    builtin: Text | None = None
+    """The shipped tool to use, another way to write `entry`."""
+
+
+def make(declared: CompiledTool, workspace: CompiledWorkspace, deps: ToolDeps) -> BuiltinTool | Failure:
     """A shipped tool by its name, or by `entry` under another one; the document may narrow its schema."""
-    tool = shipped.get(declared.spec.entry or str(declared.spec.config.get("builtin", declared.name)))
+    if _KEY not in deps.build:
+        outgoing = workspace.runtime.outgoing
+        deps.build[_KEY] = builtins(
+            deps.files,
+            deps.clock,
+            write_claim=SchemaRegistry().validator("write_claim_v1"),
+            client=deps.client,
+            fetch_hosts=frozenset(outgoing.hosts),
+            fetch_private=frozenset(outgoing.private),
+        )
+    tool = deps.build[_KEY].get(declared.spec.entry or str(declared.spec.config.get("builtin", declared.name)))
     if not isinstance(tool, BuiltinTool):
         return Failure("TOOL_INVALID", f"{declared.name}: no built-in tool has this name, or it is switched off")
     return BuiltinTool(define(declared, tool.definition), tool.action)
+
+
+KIND: Final = ToolKind(name="builtin", make=make, config=BuiltinConfig)

@@ -18,6 +18,7 @@ from app.outside.http import Deadlines, HttpClient, Outgoing, OutsideError, Repl
 from app.tools.contract import BytesResult, JsonResult, Result, TextResult, ToolContext, ToolDefinition
 from app.tools.declared import define, plain
 from app.tools.guard import ToolInvalid
+from app.tools.kind import ToolDeps, ToolKind
 from app.tools.rendering import Rendering, RenderingError, Secret, Template
 from app.workspace.compiled import CompiledTool, CompiledWorkspace
 
@@ -165,9 +166,7 @@ def _filled(value: Any, rendering: Rendering) -> Any:
     return rendering.value(value) if hasattr(value, "literals") else value
 
 
-def make_http(
-    declared: CompiledTool, workspace: CompiledWorkspace, client: HttpClient, secret: Secret
-) -> HttpTool | Failure:
+def make(declared: CompiledTool, workspace: CompiledWorkspace, deps: ToolDeps) -> HttpTool | Failure:
     spec, templates = declared.spec.http, declared.templates
     if spec is None:
         return Failure("TOOL_INVALID", f"{declared.name}: a tool of kind http needs `http`")
@@ -186,7 +185,7 @@ def make_http(
         result=spec.result,
         ok_status=frozenset(spec.ok_status),
     )
-    return HttpTool(define(declared), request, client, secret)
+    return HttpTool(define(declared), request, deps.client, deps.secret)
 
 
 def _templated(value: Any, path: str, templates: Mapping[str, Template]) -> Any:
@@ -195,3 +194,6 @@ def _templated(value: Any, path: str, templates: Mapping[str, Template]) -> Any:
     if isinstance(value, list):
         return [_templated(item, f"{path}.{number}", templates) for number, item in enumerate(value)]
     return templates[path] if isinstance(value, str) else value
+
+
+KIND: Final = ToolKind(name="http", make=make)

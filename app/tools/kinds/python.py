@@ -9,7 +9,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
 
@@ -27,6 +27,7 @@ from app.tools.contract import (
 )
 from app.tools.declared import define
 from app.tools.decorator import CONTEXT, FunctionTool, tool
+from app.tools.kind import ToolDeps, ToolKind
 from app.tools.loading import load_entry
 from app.workspace.compiled import CompiledTool, CompiledWorkspace
 
@@ -65,7 +66,7 @@ def as_result(value: Any) -> Result | Failure:
             return JsonResult(value)
 
 
-def make_python(declared: CompiledTool, workspace: CompiledWorkspace) -> PythonTool | Failure:
+def make(declared: CompiledTool, workspace: CompiledWorkspace, _deps: ToolDeps) -> PythonTool | Failure:
     """The function that `entry` names, with the schema of the document or else of its hints."""
     spec = declared.spec
     loaded = load_entry(spec.entry or "", workspace.files, own=declared.module_file is not None)
@@ -78,3 +79,6 @@ def make_python(declared: CompiledTool, workspace: CompiledWorkspace) -> PythonT
             return PythonTool(define(declared), loaded)
         loaded = tool(name=declared.name)(loaded)
     return PythonTool(define(declared, loaded.definition), loaded.function)
+
+
+KIND: Final = ToolKind(name="python", make=make)

@@ -20,6 +20,7 @@ from app.outside.hidden import hidden_from_programs
 from app.outside.process import Finished, Limits, ProcessError, Program
 from app.tools.contract import JsonResult, Result, TextResult, ToolContext, ToolDefinition
 from app.tools.declared import define
+from app.tools.kind import ToolDeps, ToolKind
 from app.tools.rendering import Rendering, RenderingError, Secret, Template, Text
 from app.workspace.compiled import CompiledTool, CompiledWorkspace
 
@@ -134,21 +135,14 @@ def _told(ctx: ToolContext, left: float) -> dict[str, str]:
     return {f"HOLDFAST_{name}": value for name, value in told.items()}
 
 
-def make_subprocess(
-    declared: CompiledTool,
-    workspace: CompiledWorkspace,
-    folder: Path,
-    files: Path,
-    secret: Secret,
-    data: Path | None = None,
-) -> SubprocessTool | Failure:
-    """`folder` is where the workspace's files are, which the program may read; `files` where those of tools are;
-    `data` the data folder, which it may not read."""
+def make(declared: CompiledTool, workspace: CompiledWorkspace, deps: ToolDeps) -> SubprocessTool | Failure:
+    """The program may read the workspace's files, and write to the folders of `writable`."""
+    files, folder = deps.files.resolve(), deps.folder.resolve()
     spec, templates = declared.spec.subprocess, declared.templates
     if spec is None:
         return Failure("TOOL_INVALID", f"{declared.name}: a tool of kind subprocess needs `subprocess`")
     writable = tuple((files / name).resolve() for name in spec.writable)
-    if any(not place.is_relative_to(files.resolve()) for place in writable):
+    if any(not place.is_relative_to(files) for place in writable):
         return Failure("TOOL_INVALID", f"{declared.name}: a writable folder is not beneath the data folder")
     limits = Limits(
         cpu_seconds=max(1, round(spec.cpu_seconds)), memory_bytes=spec.memory_bytes, processes=spec.max_processes
@@ -160,10 +154,13 @@ def make_subprocess(
         result=spec.result,
         limits=limits,
         network=spec.network,
-        read=(folder.resolve(),),
+        read=(folder,),
         write=writable,
-        folder=folder.resolve(),
-        data=data,
+        folder=folder,
+        data=deps.data,
         required=workspace.runtime.sandbox == "required",
     )
-    return SubprocessTool(define(declared), command, secret=secret)
+    return SubprocessTool(define(declared), command, secret=deps.secret)
+
+
+KIND: Final = ToolKind(name="subprocess", make=make)

@@ -200,7 +200,7 @@ def _taken_up(data: bytes) -> str:
     from mcp_types import ListToolsResult
     from pydantic import ValidationError
 
-    from app.tools.kinds.mcp import _offer
+    from app.tools.kinds.mcp_tools import _offer
 
     try:
         offers = [_offer(tool) for tool in ListToolsResult.model_validate_json(data).tools]

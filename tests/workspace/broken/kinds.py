@@ -94,7 +94,7 @@ KINDS = [
         "HOOK_NOT_LISTED",
         "h.yaml",
         4,
-        {"h.yaml": document("Hook", "h", "on: [PreToolUse]\nkind: builtin\nentry: deny_tools")},
+        {"h.yaml": document("Hook", "h", "on: [PreToolUse]\nkind: builtin\nentry: deny_tools\nconfig: {tools: [a]}")},
         warning=True,
     ),
     Case(
@@ -102,7 +102,7 @@ KINDS = [
         "VALUE_NOT_ALLOWED",
         "h.yaml",
         6,
-        {"h.yaml": document("Hook", "h", "on: [PreTooluse]\nkind: builtin\nentry: deny_tools")},
+        {"h.yaml": document("Hook", "h", "on: [PreTooluse]\nkind: builtin\nentry: deny_tools\nconfig: {tools: [a]}")},
     ),
     Case(
         "an unknown workflow adapter",

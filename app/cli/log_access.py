@@ -1,6 +1,6 @@
-"""How `holdfast log` reaches a log: over HTTP where a server runs, else by opening the database.
+"""Access to the log for `holdfast log`: over HTTP if a server is running, otherwise in the database.
 
-Needs no server of its own, unlike other commands: a log can be read beside a workspace that no longer compiles.
+Unlike other commands, it starts no server, so a log can be read although the workspace no longer compiles.
 """
 
 import contextlib
@@ -10,15 +10,10 @@ from typing import Any, Final, Protocol
 
 from app.cli.client import Client, expect_success, path_of
 from app.cli.connection import ServerTarget, open_connection
-from app.core import json
 from app.core.errors import HoldfastError
-from app.core.principal import DEFAULT_TENANT
 from app.events.chain import Head
-from app.events.follow import follow
-from app.protocols.dialects import agent_os, native
-from app.store.importer import import_thread
-from app.views.thread import Thread
-from app.wiring.store import Store, open_store
+from app.protocols.dialects import native
+from app.wiring.local import open_local_log
 
 _PAGE: Final = 500
 
@@ -42,56 +37,17 @@ async def open_log(
     *,
     own: bool = False,
 ) -> AsyncIterator[LogAccess]:
-    """With `own`, only the database itself will do: what a server holds is then a clear error."""
+    """With `own`, always open the database, which fails with a clear error while a server uses it."""
     target = ServerTarget.find(url=url, key=key, data_dir=data_dir, database_url=database_url)
     if target.url is not None and not own:
         async with open_connection(target.url, target.key) as client:
-            yield OverHttp(client)
+            yield RemoteLog(client)
     else:
-        async with open_store(target.settings()) as store:
-            yield InProcess(store)
+        async with open_local_log(target.settings()) as log:
+            yield log
 
 
-class InProcess:
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def _thread(self, thread_id: str) -> Thread:
-        thread = await self._store.reader.thread(DEFAULT_TENANT, thread_id)
-        if not isinstance(thread, Thread) or thread.deleted_at is not None:
-            raise HoldfastError("THREAD_NOT_FOUND", f"there is no thread {thread_id}")
-        return thread
-
-    async def export(self, thread_id: str, format: str) -> AsyncIterator[bytes]:
-        thread = await self._thread(thread_id)
-        dialect = agent_os.export if format == "agent-os" else native.export
-        async for line in dialect(self._store.reader, DEFAULT_TENANT, thread):
-            yield line
-
-    async def threads(self) -> AsyncIterator[str]:
-        after = ""
-        while page := await self._store.reader.threads_of(DEFAULT_TENANT, after, _PAGE):
-            for thread in page:
-                yield thread.id
-            after = page[-1].id
-
-    async def events(self, thread_id: str, after: int, wait: bool) -> AsyncIterator[dict[str, Any]]:
-        thread = await self._thread(thread_id)
-        if not wait and after >= thread.last_seq:
-            return
-        batches = follow(self._store.hub, self._store.reader.events, DEFAULT_TENANT, thread_id, after)
-        async with contextlib.aclosing(batches):
-            async for batch in batches:
-                for event in batch:
-                    yield json.loads(event.wire())
-                if not wait and batch[-1].seq >= thread.last_seq:
-                    return
-
-    async def put(self, export: native.Export) -> Head:
-        return await import_thread(self._store.database, export.events, export.blobs, export.head)
-
-
-class OverHttp:
+class RemoteLog:
     def __init__(self, client: Client) -> None:
         self._client = client
 

@@ -1,28 +1,36 @@
-"""`holdfast check --connect`: tries each place outside that a workspace names, without cost and without effect.
+"""Tries the hosts that a workspace names, without cost and without effect, over the way that the server itself takes.
 
 A provider is asked for its list of models, an MCP server for its list of tools, an HTTP host for its root by HEAD.
-All at once, each within its time. What is printed names hosts and causes, never a key, a path or an answer.
+All at once, each within its time. Messages name hosts and causes, never a key, a path or an answer. Leaves to the
+command line: printing.
 """
 
 import asyncio
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from yarl import URL
+
 from app.core import json
 from app.core.errors import Failure, HoldfastError
+from app.core.settings import Settings
 from app.models.listing import LISTS
 from app.outside.addresses import AddressPolicy, normal_host
 from app.outside.http import Deadlines, HttpClient, Outgoing
-from app.wiring.kinds import mcp_tools
+from app.outside.proxies import Proxies, ProxyInvalid
+from app.outside.routes import route
+from app.wiring.kinds import http_client, mcp_tools
 from app.workspace.compiled import CompiledWorkspace
 from app.workspace.secrets import resolve_env
 from app.workspace.specs.model import ModelSpec
 
 SECONDS: Final = 10.0
-"""For one place."""
+"""For one attempt."""
 TOTAL_SECONDS: Final = 60.0
 AT_ONCE: Final = 16
 _MCP: Final = "MCP server"
@@ -30,8 +38,8 @@ _MAX_LIST: Final = 8 * 1024 * 1024  # bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """What came of one place; `message` is the cause if it is not `ok`."""
+class ConnectionAttempt:
+    """What came of one attempt; `message` is the cause if it is not `ok`."""
 
     kind: str
     name: str
@@ -47,30 +55,33 @@ class Attempt:
 
 
 class Unreachable(Exception):
-    """Why a place cannot be used."""
+    """Why a host cannot be used."""
 
 
 Try = Callable[[], Awaitable[str]]
 """What was found; raises what went wrong."""
 
 
-async def reach(workspace: CompiledWorkspace, environ: Mapping[str, str]) -> list[Attempt]:
-    client = HttpClient()
-    places = list(_places(workspace, environ, client))
+async def try_connections(
+    workspace: CompiledWorkspace, settings: Settings, environ: Mapping[str, str]
+) -> list[ConnectionAttempt]:
+    """Everything outside that the workspace uses."""
+    client = http_client(settings, environ)
+    tries = list(_tries(workspace, environ, client))
     gate = asyncio.Semaphore(AT_ONCE)
     ends = asyncio.get_running_loop().time() + TOTAL_SECONDS
-    found: list[Attempt] = []
+    found: list[ConnectionAttempt] = []
     try:
         # MCP servers last: loading their client keeps the loop busy, and the others would run out of time meanwhile.
         for of_mcp in (False, True):
-            group = [place for place in places if (place[0] == _MCP) == of_mcp]
+            group = [each for each in tries if (each[0] == _MCP) == of_mcp]
             found += await asyncio.gather(*(_attempt(kind, name, each, gate, ends) for kind, name, each in group))
         return found
     finally:
         await client.close()
 
 
-async def _attempt(kind: str, name: str, each: Try, gate: asyncio.Semaphore, ends: float) -> Attempt:
+async def _attempt(kind: str, name: str, each: Try, gate: asyncio.Semaphore, ends: float) -> ConnectionAttempt:
     async with gate:
         began = time.monotonic()
         left = min(SECONDS, ends - asyncio.get_running_loop().time())
@@ -83,10 +94,10 @@ async def _attempt(kind: str, name: str, each: Try, gate: asyncio.Semaphore, end
             ok, message = False, str(error)
         except HoldfastError as error:
             ok, message = False, f"{error.failure.message} ({error.code}). {error.remedy}"
-        return Attempt(kind, name, ok, message, time.monotonic() - began)
+        return ConnectionAttempt(kind, name, ok, message, time.monotonic() - began)
 
 
-def _places(
+def _tries(
     workspace: CompiledWorkspace, environ: Mapping[str, str], client: HttpClient
 ) -> Iterator[tuple[str, str, Try]]:
     for name, model in sorted(workspace.models.items()):
@@ -112,9 +123,9 @@ class _Provider:
         host = normal_host(urlsplit(base).hostname or "")
         headers = {name: _resolved(value, self.environ) for name, value in self.spec.headers.items()}
         # The workspace wrote this address, so it may be private, as it may when the model is called.
-        policy = AddressPolicy(frozenset({host}), frozenset({host}))
-        asked = Outgoing("GET", base + listing.path, {**listing.headers(key), **headers}, None, policy, _deadlines(),
-                         _MAX_LIST)  # fmt: skip
+        policy = AddressPolicy(frozenset({host}), frozenset({host}), proxied=True)
+        headers = {**listing.headers(key), **headers}
+        asked = Outgoing("GET", base + listing.path, headers, None, policy, _deadlines(), _MAX_LIST)
         async with await self.client.send(asked) as reply:
             if reply.status in (401, 403):
                 raise Unreachable(f"{host} refuses the key (HTTP {reply.status}); check the variable of `apiKey`")
@@ -129,8 +140,8 @@ class _Provider:
             names = LISTS[self.spec.provider].names(json.loads(body))
         except (HoldfastError, KeyError, TypeError):
             raise Unreachable(f"{host} answers, but not with a list of models; check `baseUrl`") from None
-        wanted = self.spec.model.removeprefix("models/")
-        if wanted in names or f"{wanted}:latest" in names:
+        model = self.spec.model.removeprefix("models/")
+        if model in names or f"{model}:latest" in names:
             return f"{host} offers {self.spec.model}"
         return f"{host} answers with {len(names)} models; {self.spec.model} is not one of them, check `model`"
 
@@ -145,12 +156,12 @@ class _McpServer:
         offered = await mcp_tools(self.workspace, self.name, self.client)
         if isinstance(offered, Failure):
             raise Unreachable(offered.message)
-        wanted = {
+        needed = {
             tool.spec.mcp.tool or name
             for name, tool in self.workspace.tools.items()
             if tool.spec.mcp is not None and tool.spec.mcp.server == self.name
         }
-        missing = sorted(wanted - set(offered))
+        missing = sorted(needed - set(offered))
         if missing:
             raise Unreachable(f"it does not offer: {', '.join(missing)}")
         return f"offers {len(offered)} tools"
@@ -166,10 +177,92 @@ class _HttpHost:
     async def __call__(self) -> str:
         literal = self.workspace.tools[self.name].templates["http.url"].literals[0]
         parts = urlsplit(_resolved(literal, self.environ))
-        policy = AddressPolicy(frozenset(self.workspace.runtime.outgoing.private))
+        outgoing = self.workspace.runtime.outgoing
+        listed = frozenset(outgoing.hosts) or None
+        policy = AddressPolicy(frozenset(outgoing.private), listed, proxied=listed is not None)
         origin = f"{parts.scheme}://{parts.netloc}/"
         async with await self.client.send(Outgoing("HEAD", origin, {}, None, policy, _deadlines())) as reply:
             return f"{parts.hostname} answers (HTTP {reply.status})"
+
+
+async def try_outgoing(
+    workspace: CompiledWorkspace, settings: Settings, environ: Mapping[str, str]
+) -> list[ConnectionAttempt]:
+    """The proxy and the CA file, as far as they are configured, and through them the hosts of models and MCP servers.
+
+    Each host is sent one HEAD without a credential; any answer of the host itself means that the way is open.
+    """
+    found = [] if settings.ca_file is None else [_try_ca_file(settings.ca_file)]
+    try:
+        proxies = Proxies.from_environment(environ)
+    except ProxyInvalid as error:
+        return [*found, ConnectionAttempt("proxy", "variables", False, error.failure.message)]
+    if settings.ca_file is None and proxies.http is None and proxies.https is None:
+        return []
+    if not all(attempt.ok for attempt in found):
+        return found
+    client, gate = http_client(settings, environ), asyncio.Semaphore(AT_ONCE)
+    ends = asyncio.get_running_loop().time() + TOTAL_SECONDS
+    try:
+        origins = sorted(set(_origins(workspace, environ)))
+        tries = [("host", origin, _Origin(origin, proxies, client)) for origin in origins]
+        found += await asyncio.gather(*(_attempt(kind, name, each, gate, ends) for kind, name, each in tries))
+    finally:
+        await client.close()
+    if not origins:
+        message = "it is not used: no model and no MCP server of the workspace is reached by HTTP"
+        found.append(ConnectionAttempt("proxy", "variables", True, message))
+    return found
+
+
+def _try_ca_file(path: Path) -> ConnectionAttempt:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(path)
+    except (ssl.SSLError, OSError) as error:
+        why = "is not a PEM file of certificates" if isinstance(error, ssl.SSLError) else "cannot be read"
+        return ConnectionAttempt("CA file", str(path), False, f"it {why}; correct HOLDFAST_CA_FILE")
+    return ConnectionAttempt("CA file", str(path), True, f"holds {context.cert_store_stats()['x509_ca']} authorities")
+
+
+def _origins(workspace: CompiledWorkspace, environ: Mapping[str, str]) -> Iterator[str]:
+    """Of models and MCP servers; a URL with a variable that is not set is reported where providers are checked."""
+    urls = [
+        model.spec.base_url or LISTS[model.spec.provider].default_url
+        for model in workspace.models.values()
+        if model.spec.provider in LISTS
+    ]
+    urls += [server.spec.url for server in workspace.mcp_servers.values() if server.spec.url is not None]
+    for text in urls:
+        url = resolve_env(text, environ)
+        if isinstance(url, str):
+            parts = urlsplit(url)
+            yield f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/"
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    url: str
+    proxies: Proxies
+    client: HttpClient
+
+    async def __call__(self) -> str:
+        host = normal_host(urlsplit(self.url).hostname or "")
+        policy = AddressPolicy(frozenset({host}), frozenset({host}), proxied=True)
+        proxy = self.proxies.of(URL(self.url)) if route(self.url, policy).proxied else None
+        way = "directly" if proxy is None else f"through the proxy {proxy.host}:{proxy.port}"
+        try:
+            async with await self.client.send(Outgoing("HEAD", self.url, {}, None, policy, _deadlines())) as reply:
+                status = reply.status
+        except HoldfastError as error:
+            if error.code == "REDIRECT_REFUSED":
+                return f"answers {way} with a redirect"
+            raise Unreachable(f"{way}: {error.failure.message}") from error
+        if status == 407:
+            raise Unreachable(f"{way}: the proxy refuses its user name or password (HTTP 407)")
+        if status in (502, 503, 504) and proxy is not None:
+            raise Unreachable(f"{way}: the proxy or the host answers HTTP {status}")
+        return f"answers {way} (HTTP {status})"
 
 
 def _deadlines() -> Deadlines:

@@ -14,7 +14,9 @@ from app.core.errors import Failure
 from app.core.principal import Principal
 from app.core.signing import Signer
 from app.events.envelope import Event
-from app.runtime.intake.service import Rejected, Service, Submission
+from app.runtime.intake.ports import RunClient
+from app.runtime.intake.rejection import Rejected
+from app.runtime.intake.submission import Submission
 from app.runtime.run.inlined import inline, stored_blobs
 from app.runtime.workspaces import WorkspaceHistory
 from app.views import replay_token as tokens
@@ -49,9 +51,9 @@ class Wanted:
 
 class Reruns:
     def __init__(
-        self, service: Service, threads: Forks, reader: Reader, workspaces: WorkspaceHistory, signer: Signer
+        self, client: RunClient, threads: Forks, reader: Reader, workspaces: WorkspaceHistory, signer: Signer
     ) -> None:
-        self._service, self._threads, self._reader, self._workspaces = service, threads, reader, workspaces
+        self._client, self._threads, self._reader, self._workspaces = client, threads, reader, workspaces
         self._signer = signer
 
     async def token(self, who: Principal, run_id: str) -> ReplayToken | Rejected:
@@ -86,7 +88,7 @@ class Reruns:
         if isinstance(forked, Rejected):
             return forked
         asked = events[0].payload
-        return await self._service.submit(who, _submission(run, asked, workspace, forked.id, strict, events, wanted))
+        return await self._client.submit(who, _submission(run, asked, workspace, forked.id, strict, events, wanted))
 
     async def _workspace(self, run: Run, which: Workspace) -> CompiledWorkspace | None:
         if which == "recorded":

@@ -1,0 +1,76 @@
+"""Large values of a payload, put back in their places for a reader.
+
+The recorder stores a value over 16 KiB as a blob and leaves a reference, `{"$blob": {sha256, size, mime}}`. A blob of
+JSON may hold references again. Leaves to others: storing blobs (the store), and which readers want values whole.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol
+
+from app.core import json
+from app.events.envelope import Event
+
+Load = Callable[[Mapping[str, Any]], Awaitable[bytes | None]]
+"""A reference to its content; None when the blob is gone."""
+
+MAX_RESTORED_BYTES: Final = 64 * 1024 * 1024
+"""Of one value. A client may send references itself, also many to one blob; those over the limit stay references."""
+_MARK: Final = b'"$blob"'
+
+
+class BlobReader(Protocol):
+    async def blob(self, tenant: str, thread_id: str, digest: str, /) -> tuple[str, bytes] | None: ...
+
+
+def stored_blobs(reader: BlobReader, tenant: str, thread_id: str) -> Load:
+    """Loads the blobs that a thread's events refer to."""
+
+    async def load(reference: Mapping[str, Any]) -> bytes | None:
+        found = await reader.blob(tenant, thread_id, str(reference["sha256"]))
+        return None if found is None else found[1]
+
+    return load
+
+
+def has_references(event: Event) -> bool:
+    """Looked for in the bytes: most events have none."""
+    return _MARK in event.payload_bytes
+
+
+async def with_blobs(event: Event, load: Load) -> Event:
+    """The event with its large values in place."""
+    return event.with_payload(await restored(event.payload, load)) if has_references(event) else event
+
+
+async def restored(value: Any, load: Load) -> Any:
+    """The value with the content of its references in their places, at any depth."""
+    return await _Restoring(load).value(value)
+
+
+class _Restoring:
+    def __init__(self, load: Load) -> None:
+        self._load, self._left = load, MAX_RESTORED_BYTES
+
+    async def value(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [await self.value(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if (reference := reference_of(value)) is None:
+            return {key: await self.value(item) for key, item in value.items()}
+        data = await self._load(reference) if self._left > 0 else None
+        if data is None or len(data) > self._left:
+            return value
+        self._left -= len(data)
+        if reference["mime"].startswith("text/"):
+            return data.decode(errors="replace")
+        return await self.value(json.loads(data)) if _MARK in data else json.loads(data)
+
+
+def reference_of(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Only an object that is nothing but a reference: a tool's excerpt names its blob beside other members."""
+    reference = value.get("$blob")
+    if len(value) != 1 or not isinstance(reference, dict):
+        return None
+    fits = isinstance(reference.get("sha256"), str) and isinstance(reference.get("mime"), str)
+    return reference if fits else None

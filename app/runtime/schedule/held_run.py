@@ -1,0 +1,25 @@
+"""A run that has a worker of this process, from before its claim until its task has ended."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from app.runtime.run.control import Control
+from app.runtime.schedule.queue import RunRef
+from app.runtime.scheduler import AcceptedRun
+
+
+@dataclass(slots=True)
+class HeldRun:
+    ref: RunRef
+    task: "asyncio.Task[None]"
+    epoch: int = 0
+    """0 until its claim is stored."""
+    control: Control = field(default_factory=Control)
+    requested_epoch: int = 0
+    """Set before the claim is answered, because the answer may get lost."""
+    submission: "asyncio.Future[AcceptedRun | None] | None" = None
+    """Of a run that is claimed by the commit that accepts it: what became of its submission."""
+    woken: bool = False
+    """It was woken while it was held: it may be claimable again when it is let go."""
+    ended_before: bool = False
+    """It had ended when its turn came, for example because it was cancelled in the queue."""

@@ -1,0 +1,82 @@
+"""Records the end of a run: its last events, its subagents' ends and the commands it could not follow, in one commit.
+
+Leaves to the conductor: how the run ended. Leaves to the executor: entering a run again.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from app.events.catalog import Payload, request
+from app.events.catalog.execution import CommandInjected
+from app.events.envelope import Event
+from app.events.ports import CommandsSeen, Draft, Refused
+from app.events.recorder import UNSTORABLE, Entry, Recorder, Scope
+from app.models.router import error_value
+from app.runtime.ports import OpenChildren
+from app.runtime.run.control import too_late
+from app.runtime.run.run_log import expect
+from app.runtime.schedule.held_run import HeldRun
+from app.runtime.schedule.partial_answer import partial_answer
+from app.views.ports import Reader
+from app.views.run import Run
+
+COMMANDS_LIMIT: Final = 10_000
+"""Commands of one run that are looked at when it ends."""
+_MAX_SEQ: Final = 2**62
+
+
+class RunEnding:
+    def __init__(self, recorder: Recorder, reader: Reader, children: OpenChildren) -> None:
+        self._recorder, self._reader, self._children = recorder, reader, children
+
+    async def record(self, held: HeldRun, run: Run, scope: Scope, ending: Sequence[Payload], tried: set[str]) -> bool:
+        """False if the run is to be entered once more, because a command came that it has not followed.
+
+        A run completes only if it has seen all commands that were accepted before: a condition of the append. Those
+        it was entered again for (`tried`) and still did not follow are answered as too late, in the same commit.
+        """
+        control = held.control
+        completes = ending[-1].type == request.RequestCompleted.type
+        late = control.unanswered() if completes else []
+        if control.replays and any(command["commandId"] not in tried for command in late):
+            tried |= {command["commandId"] for command in late}
+            await self._record_held(scope, await control.take_held())
+            return False
+        if isinstance(ending[-1], request.RequestCancelled):
+            ending = [*ending[:-1], await self._with_partial_answer(held, run, ending[-1])]
+        children, last = await self._end_children(run, held), await control.take_held()
+        seen = [CommandsSeen(run.id, len(control.known))] if completes else []
+        answer = await self._recorder.record(scope, *last, *children, *too_late(late), *ending, conditions=seen)
+        if isinstance(answer, Refused) and answer.failure.code == "COMMAND_UNSEEN":
+            await self._record_held(scope, last)
+            control.note_stored(run.id, await self._commands_of(scope, run))
+            return await self.record(held, run, scope, ending, tried)
+        if isinstance(answer, Refused) and answer.failure.code in UNSTORABLE:
+            failed = request.RequestFailed(error=error_value(answer.failure))
+            answer = await self._recorder.record(scope, *last, *children, failed)
+        expect(answer)
+        return True
+
+    async def _with_partial_answer(
+        self, held: HeldRun, run: Run, ended: request.RequestCancelled
+    ) -> request.RequestCancelled:
+        said = await partial_answer(self._reader, held.ref, run)
+        if said is None:
+            return ended
+        return ended.model_copy(update={"message_id": said[0], "output": said[1]})
+
+    async def _record_held(self, scope: Scope, held: Sequence[Draft]) -> None:
+        if held:
+            expect(await self._recorder.record(scope, *held))
+
+    async def _commands_of(self, scope: Scope, run: Run) -> list[Event]:
+        types, after = [CommandInjected.type], run.first_seq - 1
+        return await self._reader.events_of(scope.tenant, scope.thread_id, types, after, _MAX_SEQ, COMMANDS_LIMIT)
+
+    async def _end_children(self, run: Run, held: HeldRun) -> list[Entry]:
+        """A parent's subagents end with it. Only a run that was entered before can have others than those of now."""
+        children = set(held.control.children)
+        if run.started_at is not None:
+            children |= set(await self._children.open_children(held.ref.tenant, run.thread_id))
+        ended = request.RequestCancelled(reason="its parent ended")
+        return [Entry(ended, run_id=child, actor="system") for child in sorted(children)]

@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
 # Pins every dependency with its hashes. The files name no package index, so any mirror serves.
+# What the server itself needs is pinned to versions that the coming extras (requirements/extras.in) accept too.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/.."
 uv=${UV:-.venv/bin/uv}
-compile() { "$uv" pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header "$@"; }
+joint=$(mktemp)
+trap 'rm -f "$joint"' EXIT
+resolve() { "$uv" pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header "$@"; }
+compile() { resolve --generate-hashes "$@"; }
 echo "hatchling>=1.27" | compile - -o requirements/build.txt
-compile pyproject.toml -c requirements/build.txt -o requirements/base.txt
-compile pyproject.toml --group dev -c requirements/base.txt -c requirements/build.txt -o requirements/dev.txt
+resolve pyproject.toml requirements/extras.in --extra otel --no-annotate -c requirements/build.txt -o "$joint" > /dev/null
+compile pyproject.toml -c "$joint" -c requirements/build.txt -o requirements/base.txt
+compile pyproject.toml --group dev -c "$joint" -c requirements/base.txt -c requirements/build.txt -o requirements/dev.txt

@@ -35,6 +35,8 @@ _COMMON: Final = {
     "as_json": Annotated[bool, typer.Option("--json", help="Print JSON.")],
     "quiet": Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")],
 }
+_UNBOUNDED: Final = 1_000_000
+"""Columns of the terminal that a table is laid out for: it is never wider than its longest cells."""
 _DEFAULTS: Final = {"as_json": False, "quiet": False}
 
 
@@ -127,11 +129,20 @@ def _shown(value: Any) -> str:
 
 def _print_table(heads: Iterable[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns as wide as they need; nothing is folded or cut, so that an id can always be copied."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     from app.cli.screen import printable
 
-    lines = [tuple(heads), *([" ".join(printable(cell).split()) for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for index, line in enumerate(lines):
-        text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        if text:
-            typer.secho(text, bold=index == 0)
+    names = tuple(heads)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(names), header_style="bold")
+    for name in names:
+        table.add_column(name, no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(" ".join(printable(cell).split())) for cell in row))
+    console = Console(width=_UNBOUNDED, highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        typer.echo(line.rstrip())

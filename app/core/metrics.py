@@ -1,10 +1,10 @@
-"""The process's metrics: one registry, plain numbers that are told when somebody looks, no label that a stranger can
-multiply.
+"""The process's metrics: one registry, plain numbers that are read at a scrape, no label that a stranger can multiply.
 
-Counting happens on the event loop, thousands of times a second, so a counter is a number without a lock; what the
-registry wants to know of it is put together at a scrape, on the same loop. Whoever owns a queue or a cache hands in a
-function that tells its size, so that nothing is counted twice. Leaves to others: what is counted
-(`protocols.telemetry` folds the log into it).
+Counting happens on the event loop, thousands of times a second, so a counter is a number without a lock. Those of
+prometheus-client, measured side by side, take 5 to 9 times as long to count and to observe, about 30 us more a run;
+so only its registry and text format are used, and the values are put together at a scrape, on the same loop. Whoever
+owns a queue or a cache hands in a function that returns its size, so that nothing is counted twice. Leaves to others:
+what is counted (`protocols.telemetry` folds the log into it).
 """
 
 from bisect import bisect_left

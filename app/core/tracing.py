@@ -1,13 +1,14 @@
 """W3C trace context: read from a caller, known to the step that works, passed on to whom it calls.
 
-Ids of spans follow from the ids of runs and calls, so that what a step passes on is known before its span is told,
-and a run that is resumed elsewhere goes on in the same trace. Leaves to others: telling spans (`protocols.telemetry`).
+Ids of spans follow from the ids of runs and calls, so that what a step passes on is known before its span is exported,
+and a run that is resumed elsewhere goes on in the same trace. Leaves to others: reading headers (OpenTelemetry's
+propagator) and exporting spans (`protocols.telemetry`).
 """
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from types import TracebackType
 from typing import Final, Self
@@ -16,21 +17,37 @@ PARENT: Final = "traceparent"
 STATE: Final = "tracestate"
 _SAMPLED: Final = "01"
 _MAX_STATE: Final = 512
-# Version 00 to the letter; a later version may append fields, of which we know nothing.
-_SHAPE: Final = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[^\s]*)?")
-_STATE_SHAPE: Final = re.compile(r"[\x20-\x7e]*")
+"""Characters, as the standard asks vendors to pass on."""
+_MAX_PARENT: Final = 256
+"""Characters; a later version of the standard may append fields to its 55."""
 
 
 def accepted(headers: Mapping[str, str]) -> dict[str, str] | None:
     """What a caller's headers say, to be stored with its run; None when they say nothing that can be used."""
     parent, state = headers.get(PARENT, ""), headers.get(STATE, "")
-    found = _SHAPE.fullmatch(parent)
-    if found is None or set(found[1]) == {"0"} or set(found[2]) == {"0"}:
+    if not parent or len(parent) > _MAX_PARENT:
         return None
-    told = {PARENT: f"00-{found[1]}-{found[2]}-{found[3]}"}
-    if state and len(state) <= _MAX_STATE and _STATE_SHAPE.fullmatch(state):
-        told[STATE] = state
-    return told
+    carrier = {PARENT: parent, STATE: state} if state and len(state) <= _MAX_STATE else {PARENT: parent}
+    return _reader()(carrier)
+
+
+@cache
+def _reader() -> Callable[[dict[str, str]], dict[str, str] | None]:
+    """Loaded with the first trace: most servers see none, and loading it would delay every start."""
+    from opentelemetry.context import Context
+    from opentelemetry.trace import get_current_span
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    propagator, nothing = TraceContextTextMapPropagator(), Context()
+
+    def read(carrier: dict[str, str]) -> dict[str, str] | None:
+        found = get_current_span(propagator.extract(carrier, nothing)).get_span_context()
+        if not found.is_valid:
+            return None
+        parent = {PARENT: f"00-{found.trace_id:032x}-{found.span_id:016x}-{found.trace_flags:02x}"}
+        return parent | {STATE: found.trace_state.to_header()} if found.trace_state else parent
+
+    return read
 
 
 def span_id(key: str) -> str:
@@ -56,11 +73,10 @@ class Trace:
     @classmethod
     def of_run(cls, run_id: str, context: Mapping[str, str] | None, *, told: bool) -> Self | None:
         """None when there is nothing to pass on. Without a caller's trace, a told run begins its own."""
-        found = _SHAPE.fullmatch((context or {}).get(PARENT, ""))
-        if found is None:
+        if context is None or PARENT not in context:
             return cls(sha256(run_id.encode()).hexdigest()[-32:], span_id(run_id), told=True) if told else None
-        state = (context or {}).get(STATE)
-        return cls(found[1], span_id(run_id) if told else found[2], found[3], state, told)
+        _, trace_id, parent, flags = context[PARENT].split("-")
+        return cls(trace_id, span_id(run_id) if told else parent, flags, context.get(STATE), told)
 
     def headers(self) -> dict[str, str]:
         told = {PARENT: f"00-{self.trace_id}-{self.span}-{self.flags}"}

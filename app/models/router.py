@@ -6,10 +6,11 @@ answer. Every step is an event before it is visible, and a domain failure is a v
 catch anything.
 """
 
-from collections import OrderedDict
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Final
+
+from cachetools import LRUCache
 
 from app.core import json
 from app.core.clock import Clock
@@ -58,7 +59,7 @@ class ModelRouter:
         self._random = random
         self._sleep = sleep
         self._services = Services(clock, limiter or Limiter(clock), Health(clock))
-        self._validators: OrderedDict[bytes, Validator] = OrderedDict()
+        self._validators: LRUCache[bytes, Validator] = LRUCache(_MAX_VALIDATORS)
 
     @property
     def health(self) -> Health:
@@ -205,10 +206,9 @@ class ModelRouter:
 
     def _validator(self, schema: Any) -> Validator:
         key = json.canonical(dict(schema))
-        found = self._validators.pop(key, None) or Validator(schema)
-        self._validators[key] = found
-        if len(self._validators) > _MAX_VALIDATORS:
-            self._validators.popitem(last=False)
+        found = self._validators.get(key)
+        if found is None:
+            found = self._validators[key] = Validator(schema)
         return found
 
 

@@ -5,13 +5,14 @@ become one event. After a commit of unknown outcome the writer looks for its eve
 """
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from app.core import json
 from app.core.clock import Clock
+from app.core.recent import RecentDict
 from app.events.catalog import adapter
 from app.events.envelope import Event
 from app.events.ports import (
@@ -77,7 +78,7 @@ class Log:
         self._something = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
-        self._hot: OrderedDict[tuple[str, str], Head] = OrderedDict()
+        self._hot = RecentDict[tuple[str, str], Head](MAX_HOT_THREADS)
         self._turn = 0
         self._after_others = 0
         self._down: StoreError | None = None
@@ -330,10 +331,7 @@ class Log:
         hot = self._hot
         for key, head in heads.items():
             if head.exists:
-                hot[key] = head
-                hot.move_to_end(key)
-        while len(hot) > MAX_HOT_THREADS:
-            hot.popitem(last=False)
+                hot.put(key, head)
 
     def _forget(self, commands: Sequence[Command]) -> None:
         """The records in memory were folded ahead of a commit that did not happen."""

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
+from cachetools import LRUCache
+
 from app.events.envelope import Event
 from app.store import run_lists
 from app.store.codec import decode
@@ -16,6 +18,8 @@ from app.views.run import Run
 from app.views.thread import Thread
 from app.views.transcript import Entry
 
+MAX_KEYS: Final = 10_000
+"""Keys of threads that are remembered."""
 _EVENT: Final = "e.id, e.run_id, e.seq, e.run_seq, e.type, e.actor, e.at, e.payload, e.parent_id, e.prev_hash, e.hash"
 _KEY: Final = Sql("SELECT key FROM threads WHERE tenant = $1 AND id = $2")
 _EVENTS: Final = Sql(f"SELECT {_EVENT} FROM events e WHERE e.thread_key = $1 AND e.seq > $2 ORDER BY e.seq LIMIT $3")
@@ -115,8 +119,8 @@ _BLOB_PART: Final = Sql(
 class StoreReader:
     def __init__(self, database: Database) -> None:
         self._database = database
-        # A thread's key never changes, so it is asked for once; bounded, and cleared rather than aged.
-        self._keys: dict[tuple[str, str], int] = {}
+        # A thread's key never changes, so it is asked for once.
+        self._keys: LRUCache[tuple[str, str], int] = LRUCache(MAX_KEYS)
 
     async def events(self, tenant: str, thread_id: str, after: int, limit: int) -> list[Event]:
         async def work(tx: Tx) -> Sequence[Row]:
@@ -301,8 +305,6 @@ class StoreReader:
         known = self._keys.get((tenant, thread_id))
         if known is None:
             for (found,) in await tx.rows(_KEY, tenant, thread_id):
-                if len(self._keys) > 10_000:
-                    self._keys.clear()
                 known = self._keys[tenant, thread_id] = found
         return known
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
+from cachetools import LRUCache
 from pydantic import ValidationError
 
 from app.core import json
@@ -53,8 +54,8 @@ class CompileCache:
     def __init__(self, schemas: SchemaRegistry | None = None) -> None:
         self._schemas = schemas or SchemaRegistry()
         self._files: dict[tuple[str, str], ParsedFile] = {}
-        self._modules: dict[tuple[str, str], ModuleNames] = {}
-        self._validators: dict[bytes, Validator] = {}
+        self._modules: LRUCache[tuple[str, str], ModuleNames] = LRUCache(_MAX_VALIDATORS)
+        self._validators: LRUCache[bytes, Validator] = LRUCache(_MAX_VALIDATORS)
 
     def parse_all(self, files: WorkspaceFiles) -> list[ParsedFile]:
         """What is not asked for this time is forgotten, so that the cache is bounded by the workspace."""
@@ -68,8 +69,6 @@ class CompileCache:
     def module(self, file: SourceFile) -> ModuleNames:
         key = (file.path, file.sha256)
         if key not in self._modules:
-            if len(self._modules) > _MAX_VALIDATORS:
-                self._modules.clear()
             self._modules[key] = read_module(file)
         return self._modules[key]
 
@@ -77,8 +76,6 @@ class CompileCache:
         key = json.canonical(schema)
         found = self._validators.get(key)
         if found is None:
-            if len(self._validators) >= _MAX_VALIDATORS:
-                self._validators.clear()
             found = self._validators[key] = Validator(schema)
         return found
 

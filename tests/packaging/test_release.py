@@ -1,5 +1,6 @@
 """What a release needs: a workflow that is ready, and a program that says where it does not run."""
 
+import re
 import runpy
 import sys
 from typing import Any
@@ -28,3 +29,12 @@ def test_on_windows_the_program_says_what_to_use_instead(monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(SystemExit, match="WSL 2"):
         runpy.run_module("app.main", run_name="__main__")
+
+
+@pytest.mark.parametrize(
+    ("package", "below"), [("websockets", (16,)), ("opentelemetry-api", (1, 45)), ("uuid-utils", (1,))]
+)
+def test_the_base_lock_leaves_room_for_the_agent_frameworks(package: str, below: tuple[int, ...]) -> None:
+    """google-adk, openai-agents and langsmith cap these; `scripts/lock.sh` resolves them together with ours."""
+    (version,) = re.findall(rf"^{package}==(\S+)", (ROOT / "requirements/base.txt").read_text(), re.MULTILINE)
+    assert tuple(map(int, version.split("."))) < below

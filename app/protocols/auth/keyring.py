@@ -3,10 +3,10 @@
 A key that this process revokes is forgotten at once; one that another replica revokes, when its moment is over.
 """
 
-import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final
+
+from cachetools import TTLCache
 
 from app.core.clock import Clock
 from app.core.keys import ApiKey, id_of, is_secret
@@ -14,7 +14,7 @@ from app.core.principal import Principal
 from app.protocols.auth.verdict import Denied
 
 REMEMBER_SECONDS: Final = 10.0
-"""With the sockets' look every ten seconds, a revoked key is out after twenty at the latest."""
+"""With the streams' check every ten seconds, a key revoked elsewhere is out after twenty at the latest."""
 MAX_REMEMBERED: Final = 10_000
 
 Find = Callable[[str], Awaitable[ApiKey | None]]
@@ -23,21 +23,26 @@ Find = Callable[[str], Awaitable[ApiKey | None]]
 class Keyring:
     def __init__(self, find: Find, clock: Clock) -> None:
         self._find, self._clock = find, clock
-        self._known: OrderedDict[str, tuple[float, ApiKey | None, Principal | None]] = OrderedDict()
-        self._changed = asyncio.Event()
+        self._known: TTLCache[str, tuple[ApiKey | None, Principal | None]] = TTLCache(
+            MAX_REMEMBERED, REMEMBER_SECONDS, timer=clock.monotonic
+        )
+        self._revocations = 0
+        self._watchers: dict[object, Callable[[], None]] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
-    @property
-    def changed(self) -> asyncio.Event:
-        """Set when a key of this process was revoked; a fresh one stands in its place afterwards."""
-        return self._changed
+    def watch(self, on_revoked: Callable[[], None]) -> Callable[[], None]:
+        """Calls back when this process revokes a key, whichever; gives what ends that."""
+        watcher = object()
+        self._watchers[watcher] = on_revoked
+        return lambda: self._watchers.pop(watcher, None) and None
 
     def forget(self, key_id: str) -> None:
         self._known.pop(key_id, None)
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._revocations += 1
+        for on_revoked in list(self._watchers.values()):
+            on_revoked()
 
     async def recognise(self, secret: str) -> Principal | Denied:
         if not is_secret(secret):
@@ -55,17 +60,13 @@ class Keyring:
         return key is not None and key.is_live(self._clock.now_ms())
 
     async def _look_up(self, key_id: str) -> tuple[ApiKey | None, Principal | None]:
-        now = self._clock.monotonic()
         known = self._known.get(key_id)
-        if known is not None and now - known[0] < REMEMBER_SECONDS:
-            return known[1], known[2]
-        changed = self._changed
+        if known is not None:
+            return known
+        revocations = self._revocations
         key = await self._find(key_id)
         principal = None if key is None else key.principal()
         # What was read before a revocation must not be remembered after it.
-        if changed is self._changed:
-            self._known[key_id] = (now, key, principal)
-            self._known.move_to_end(key_id)
-            while len(self._known) > MAX_REMEMBERED:
-                self._known.popitem(last=False)
+        if revocations == self._revocations:
+            self._known[key_id] = (key, principal)
         return key, principal

@@ -6,7 +6,6 @@ its tokens) or `tenantClaim` (default `tenant`), `rolesClaim` (default `roles`),
 claim, default viewer and member) and `scopes` (likewise, in addition to the scopes of those roles).
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import jwt
+from cachetools import LRUCache
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
@@ -67,7 +67,7 @@ class Issuer:
 class Tokens:
     def __init__(self, issuers: Mapping[str, Issuer], clock: Clock) -> None:
         self._issuers, self._clock = issuers, clock
-        self._known: OrderedDict[bytes, Principal] = OrderedDict()
+        self._known: LRUCache[bytes, Principal] = LRUCache(MAX_REMEMBERED)
 
     def __len__(self) -> int:
         return len(self._known)
@@ -85,8 +85,6 @@ class Tokens:
         verdict = self._verify(token)
         if isinstance(verdict, Principal):
             self._known[name] = verdict
-            while len(self._known) > MAX_REMEMBERED:
-                self._known.popitem(last=False)
         return verdict
 
     def _verify(self, token: str) -> Principal | Denied:

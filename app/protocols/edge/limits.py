@@ -5,15 +5,15 @@ Each bound has a fixed memory. Leaves to others: what a refusal looks like (the 
 
 import asyncio
 import math
-from collections import OrderedDict
 from typing import Final
 
 from starlette.types import Message, Receive
 
 from app.core.clock import Clock
 from app.core.errors import Failure
-from app.protocols.http.connection import Line
+from app.core.recent import RecentDict
 from app.protocols.http.errors import Problem
+from app.protocols.wire.connection import HttpConnection
 
 MIB: Final = 1024 * 1024
 MAX_BODY_BYTES: Final = 1 * MIB
@@ -50,7 +50,7 @@ class Rates:
         self._rate = float(per_second)
         self._room = per_second * BURST_SECONDS
         self._clock = clock
-        self._buckets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
+        self._buckets = RecentDict[tuple[str, str], tuple[float, float]](MAX_BUCKETS)
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -64,10 +64,7 @@ class Rates:
         left = min(self._room, left + (now - at) * self._rate)
         if left < 1:
             return math.ceil((1 - left) / self._rate)
-        self._buckets[who] = (left - 1, now)
-        self._buckets.move_to_end(who)
-        if len(self._buckets) > MAX_BUCKETS:
-            self._buckets.popitem(last=False)
+        self._buckets.put(who, (left - 1, now))
         return 0
 
 
@@ -125,10 +122,10 @@ class BoundedBody:
         receive: Receive,
         path: str,
         uploads: int = MAX_UPLOAD_BYTES,
-        line: Line | None = None,
+        connection: HttpConnection | None = None,
         held: HeldBytes | None = None,
     ) -> None:
-        self._receive, self._line = receive, line
+        self._receive, self._connection = receive, connection
         self._held, self._taken = held, 0
         self._limit = body_limit(path, uploads)
         self._each_piece = path.startswith(_UPLOADS)
@@ -146,7 +143,7 @@ class BoundedBody:
     async def __call__(self) -> Message:
         if self._complete:
             return await self._receive()  # only a disconnect can follow, and that may take as long as it likes
-        if self._line is not None and self._line.has_news:
+        if self._connection is not None and self._connection.has_body_part:
             message = await self._receive()  # no waiting: most bodies come with their head
         else:
             message = await self._in_time()

@@ -1,9 +1,9 @@
 """Puts a run into its trace while it is worked on, so that whatever it calls hears of it."""
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
+from app.core.recent import RecentDict
 from app.core.tracing import Trace, current
 from app.events.catalog import Payload, request
 from app.events.envelope import Event
@@ -26,7 +26,7 @@ class InTrace:
         self._conduct, self._reader, self._told = conduct, reader, told
         self.on_claimed: Callable[[str, Run], None] | None = None
         """Hears of each run that is about to be worked on here."""
-        self._contexts: OrderedDict[tuple[str, str], Mapping[str, str] | None] = OrderedDict()
+        self._contexts = RecentDict[tuple[str, str], Mapping[str, str] | None](MAX_CONTEXTS)
 
     def __len__(self) -> int:
         return len(self._contexts)
@@ -34,9 +34,7 @@ class InTrace:
     def committed(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.type == _QUEUED and event.run_id is not None:
-                self._contexts[event.tenant, event.run_id] = event.payload.get("traceContext")
-                if len(self._contexts) > MAX_CONTEXTS:
-                    self._contexts.popitem(last=False)
+                self._contexts.put((event.tenant, event.run_id), event.payload.get("traceContext"))
 
     async def run(self, run: Run, scope: Scope, control: Control, thread: list[Event] | None) -> list[Payload]:
         if self.on_claimed is not None:

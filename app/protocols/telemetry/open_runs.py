@@ -5,11 +5,11 @@ its record when it is claimed here; how long people took before that is then not
 of it (`metering`, `run_lines`).
 """
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from app.core.recent import RecentDict
 from app.events.envelope import Event
 from app.views.run import Run
 
@@ -53,15 +53,13 @@ class OpenRun:
 
 class OpenRuns:
     def __init__(self) -> None:
-        self._open: OrderedDict[tuple[str, str], OpenRun] = OrderedDict()
+        self._open = RecentDict[tuple[str, str], OpenRun](MAX_OPEN_RUNS)
 
     def __len__(self) -> int:
         return len(self._open)
 
     def add(self, tenant: str, run_id: str, run: OpenRun) -> None:
-        self._open[tenant, run_id] = run
-        if len(self._open) > MAX_OPEN_RUNS:
-            self._open.popitem(last=False)
+        self._open.put((tenant, run_id), run)
 
     def claimed(self, tenant: str, run: Run) -> None:
         """A run is about to be worked on here; one that is not known was accepted elsewhere or before a restart."""

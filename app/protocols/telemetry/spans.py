@@ -6,7 +6,6 @@ those of runs and calls (`core.tracing`), so that a span can name its parent bef
 run stays one trace. Leaves to others: sampling and sending (the OpenTelemetry SDK, `otlp`).
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -25,6 +24,7 @@ from opentelemetry.trace import (
 )
 
 from app.core import json
+from app.core.recent import RecentDict
 from app.core.tracing import PARENT, Trace, call_key, span_id
 from app.events.catalog import execution, interrupt, model, request, tool
 from app.events.envelope import Event
@@ -62,7 +62,7 @@ class _Run:
 class Spans:
     def __init__(self, tracer: Tracer, ids: NextIds, permitted: Callable[[], Sequence[str]] = tuple) -> None:
         self._tracer, self._ids, self._permitted = tracer, ids, permitted
-        self._runs: OrderedDict[tuple[str, str], _Run] = OrderedDict()
+        self._runs = RecentDict[tuple[str, str], _Run](MAX_OPEN_RUNS)
         self._broken = False
         self._folds: dict[str, Callable[[_Run, Event, dict[str, Any]], None]] = {
             model.ModelRequested.type: self._model_requested,
@@ -102,10 +102,9 @@ class Spans:
         run = self._runs.get(key)
         if run is None:
             # A run of an earlier life of the process has no beginning here; what follows is told all the same.
-            run = self._runs[key] = self._begun(event, told)
+            run = self._begun(event, told)
             run.contents = self._contents(told)
-            if len(self._runs) > MAX_OPEN_RUNS:
-                self._runs.popitem(last=False)
+            self._runs.put(key, run)
         fold = self._folds.get(event.type)
         if fold is not None:
             fold(run, event, told)

@@ -4,17 +4,18 @@ Clients send the same schemas with every request, so the last verdicts are kept.
 cost and how values are checked.
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
+
+from cachetools import LRUCache
 
 from app.core import json
 from app.core.errors import Failure
 from app.core.schemas import SchemaInvalid, Validator
 
 _MAX_KEPT: Final = 1_000
-_kept: OrderedDict[bytes, Failure | None] = OrderedDict()
+_kept: LRUCache[bytes, Failure | None] = LRUCache(_MAX_KEPT)
 
 
 def check_schema(document: Any) -> Failure | None:
@@ -25,13 +26,9 @@ def check_schema(document: Any) -> Failure | None:
         key = sha256(json.canonical(dict(document))).digest()
     except json.JsonError:
         return Failure("SCHEMA_INVALID", "the JSON Schema cannot be written as JSON")
-    if key in _kept:
-        _kept.move_to_end(key)
-        return _kept[key]
-    verdict = _kept[key] = _compiled(document)
-    if len(_kept) > _MAX_KEPT:
-        _kept.popitem(last=False)
-    return verdict
+    if key not in _kept:
+        _kept[key] = _compiled(document)
+    return _kept[key]
 
 
 def _compiled(document: Mapping[str, Any]) -> Failure | None:

@@ -3,10 +3,11 @@
 Counted in this process. Leaves to others: what the limit is.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
 from math import ceil
 from typing import Final
+
+from cachetools import LRUCache
 
 from app.core.clock import Clock
 from app.core.errors import Failure
@@ -18,7 +19,7 @@ MAX_TENANTS: Final = 100_000
 class RunRates:
     def __init__(self, per_minute: Callable[[], int | None], clock: Clock) -> None:
         self._per_minute, self._clock = per_minute, clock
-        self._left: OrderedDict[str, tuple[float, float, int]] = OrderedDict()
+        self._left: LRUCache[str, tuple[float, float, int]] = LRUCache(MAX_TENANTS)
         """By tenant: what is left of its bucket, when that was so, and under which limit."""
 
     def take(self, tenant: str) -> Failure | None:
@@ -51,6 +52,3 @@ class RunRates:
 
     def _keep(self, tenant: str, left: float, now: float, limit: int) -> None:
         self._left[tenant] = (left, now, limit)
-        self._left.move_to_end(tenant)
-        if len(self._left) > MAX_TENANTS:
-            self._left.popitem(last=False)

@@ -1,14 +1,15 @@
 """What was said on a thread before a run, without reading all of it again for each run.
 
 A thread's conversation is kept folded after it was asked for, and goes on from there the next time; only events that
-make up a conversation are read. Everything is a function of the log: a run that is entered again is told the same,
-whether its thread was at hand or not. Leaves to the views: what a conversation is; to the conductor: who asks.
+make up a conversation are read. Everything is a function of the log: a run that is entered again gets the same,
+whether its thread was in memory or not. Leaves to the views: what a conversation is; to the conductor: who asks.
 """
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from cachetools import LRUCache
 
 from app.core.json import JsonObject
 from app.events.catalog import request, thread
@@ -19,19 +20,19 @@ from app.views.ports import Reader
 from app.views.run import Run
 
 _Key = tuple[str, str, str | None]
-"""Tenant, thread, agent: agents are told different summaries."""
+"""Tenant, thread, agent: agents get different summaries."""
 
 _TYPES: Final = sorted(TYPES)
 _PAGE: Final = 200
 """Events read at once: each may hold some tens of kilobytes."""
 MAX_THREADS: Final = 1000
 MAX_KEPT: Final = 2 * MAX_SIZE
-"""Characters of all conversations that are kept at hand; each takes one to four bytes."""
+"""Characters of all conversations that are kept in memory; each takes one to four bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What a run is told of its thread."""
+    """What a run gets of its thread."""
 
     messages: Sequence[JsonObject]
     brought: bool
@@ -40,10 +41,11 @@ class Before:
 
 class Histories:
     def __init__(self, reader: Reader, max_kept: int = MAX_KEPT) -> None:
-        self._reader, self._max_kept = reader, max_kept
-        self._kept: OrderedDict[_Key, tuple[History, int]] = OrderedDict()
-        """Each with what it weighed when it was put here."""
-        self._weight = 0
+        self._reader = reader
+        # Each with what it weighed when it was put here, and never less than makes MAX_THREADS of them.
+        self._kept: LRUCache[_Key, History] = LRUCache(
+            max_kept, getsizeof=lambda history: max(history.weight, max_kept / MAX_THREADS)
+        )
 
     async def before(
         self, run: Run, tenant: str, family: Sequence[Event], events: Sequence[Event] | None = None
@@ -51,7 +53,7 @@ class Histories:
         """`events` is the whole thread, where it is known without reading it.
 
         All runs before this one had ended when it was started, so that is where its history ends. What came later,
-        such as a summary that the run made itself, is not what it was told.
+        such as a summary that the run made itself, is not what it was given.
         """
         if events:
             found = History(run.agent, MAX_SIZE)
@@ -72,21 +74,13 @@ class Histories:
 
     def _take(self, key: _Key, until: int) -> History:
         """Out of the shelf while it is worked on: whoever else asks for it meanwhile begins at the beginning."""
-        kept = self._drop(key)
+        kept = self._kept.pop(key, None)
         return kept if kept is not None and kept.seq <= until else History(key[2], MAX_SIZE)
 
     def _keep(self, key: _Key, found: History) -> None:
-        self._drop(key)
-        weight = found.weight
-        self._kept[key] = found, weight
-        self._weight += weight
-        while len(self._kept) > MAX_THREADS or self._weight > self._max_kept:
-            self._drop(next(iter(self._kept)))
-
-    def _drop(self, key: _Key) -> History | None:
-        kept, weight = self._kept.pop(key, (None, 0))
-        self._weight -= weight
-        return kept
+        self._kept.pop(key, None)
+        if found.weight <= self._kept.maxsize:
+            self._kept[key] = found
 
 
 async def fold(reader: Reader, tenant: str, thread_id: str, history: History, until: int) -> History:

@@ -10,6 +10,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
+from cachetools import LRUCache
+
 from app.core.errors import Failure
 from app.events.catalog import request
 from app.runtime.ports import LastLease, Leases
@@ -62,7 +64,7 @@ NONE: Final = Suspicion()
 class Suspects:
     def __init__(self, leases: Leases, reader: Reader) -> None:
         self._leases, self._reader = leases, reader
-        self._company: OrderedDict[str, bool] = OrderedDict()
+        self._company: LRUCache[str, bool] = LRUCache(_MAX_OWNERS)
         """Of owners that died: whether they had more than one run."""
         self._at_work: RunRef | None = None
         self._waiting: OrderedDict[RunRef, None] = OrderedDict()
@@ -87,8 +89,6 @@ class Suspects:
         known = self._company.get(owner)
         if known is None:
             known = self._company[owner] = await self._leases.had_company(owner)
-            if len(self._company) > _MAX_OWNERS:
-                self._company.popitem(last=False)
         return known
 
     async def _came_further(self, tenant: str, run: Run) -> bool:

@@ -4,9 +4,10 @@ Looked up in the store when an event needs it, and kept a short while because ev
 others: which event needs what (the dialect).
 """
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
+
+from cachetools import LRUCache, TTLCache
 
 from app.core.clock import Clock
 from app.events.catalog.model import ModelCompleted
@@ -40,11 +41,14 @@ class Story:
             self.tokens = {name: count + used[name] for name, count in self.tokens.items()}
 
 
-class Knowledge:
+_UNKNOWN: Final = "\0unknown"
+
+
+class EventContexts:
     def __init__(self, reader: Reader, clock: Clock) -> None:
-        self._reader, self._clock = reader, clock
-        self._titles: OrderedDict[tuple[str, str], tuple[float, str | None]] = OrderedDict()
-        self._stories: OrderedDict[tuple[str, str, int], Story] = OrderedDict()
+        self._reader = reader
+        self._titles: TTLCache[tuple[str, str], str | None] = TTLCache(MAX_TITLES, TITLE_SECONDS, timer=clock.monotonic)
+        self._stories: LRUCache[tuple[str, str, int], Story] = LRUCache(MAX_STORIES)
         """Two a thread: one for who listens live, one for who reads history; by thread and which of the two."""
 
     @property
@@ -55,17 +59,15 @@ class Knowledge:
     def stories(self) -> int:
         return len(self._stories)
 
-    def at_hand(self, event: Event) -> codex.Known | None:
+    def cached(self, event: Event) -> codex.Known | None:
         """Without asking the store; None when it must be asked."""
         kind = event.type
         if kind in codex.NEEDS_INTERRUPT or kind in codex.NEEDS_STORY:
             return None
         if kind not in codex.NEEDS_TITLE:
             return codex.NOTHING
-        known = self._titles.get((event.tenant, event.thread_id))
-        if known is None or known[0] < self._clock.monotonic():
-            return None
-        return codex.Known(title=known[1])
+        title = self._titles.get((event.tenant, event.thread_id), _UNKNOWN)
+        return codex.Known(title=title) if title is not _UNKNOWN else None
 
     async def of(self, event: Event) -> codex.Known:
         kind, tenant = event.type, event.tenant
@@ -79,15 +81,12 @@ class Knowledge:
         return codex.Known(title)
 
     async def _title(self, tenant: str, thread_id: str) -> str | None:
-        known = self._titles.get((tenant, thread_id))
-        if known is not None and known[0] >= self._clock.monotonic():
-            return known[1]
+        known = self._titles.get((tenant, thread_id), _UNKNOWN)
+        if known is not _UNKNOWN:
+            return known
         found = await self._reader.thread(tenant, thread_id)
         title = found.title if isinstance(found, Thread) else None
-        self._titles[tenant, thread_id] = (self._clock.monotonic() + TITLE_SECONDS, title)
-        self._titles.move_to_end((tenant, thread_id))
-        while len(self._titles) > MAX_TITLES:
-            self._titles.popitem(last=False)
+        self._titles[tenant, thread_id] = title
         return title
 
     async def _story(self, event: Event) -> Story:
@@ -108,7 +107,4 @@ class Knowledge:
             if len(page) < _PAGE:
                 story.seq = event.seq
         self._stories[*place, slot] = story
-        self._stories.move_to_end((*place, slot))
-        while len(self._stories) > MAX_STORIES:
-            self._stories.popitem(last=False)
         return story

@@ -16,7 +16,7 @@ from app.core.clock import ManualClock
 from app.events.envelope import Event
 from app.outside.files import hash_of
 from app.outside.http import HttpClient
-from app.outside.process import Limits
+from app.outside.process import ProcessLimits
 from app.tools.contract import (
     BytesResult,
     FileResult,
@@ -312,7 +312,7 @@ async def test_a_secret_in_a_programs_environment_is_scrubbed_from_what_it_says(
     definition = ToolDefinition("program", input=ANY)
     command = Command(
         tuple(Text.of(w) for w in (sys.executable, "-I", "-S", "-c", "import os; print(os.environ['KEY'])")),
-        env={"KEY": Text.of("${env:TOKEN}")}, result="text", limits=Limits(),
+        env={"KEY": Text.of("${env:TOKEN}")}, result="text", limits=ProcessLimits(),
     )  # fmt: skip
     outcome = await call(SubprocessTool(definition, command, secret={"TOKEN": "sk-secret-123"}.get), {})
     assert outcome.output == "[REDACTED:secret]\n"

@@ -26,7 +26,6 @@ from app.core.schemas import SchemaRegistry
 from app.core.signal import CancelSignal
 from app.models.budget import LocalBudget
 from app.models.completion import CompletionRequest, Message
-from app.models.config import ModelConfig
 from app.models.contract import ProviderDeps
 from app.models.kinds import openai
 from app.models.limits import Limiter
@@ -34,6 +33,7 @@ from app.models.negotiate import ModelPlan
 from app.models.registry import Providers
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
+from tests.models.house import a_model
 
 CHUNKS = 200
 SPACING = 0.002  # seconds between two chunks, so that each arrives alone
@@ -170,7 +170,7 @@ async def recorded(payload: object) -> None:
 
 
 async def complete(router: ModelRouter, url: str) -> None:
-    plan = ModelPlan(ModelConfig("m", "openai", "gpt-test", base_url=url))
+    plan = ModelPlan(a_model("m", "openai", "gpt-test", base_url=url))
     outcome = await router.complete(plan, ASK, record=recorded, message_id="msg_1", budget=LocalBudget())
     assert not isinstance(outcome, Failure), outcome
     assert outcome.usage.output_tokens == CHUNKS
@@ -203,7 +203,7 @@ async def held(url: str) -> float:
         if recorded == STREAMS * 3:  # negotiated, requested and the first delta of each
             everyone.set()
 
-    plan = ModelPlan(ModelConfig("m", "openai", "gpt-test", base_url=f"{url}/held"))
+    plan = ModelPlan(a_model("m", "openai", "gpt-test", base_url=f"{url}/held"))
     calls = [
         asyncio.create_task(router.complete(plan, ASK, record=count, message_id="msg_1", cancelled=CancelSignal()))
         for _ in range(STREAMS)

@@ -162,14 +162,14 @@ class InProcessServer:
 
 @contextlib.asynccontextmanager
 async def in_process(
-    settings: Settings, backends: Mapping[str, Backend] | None = None
+    settings: Settings, backends: Mapping[str, Backend] | None = None, *, direct: bool | None = None
 ) -> AsyncIterator[InProcessServer]:
     settings = settings.model_copy(update={"port": 0})
     if settings.is_postgres and settings.secret_file is None:
         settings = settings.model_copy(update={"secret_file": secret_file(settings.data_dir)})
     async with open_holdfast(settings, backends=backends) as holdfast:
         listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        web = build_web(settings, server_context(settings, holdfast), listening.set_result)
+        web = build_web(settings, server_context(settings, holdfast), listening.set_result, direct=direct)
         serving = asyncio.create_task(web.serve())
         try:
             port = await asyncio.wait_for(listening, START_SECONDS)

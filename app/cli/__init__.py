@@ -1,1 +1,1 @@
-"""The operator's terminal: talks HTTP to a server, or starts one."""
+"""The operator's terminal: server_command HTTP to a server, or starts one."""

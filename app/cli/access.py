@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from app.cli.client import Client, expect_success, path_of
-from app.cli.connect import Place, reached
+from app.cli.connection import ServerTarget, open_connection
 from app.core.errors import HoldfastError
 from app.events.chain import Head
 from app.protocols.dialects import native
@@ -38,12 +38,12 @@ async def open_log(
     own: bool = False,
 ) -> AsyncIterator[LogAccess]:
     """With `own`, only the database itself will do: what a server holds is then a clear error."""
-    place = Place.find(url=url, key=key, data_dir=data_dir, database_url=database_url)
-    if place.url is not None and not own:
-        async with reached(place.url, place.key) as client:
+    target = ServerTarget.find(url=url, key=key, data_dir=data_dir, database_url=database_url)
+    if target.url is not None and not own:
+        async with open_connection(target.url, target.key) as client:
             yield RemoteLog(client)
     else:
-        async with open_local_log(place.settings()) as log:
+        async with open_local_log(target.settings()) as log:
             yield log
 
 
@@ -83,4 +83,4 @@ class RemoteLog:
             cursor = page["nextCursor"]
 
     async def put(self, export: native.Export) -> Head:
-        raise HoldfastError("DATA_DIR_LOCKED", "stop the server before importing")
+        raise HoldfastError("DATA_DIR_LOCKED", "Stop the server before you import a thread.")

@@ -1,10 +1,10 @@
-"""`holdfast agents`: whom one can ask."""
+"""`holdfast agents`: lists the agents."""
 
-from app.cli.session import Session, talks
+from app.cli.command_session import CommandSession, server_command
 
 
-@talks
-async def agents(session: Session) -> None:
+@server_command
+async def agents(session: CommandSession) -> None:
     """List the agents of the workspace."""
     found = [agent async for agent in session.client.pages("/api/agents")]
     session.table(
@@ -14,6 +14,6 @@ async def agents(session: Session) -> None:
             "backend": lambda agent: agent["backend"],
             "tools": lambda agent: ", ".join(agent["tools"]),
             "subagents": lambda agent: ", ".join(agent["subagents"]),
-            "does": lambda agent: agent["description"] or "",
+            "description": lambda agent: agent["description"] or "",
         },
     )

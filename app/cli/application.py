@@ -1,7 +1,7 @@
-"""`holdfast`: the command line, put together.
+"""The `holdfast` command with all its subcommands.
 
-Exit codes: 0 done; 1 it failed, was refused, or something was found wrong; 2 wrong usage; 3 the run waits for a person
-whom nobody can ask here; 130 interrupted. Only light modules are imported here: `--help` and completion must be quick.
+Exit codes: 0 success; 1 failure or problem found; 2 wrong usage; 3 the run waits for a person who cannot be asked here;
+130 interrupted. Only small modules are imported here, so that `--help` and shell completion are fast.
 """
 
 from pathlib import Path
@@ -13,14 +13,14 @@ from app.cli import approvals, keys, log, runs, threads, tools
 from app.cli.agents import agents
 from app.cli.audit import audit
 from app.cli.backup import backup
+from app.cli.chat import chat, run
 from app.cli.check import check
 from app.cli.compact import compact
 from app.cli.doctor import doctor
 from app.cli.new import new
-from app.cli.talk import chat, run
 
 _EPILOG = (
-    "Exit codes: 0 done; 1 failed, refused or found wrong; 2 wrong usage; 3 a run waits for a person; 130 interrupted."
+    "Exit codes: 0 success; 1 failure or problem found; 2 wrong usage; 3 a run waits for a person; 130 interrupted."
 )
 
 app = typer.Typer(
@@ -42,33 +42,33 @@ def holdfast(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Runs AI agents for other programs, and never loses an event.
+    """A server that runs AI agents for other programs, and its command line.
 
-    Commands talk to the server of --url or HOLDFAST_URL, to the one that holds the data folder, or start one for as
-    long as they need it. Results go to standard output, everything else to standard error.
+    Commands use the server at --url or HOLDFAST_URL, or the one that uses the data folder, or start a temporary one.
+    Results are written to standard output, everything else to standard error.
     """
 
 
 @app.command()
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on; HOLDFAST_HOST.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on, 0 takes a free one; HOLDFAST_PORT.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the embedded database; HOLDFAST_DATA_DIR.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on (HOLDFAST_HOST).")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 selects a free one (HOLDFAST_PORT).")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Data folder (HOLDFAST_DATA_DIR).")] = None,
     database_url: Annotated[
-        str | None, typer.Option(help="postgresql://... for shared mode; HOLDFAST_DATABASE_URL.")
+        str | None, typer.Option(help="postgresql://... to use Postgres (HOLDFAST_DATABASE_URL).")
     ] = None,
     workspace: Annotated[
-        Path | None, typer.Option(help="Folder of the workspace to serve; HOLDFAST_WORKSPACE.")
+        Path | None, typer.Option(help="Folder of the workspace to serve (HOLDFAST_WORKSPACE).")
     ] = None,
     profile: Annotated[
-        str | None, typer.Option(help="Profile that overrides the workspace's models; HOLDFAST_PROFILE.")
+        str | None, typer.Option(help="Profile that overrides the workspace's models (HOLDFAST_PROFILE).")
     ] = None,
 ) -> None:
     """Start the server."""
     import gc
     import os
 
-    # Whatever is loaded from here on stays: looking for garbage in it only delays the start. `serve` ends this.
+    # Objects created during the start are permanent, so collecting garbage would only delay it. `serve` enables it.
     gc.disable()
 
     from app.cli.loop import run_loop
@@ -76,8 +76,15 @@ def serve(
     from app.core.settings import Settings
 
     async def work() -> None:
-        settings = Settings.load(os.environ, host=host, port=port, data_dir=data_dir, database_url=database_url,
-                                 workspace=workspace, profile=profile)  # fmt: skip
+        settings = Settings.load(
+            os.environ,
+            host=host,
+            port=port,
+            data_dir=data_dir,
+            database_url=database_url,
+            workspace=workspace,
+            profile=profile,
+        )
         await serve_forever(settings)
 
     run_loop(work())

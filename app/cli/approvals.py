@@ -1,22 +1,24 @@
-"""`holdfast approvals`: what waits for a person, and the answer."""
+"""`holdfast approvals`: lists and answers approvals, questions and other interrupts."""
 
 from typing import Annotated, Any, Literal
 
 import typer
 
-from app.cli.session import Session, talks
+from app.cli.command_session import CommandSession, server_command
 
-app = typer.Typer(no_args_is_help=True, help="What waits for a person: list, decide.")
+app = typer.Typer(no_args_is_help=True, help="Approvals and questions: list, decide.")
 
 
 @app.command("list")
-@talks
+@server_command
 async def list_approvals(
-    session: Session,
-    status: Annotated[Literal["open", "resolved", "expired"], typer.Option(help="Which of them.")] = "open",
+    session: CommandSession,
+    status: Annotated[
+        Literal["open", "resolved", "expired"], typer.Option(help="Only those with this status.")
+    ] = "open",
     thread: Annotated[str | None, typer.Option(help="Only those of this thread.")] = None,
 ) -> None:
-    """List approvals, questions and other things that wait for a person."""
+    """List approvals, questions and other interrupts that wait for a person."""
     from app.cli.screen import brief
 
     found = [one async for one in session.client.pages("/api/interrupts", None, status=status, threadId=thread)]
@@ -34,23 +36,25 @@ async def list_approvals(
 
 
 @app.command("decide")
-@talks
+@server_command
 async def decide(
-    session: Session,
-    interrupt: Annotated[str, typer.Argument(metavar="ID", help="Its id.")],
+    session: CommandSession,
+    interrupt: Annotated[str, typer.Argument(metavar="ID", help="The id of the approval or question.")],
     decision: Annotated[
         Literal["approve", "deny", "retry", "use", "fail", "resume"] | None,
-        typer.Argument(help="approve or deny; retry, use or fail after a crash; resume after a pause."),
+        typer.Argument(
+            help="approve or deny an approval; retry, use or fail an interrupted tool call; resume a paused run."
+        ),
     ] = None,
-    reason: Annotated[str | None, typer.Option(help="Why it is denied; the agent reads it.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason of a denial. The agent receives it.")] = None,
     output: Annotated[
-        str | None, typer.Option(help="JSON: what the tool gave, with `use` or for a client's tool.")
+        str | None, typer.Option(help="Output of the tool as JSON, with `use` or for a client tool.")
     ] = None,
-    answers: Annotated[str | None, typer.Option(help="JSON: the answers to a question, by its id.")] = None,
+    answers: Annotated[str | None, typer.Option(help="Answers to questions as a JSON object, by question id.")] = None,
 ) -> None:
-    """Answer what waits; the first answer wins."""
-    from app.cli.ask import json_or_text
+    """Answer an approval or question. The first answer counts."""
     from app.cli.client import path_of
+    from app.cli.prompts import json_or_text
 
     answer: dict[str, Any] = {} if decision is None else {"decision": decision}
     if reason is not None:
@@ -60,8 +64,8 @@ async def decide(
     if answers is not None:
         answer["answers"] = json_or_text(answers)
     answered = await session.client.post(f"{path_of('interrupts', interrupt)}/answer", answer)
-    session.result(answered, interrupt if session.quiet else f"{interrupt} is answered; {answered['runId']} goes on")
+    session.result(answered, interrupt if session.quiet else f"{interrupt} is answered; {answered['runId']} continues")
     if session.in_process and answered["runId"] is not None:
-        from app.cli.follow import see_to_its_rest
+        from app.cli.follower import follow_in_process
 
-        await see_to_its_rest(session, answered["runId"])
+        await follow_in_process(session, answered["runId"])

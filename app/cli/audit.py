@@ -1,7 +1,7 @@
-"""`holdfast audit`: says of every run of a thread whether its log tells everything, and names what it leaves out.
+"""`holdfast audit`: checks for every run of a thread whether its log is complete, and lists missing events.
 
-Works on exported events, from a file or from wherever the log is, and asks nobody else. The hooks of a workspace are
-not in the log; what was decided is audited as far as other events prove it.
+It uses only the exported events. The hooks of a workspace are not in the log; their decisions are checked as far as
+other events prove them.
 """
 
 import sys
@@ -16,13 +16,13 @@ from app.cli.loop import run_loop
 def audit(
     thread: Annotated[str, typer.Argument(help="A thread's id, or the path of an exported file.")],
     run: Annotated[str | None, typer.Option(help="Only this run.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the embedded database.")] = None,
-    database_url: Annotated[str | None, typer.Option(help="postgresql://... of a shared database.")] = None,
-    url: Annotated[str | None, typer.Option(help="Address of the server; HOLDFAST_URL.", show_default=False)] = None,
-    key: Annotated[str | None, typer.Option(help="Key to show it; HOLDFAST_API_KEY.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    data_dir: Annotated[Path | None, typer.Option(help="Data folder with the SQLite database.")] = None,
+    database_url: Annotated[str | None, typer.Option(help="URL of a Postgres database (postgresql://...).")] = None,
+    url: Annotated[str | None, typer.Option(help="URL of the server (HOLDFAST_URL).", show_default=False)] = None,
+    key: Annotated[str | None, typer.Option(help="API key (HOLDFAST_API_KEY).", show_default=False)] = None,
 ) -> None:
-    """Check that each run's log is complete. Exit code 1 when something is missing."""
+    """Check that the log of each run is complete. The exit code is 1 if events are missing."""
     from app.cli.access import open_log
     from app.core import json
     from app.events.envelope import Event
@@ -50,7 +50,7 @@ def audit(
         for run_id, report in found.items():
             typer.echo(_text(run_id, report))
     if not found:
-        typer.echo("there is no such run", err=True)
+        typer.echo("There is no such run.", err=True)
     if not found or not all(report["complete"] for report in found.values()):
         raise typer.Exit(1)
 
@@ -58,8 +58,8 @@ def audit(
 def _text(run_id: str, report: dict[str, Any]) -> str:
     count = sum(report["counts"].values())
     if report["complete"]:
-        return f"{run_id}: {count} events, nothing is missing"
-    lines = [f"{run_id}: {count} events, something is missing"]
+        return f"{run_id}: {count} events, complete"
+    lines = [f"{run_id}: {count} events, incomplete"]
     for missing in report["missing"]:
         name, subject = missing["type"] or "event", missing["subject"] or ""
         lines.append(f"  {name} {subject}: {missing['reason']}")

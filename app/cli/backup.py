@@ -8,17 +8,17 @@ import typer
 
 
 def backup(
-    target: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to create; it is a data folder afterwards.")],
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the embedded database.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    target: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to create. It can be served as a data folder.")],
+    data_dir: Annotated[Path | None, typer.Option(help="Data folder with the SQLite database.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
-    """Copy the embedded data folder, also while its server runs. To restore, serve the copy.
+    """Copy the data folder (SQLite), also while the server runs. To restore, serve the copy.
 
-    The copy is checked page by page; `holdfast log verify --data-dir DIR` checks its chains as well.
+    The copy is checked page by page. `holdfast log verify --data-dir DIR` also checks its hash chains.
     """
+    from app.cli.command_session import print_json
     from app.cli.loop import run_loop
-    from app.cli.session import print_json
     from app.core.errors import HoldfastError
     from app.core.settings import Settings
     from app.store.backup import back_up
@@ -26,7 +26,9 @@ def backup(
     async def work() -> None:
         settings = Settings.load(os.environ, data_dir=data_dir)
         if settings.is_postgres:
-            raise HoldfastError("INVALID_REQUEST", "the database is a Postgres: use pg_dump")
+            raise HoldfastError(
+                "INVALID_REQUEST", "`holdfast backup` copies SQLite databases only; use pg_dump for Postgres"
+            )
         size = back_up(settings.data_dir, target)
         if as_json:
             print_json({"target": str(target), "databaseBytes": size})

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def check(
-    path: Annotated[Path | None, typer.Argument(help="Folder of the workspace; the configured one by default.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-    graph: Annotated[bool, typer.Option("--graph", help="Also draw who uses what.")] = False,
+    path: Annotated[Path | None, typer.Argument(help="Folder of the workspace. Default: the configured one.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    graph: Annotated[bool, typer.Option("--graph", help="Also print which document uses which.")] = False,
     profile: Annotated[
         str | None,
         typer.Option("--profile", envvar="HOLDFAST_PROFILE", help="Profile that overrides the models."),
     ] = None,
     connect: Annotated[
-        bool, typer.Option("--connect", help="Also try the model providers, MCP servers and HTTP hosts.")
+        bool, typer.Option("--connect", help="Also connect to the model providers, MCP servers and HTTP hosts.")
     ] = False,
 ) -> None:
     """Check a workspace and print every mistake with file, line and hint."""
@@ -67,9 +67,9 @@ def _connections_text(result: "Compiled | Diagnostics", attempts: "list[Connecti
     from app.workspace.diagnostics import printable
 
     if not isinstance(result, Compiled):
-        return "nothing was tried: the workspace has errors"
+        return "No connection was tried, because the workspace has errors."
     if not attempts:
-        return "nothing to try: the workspace names no provider with a network, no MCP server and no HTTP host"
+        return "There is nothing to connect to: the workspace has no remote model, MCP server or HTTP tool."
     return "\n".join(["", *(printable(attempt.as_text()) for attempt in attempts)])
 
 

@@ -1,6 +1,6 @@
-"""A server as the command line sees it: calls, pages, and a thread's events as they come, all over HTTP.
+"""The HTTP client of the command line: calls, paged lists, and the event stream of a thread.
 
-Leaves to others: which server it is (`connect`), what a person sees of it (`screen`).
+`connection` chooses the server, `screen` shows events to a person.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -17,7 +17,7 @@ TIMEOUT_SECONDS: Final = 30.0
 PAGE: Final = 500
 SYSTEM_PREFIX: Final = "sys_"
 _TRY_AGAIN_LATER: Final = 1013
-"""How the server closes a reader that fell behind; it comes back where it stopped."""
+"""Close code for a client that fell behind; it reconnects with its cursor."""
 
 
 class Client:
@@ -29,7 +29,7 @@ class Client:
         return str(self.http.base_url).rstrip("/")
 
     async def call(self, method: str, path: str, body: Any = None, **params: Any) -> Any:
-        """The answer as JSON; None for an empty one. What the server refuses is raised with its code."""
+        """The response as JSON; None if it is empty. An error response is raised with its code."""
         given = {name: value for name, value in params.items() if value is not None}
         content = None if body is None else json.dumps(body)
         headers = {} if body is None else {"content-type": "application/json"}
@@ -44,7 +44,7 @@ class Client:
         return await self.call("POST", path, {} if body is None else body, **params)
 
     async def pages(self, path: str, limit: int | None = None, **params: Any) -> AsyncIterator[dict[str, Any]]:
-        """The items of a list, page after page, at most `limit` of them."""
+        """The items of a paged list, at most `limit`."""
         cursor: str | None = None
         left = limit
         while left is None or left > 0:
@@ -58,14 +58,14 @@ class Client:
                 return
 
     async def events(self, thread_id: str, after: int) -> AsyncGenerator[dict[str, Any]]:
-        """What was stored after `after`, then what comes, without end."""
+        """The events after `after`, stored ones first, then new ones, without end."""
         from websockets.asyncio.client import connect
         from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
         base = self.url.replace("http", "ws", 1)
-        # Of the client's headers only the key: the others are those of an ordinary request.
+        # Only the key: the other headers belong to ordinary requests.
         headers = {name: value for name, value in self.http.headers.items() if name == "authorization"}
-        # A ledger's own news goes out without a thread; other threads' followers hear it too, and leave it.
+        # Frames of a ledger have no thread id; subscribers of other threads also receive and ignore them.
         names = (thread_id, None) if thread_id.startswith(SYSTEM_PREFIX) else (thread_id,)
         while True:
             query = urlencode({"threadId": thread_id, "afterSeq": after})
@@ -73,15 +73,15 @@ class Client:
                 async with connect(f"{base}/api/stream?{query}", additional_headers=headers) as socket:
                     while True:
                         frame = json.loads(await socket.recv())
-                        # An event's first frame is the event itself; those that repeat it in other words have its seq.
+                        # The first frame of an event is the event itself; its other frames have the same seq.
                         if frame.get("seq", 0) > after and frame["threadId"] in names:
                             after = frame["seq"]
                             yield frame
             except (InvalidHandshake, OSError) as refused:
-                raise HoldfastError("NOT_READY", f"the server at {self.url} refused the stream") from refused
+                raise HoldfastError("NOT_READY", f"The server at {self.url} rejected the event stream.") from refused
             except ConnectionClosed as closed:
                 if closed.rcvd is None or closed.rcvd.code != _TRY_AGAIN_LATER:
-                    raise HoldfastError("NOT_READY", "the server closed the stream") from None
+                    raise HoldfastError("NOT_READY", "The server closed the stream.") from None
 
 
 def open_client(url: str, key: str | None) -> httpx2.AsyncClient:
@@ -90,7 +90,7 @@ def open_client(url: str, key: str | None) -> httpx2.AsyncClient:
 
 
 def path_of(kind: str, name: str) -> str:
-    """The address of one thing; ids may hold anything but a slash, so they are quoted."""
+    """The path of one resource; ids may contain any character but a slash, so they are quoted."""
     return f"/api/{kind}/{quote(name, safe='')}"
 
 
@@ -101,8 +101,10 @@ def expect_success(status: int, body: bytes) -> None:
         error: Mapping[str, Any] = json.loads(body)["error"]
         code, message = error["code"], error["message"]
     except (json.JsonError, KeyError, TypeError):
-        raise HoldfastError("INTERNAL", f"the server answered {status}, not as a Holdfast server does") from None
+        raise HoldfastError(
+            "INTERNAL", f"The response ({status}) is not from a Holdfast server. Check the URL."
+        ) from None
     for issue in error.get("issues") or ():
         message += f"; {issue['path']}: {issue['message']}"
-    # A newer server may know codes that we do not.
+    # A newer server may have codes that this version does not know.
     raise HoldfastError(code if code in CODES else "INTERNAL", message)

@@ -1,4 +1,4 @@
-"""`holdfast compact`: makes the embedded database as small as its content, with the server stopped."""
+"""`holdfast compact`: shrinks the SQLite database file to the size of its content; the server must be stopped."""
 
 import os
 from pathlib import Path
@@ -8,16 +8,16 @@ import typer
 
 
 def compact(
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the embedded database.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    data_dir: Annotated[Path | None, typer.Option(help="Data folder with the SQLite database.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Return the free space of the embedded database to the disk. The server must be stopped.
+    """Return the free space of the SQLite database to the disk. The server must be stopped.
 
-    Needs once as much room as the database takes. Afterwards `HOLDFAST_SQLITE_VACUUM=incremental` keeps it small while
-    the server runs.
+    This needs as much free space as the database. Afterwards, `HOLDFAST_SQLITE_VACUUM=incremental` keeps the file small
+    while the server runs.
     """
+    from app.cli.command_session import print_json
     from app.cli.loop import run_loop
-    from app.cli.session import print_json
     from app.core.errors import HoldfastError
     from app.core.settings import Settings
     from app.store.folder import DataFolder
@@ -26,7 +26,9 @@ def compact(
     async def work() -> None:
         settings = Settings.load(os.environ, data_dir=data_dir)
         if settings.is_postgres:
-            raise HoldfastError("INVALID_REQUEST", "the database is a Postgres: use VACUUM FULL")
+            raise HoldfastError(
+                "INVALID_REQUEST", "`holdfast compact` works on SQLite databases only; use VACUUM FULL for Postgres"
+            )
         if not settings.sqlite_path.is_file():
             raise HoldfastError("NOT_FOUND", f"there is no database in {settings.data_dir}")
         folder = DataFolder(settings.data_dir)

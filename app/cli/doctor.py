@@ -1,4 +1,4 @@
-"""`holdfast doctor`: is everything there that a server needs, and what to do where it is not."""
+"""`holdfast doctor`: checks everything a server needs, and says how to fix problems."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,22 +9,22 @@ _STYLES = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "wrong": ("✗", 
 
 
 def doctor(
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the embedded database.")] = None,
-    database_url: Annotated[str | None, typer.Option(help="postgresql://... of a shared database.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Data folder with the SQLite database.")] = None,
+    database_url: Annotated[str | None, typer.Option(help="URL of a Postgres database (postgresql://...).")] = None,
     workspace: Annotated[Path | None, typer.Option(help="Folder of the workspace.")] = None,
     profile: Annotated[str | None, typer.Option(help="Profile that overrides the workspace's models.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what is wrong.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only problems.")] = False,
 ) -> None:
-    """Check settings, database, migrations, workspace, providers, disk, clock, limits and the sandbox; changes nothing.
+    """Check settings, database, migrations, workspace, providers, disk, clock, limits and sandbox; change nothing.
 
-    Exit code 1 when something is wrong; a warning is not.
+    The exit code is 1 if something is wrong, but not for warnings.
     """
     import os
 
     from app.cli.checkup import Finding, examine
+    from app.cli.command_session import print_json
     from app.cli.loop import run_loop
-    from app.cli.session import print_json
     from app.core.settings import Settings, SettingsError
 
     found: list[Finding] = []
@@ -35,7 +35,7 @@ def doctor(
                 os.environ, data_dir=data_dir, database_url=database_url, workspace=workspace, profile=profile
             )
         except SettingsError as error:
-            remedy = "See docs/configuration.md; every variable that begins with HOLDFAST_ is checked."
+            remedy = "See docs/configuration.md for all settings."
             found.extend(Finding("settings", "wrong", one, remedy) for one in error.failure.detail["problems"])
         else:
             found.extend(await examine(settings, os.environ))

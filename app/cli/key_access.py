@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from app.cli.client import Client, path_of
-from app.cli.connect import Place, reached
+from app.cli.connection import ServerTarget, open_connection
 from app.protocols.auth.bootstrap import FILE_NAME
 from app.wiring.local import open_local_keys
 
@@ -23,21 +23,21 @@ class KeyAccess(Protocol):
 
 @contextlib.asynccontextmanager
 async def open_keys(data_dir: Path | None, database_url: str | None) -> AsyncIterator[KeyAccess]:
-    place = Place.find(data_dir=data_dir, database_url=database_url)
-    if place.url is not None:
-        async with reached(place.url, place.key or _bootstrap_token(place)) as client:
+    target = ServerTarget.find(data_dir=data_dir, database_url=database_url)
+    if target.url is not None:
+        async with open_connection(target.url, target.key or _bootstrap_token(target)) as client:
             yield RemoteKeys(client)
     else:
-        async with open_local_keys(place.settings()) as keys:
+        async with open_local_keys(target.settings()) as keys:
             yield keys
 
 
-def _bootstrap_token(place: Place) -> str | None:
+def _bootstrap_token(target: ServerTarget) -> str | None:
     """Of a server without an admin key that uses this data folder: it makes the first one."""
-    if place.server_named:
+    if target.server_named:
         return None
     with contextlib.suppress(OSError):
-        return (place.settings().data_dir / FILE_NAME).read_text(encoding="ascii").strip()
+        return (target.settings().data_dir / FILE_NAME).read_text(encoding="ascii").strip()
     return None
 
 

@@ -1,7 +1,6 @@
 """`holdfast keys`: create, list and revoke API keys.
 
-Asks the server that is named or that holds the data folder; when none does, works on the database itself, which is how
-the first key comes to be.
+Uses the API of a running server. If none is running, it opens the database, for example to create the first key.
 """
 
 from pathlib import Path
@@ -15,30 +14,28 @@ from app.core.principal import DEFAULT_TENANT
 
 app = typer.Typer(no_args_is_help=True, help="API keys: create, list, revoke.")
 
-DataDir = Annotated[Path | None, typer.Option(help="Folder of the embedded database.")]
-DatabaseUrl = Annotated[str | None, typer.Option(help="postgresql://... of a shared database.")]
-Tenant = Annotated[str, typer.Option(help="Whose keys.")]
+DataDir = Annotated[Path | None, typer.Option(help="Data folder with the SQLite database.")]
+DatabaseUrl = Annotated[str | None, typer.Option(help="URL of a Postgres database (postgresql://...).")]
+Tenant = Annotated[str, typer.Option(help="Tenant of the keys.")]
 
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(help="What the key is for.")],
+    name: Annotated[str, typer.Argument(help="Name of the key, for example the program that uses it.")],
     role: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(ROLES)}; may be repeated.")] = None,
     scope: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(SCOPES)}; may be repeated.")] = None,
     tenant: Tenant = DEFAULT_TENANT,
-    expires_in_days: Annotated[
-        float | None, typer.Option(help="Without it the key counts until it is revoked.")
-    ] = None,
+    expires_in_days: Annotated[float | None, typer.Option(help="Days until the key expires. Default: never.")] = None,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Create a key. Its secret is printed once, alone on standard output."""
+    """Create a key. It is printed once, alone on standard output."""
     from app.cli.key_access import open_keys
 
     async def work() -> None:
         async with open_keys(data_dir, database_url) as keys:
             made = await keys.create(tenant, name, role or [], scope or [], expires_in_days)
-        typer.echo(f"{made['id']} of tenant {made['tenant']}; the key is shown only now:", err=True)
+        typer.echo(f"Created {made['id']} for tenant {made['tenant']}. The key is shown only once:", err=True)
         typer.echo(made["key"])
 
     run_loop(work())
@@ -46,7 +43,7 @@ def create(
 
 @app.command(name="list")
 def list_keys(tenant: Tenant = DEFAULT_TENANT, data_dir: DataDir = None, database_url: DatabaseUrl = None) -> None:
-    """The keys of a tenant as JSON lines, revoked ones included; never their secrets."""
+    """List the keys of a tenant as JSON lines, including revoked ones, without the keys themselves."""
     from app.cli.key_access import open_keys
     from app.core import json
 
@@ -63,7 +60,7 @@ def list_keys(tenant: Tenant = DEFAULT_TENANT, data_dir: DataDir = None, databas
 
 @app.command()
 def revoke(
-    key_id: Annotated[str, typer.Argument(help="The key's id, as `list` shows it.")],
+    key_id: Annotated[str, typer.Argument(help="The key's id, as shown by `keys list`.")],
     tenant: Tenant = DEFAULT_TENANT,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,

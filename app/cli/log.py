@@ -1,7 +1,7 @@
 """`holdfast log`: export, import, verify, replay and tail a thread's log.
 
-Talks to the server of `--url` or the one that holds the data folder, or opens the database itself when none does.
-Verifying and replaying happen here, on exported bytes, so that they trust neither.
+Uses the server at `--url` or the one that uses the data folder. If none is running, it opens the database. Logs are
+verified and replayed here, from exported bytes, without trusting the server.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="The event log: export, import, verify, replay, tail.")
 
 Thread = Annotated[str, typer.Argument(help="A thread's id, or the path of an exported file.")]
-DataDir = Annotated[Path | None, typer.Option(help="Folder of the embedded database.")]
-DatabaseUrl = Annotated[str | None, typer.Option(help="postgresql://... of a shared database.")]
-Url = Annotated[str | None, typer.Option(help="Address of the server; HOLDFAST_URL.", show_default=False)]
-Key = Annotated[str | None, typer.Option(help="Key to show it; HOLDFAST_API_KEY.", show_default=False)]
+DataDir = Annotated[Path | None, typer.Option(help="Data folder with the SQLite database.")]
+DatabaseUrl = Annotated[str | None, typer.Option(help="URL of a Postgres database (postgresql://...).")]
+Url = Annotated[str | None, typer.Option(help="URL of the server (HOLDFAST_URL).", show_default=False)]
+Key = Annotated[str | None, typer.Option(help="API key (HOLDFAST_API_KEY).", show_default=False)]
 
 
 def _read_file(path: Path) -> "Export | None":
@@ -39,7 +39,7 @@ def _read_file(path: Path) -> "Export | None":
 def _open(
     thread: str | None, data_dir: Path | None, database_url: str | None, url: str | None, key: str | None
 ) -> "AbstractAsyncContextManager[LogAccess | None]":
-    """The log, unless the thread is an exported file: that needs neither a server nor a database."""
+    """The log, or None if `thread` is an exported file, which needs neither a server nor a database."""
     from app.cli.access import open_log
 
     if thread is not None and Path(thread).is_file():
@@ -72,7 +72,7 @@ async def _verify(access: "LogAccess | None", thread: str, expected: "Head | Non
 
 @contextlib.contextmanager
 def _sink(output: Path | None) -> Iterator[IO[bytes]]:
-    """Standard output, or a file that takes its name only when it is whole."""
+    """Standard output, or a file that gets its name only when it is complete."""
     if output is None:
         yield sys.stdout.buffer
         return
@@ -89,15 +89,15 @@ def _sink(output: Path | None) -> Iterator[IO[bytes]]:
 def export_command(
     thread: Annotated[str, typer.Argument(help="The thread's id.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; standard output if absent.")
+        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
     ] = None,
-    format: Annotated[str, typer.Option(help="native, or agent-os for .events.jsonl.")] = "native",
+    format: Annotated[str, typer.Option(help="native, or agent-os for Agent OS Runtime (.events.jsonl).")] = "native",
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Write a thread's log as JSON lines, the head of its chain last."""
+    """Export the log of a thread as JSON lines; the last line is the head of its hash chain."""
     from app.cli.access import open_log
 
     async def work() -> None:
@@ -107,17 +107,17 @@ def export_command(
                     sink.write(line + b"\n")
 
     if format not in ("native", "agent-os"):
-        raise typer.BadParameter("must be native or agent-os", param_hint="--format")
+        raise typer.BadParameter("The format must be native or agent-os.", param_hint="--format")
     run_loop(work())
 
 
 @app.command("import")
 def import_command(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A file that `log export` wrote.")],
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A file written by `log export`.")],
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Bring an exported thread into this database, hash for hash. The server must be stopped (embedded)."""
+    """Import an exported thread into this database with its hashes. With SQLite, the server must be stopped."""
     from app.cli.access import open_log
     from app.protocols.dialects.native import read_export
 
@@ -133,22 +133,22 @@ def import_command(
 @app.command("verify")
 def verify_command(
     thread: Annotated[
-        str | None, typer.Argument(help="A thread's id or an exported file; every thread if absent.")
+        str | None, typer.Argument(help="A thread's id or an exported file. Default: every thread.")
     ] = None,
-    head: Annotated[str | None, typer.Option(help="SEQ:HASH of an earlier export, to notice a cut-off end.")] = None,
+    head: Annotated[str | None, typer.Option(help="SEQ:HASH of an earlier export, to detect a truncated log.")] = None,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Check the hash chain; names the first bad seq and why. Exit code 1 when something is wrong."""
+    """Verify the hash chain, and report the first event that breaks it. The exit code is then 1."""
     from app.events.chain import Broken, Head
 
     expected: Head | None = None
     if head is not None:
         seq, _, digest = head.partition(":")
         if not seq.isdigit() or len(digest) != 64:
-            raise typer.BadParameter("must be SEQ:HASH", param_hint="--head")
+            raise typer.BadParameter("The head must be SEQ:HASH.", param_hint="--head")
         expected = Head(int(seq), digest)
     bad = 0
 
@@ -177,7 +177,7 @@ def verify_command(
 def replay_command(
     thread: Thread, data_dir: DataDir = None, database_url: DatabaseUrl = None, url: Url = None, key: Key = None
 ) -> None:
-    """Fold the log and print what it says: thread, runs, interrupts, transcript, artifacts. Calls nobody."""
+    """Compute the state from the log and print it: thread, runs, interrupts, transcript, artifacts."""
     from app.core import json
     from app.views.records import records_json, replay
 
@@ -193,14 +193,14 @@ def replay_command(
 @app.command("tail")
 def tail_command(
     thread: Annotated[str, typer.Argument(help="The thread's id.")],
-    after: Annotated[int, typer.Option(min=0, help="Start after this seq.")] = 0,
-    follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f", help="Wait for more.")] = False,
+    after: Annotated[int, typer.Option(min=0, help="Start after this event number (seq).")] = 0,
+    follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f", help="Wait for new events.")] = False,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Print a thread's events, one line each; with -f as they come."""
+    """Print the events of a thread, one per line; with -f, also new ones as they arrive."""
     from app.cli.access import open_log
 
     async def work() -> None:

@@ -1,4 +1,4 @@
-"""Runs a command's work on an event loop and turns a known error into a line and an exit code."""
+"""Runs a command's coroutine on an event loop, and reports known errors with an exit code."""
 
 from collections.abc import Coroutine
 from typing import Any, Final
@@ -6,11 +6,11 @@ from typing import Any, Final
 import typer
 
 INTERRUPTED: Final = 130
-"""As shells report a program that Ctrl-C ended."""
+"""The exit code that shells use for a program that Ctrl-C stopped."""
 
 
 def run_loop(work: Coroutine[Any, Any, None]) -> None:
-    """On uvloop; a known error is one line and exit code 1, not a traceback."""
+    """Run on uvloop. A known error is printed with its remedy, and the exit code is 1; there is no traceback."""
     import asyncio
 
     import uvloop

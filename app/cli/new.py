@@ -1,4 +1,4 @@
-"""`holdfast new`: starts a workspace by copying one that ships with the program."""
+"""`holdfast new`: creates a workspace by copying one of the examples."""
 
 import re
 import shutil
@@ -15,26 +15,28 @@ _MODELINE = re.compile(r"(yaml-language-server: \$schema=)(?:\.\./)+schemas/work
 
 def new(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to create.")],
-    template: Annotated[str, typer.Option("--template", "-t", help="One of the shipped workspaces.")] = "demo",
+    template: Annotated[
+        str, typer.Option("--template", "-t", help="Example workspace to copy, such as demo or openai.")
+    ] = "demo",
 ) -> None:
-    """Create a workspace in DIR."""
+    """Create a workspace in DIR by copying an example."""
     source = shipped("workspaces") / template
     if template not in templates():
-        _refuse(f"there is no template {template!r}; choose one of: {', '.join(templates())}")
+        _refuse(f"There is no template {template!r}. Choose one of: {', '.join(templates())}.")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        _refuse(f"{folder} exists and is not empty")
+        _refuse(f"{folder} already exists and is not empty.")
     create(source, folder)
     typer.echo(f"Created {folder}. Check it with `holdfast check {folder}`,")
     typer.echo(f"serve it with `HOLDFAST_WORKSPACE={folder} holdfast serve`.")
 
 
 def templates() -> list[str]:
-    """The workspaces that ship; `defaults` holds prompts and is none."""
+    """The names of the example workspaces; `defaults` contains only prompts."""
     return sorted(path.parent.name for path in shipped("workspaces").glob("*/runtime.yaml"))
 
 
 def create(source: Path, folder: Path) -> None:
-    """Copy the files, with the editors' schemas beside them, since the copy stands elsewhere."""
+    """Copy the files and the JSON Schemas for editors, and adapt the paths to the schemas."""
     shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     shutil.copytree(shipped("schemas") / "workspace", folder / SCHEMAS_FOLDER, dirs_exist_ok=True)
     for path in folder.rglob("*.yaml"):

@@ -1,12 +1,12 @@
-"""`holdfast runs`: what ran, what runs, and how to stop it."""
+"""`holdfast runs`: lists, shows, follows and controls runs."""
 
 import sys
 from typing import Annotated, Literal
 
 import typer
 
-from app.cli.session import Session, print_json, talks
-from app.cli.talk import ApproveOption, EventsOption
+from app.cli.chat import ApproveOption, EventsOption
+from app.cli.command_session import CommandSession, print_json, server_command
 
 app = typer.Typer(no_args_is_help=True, help="Runs: list, show, watch, cancel, steer, pause, resume, rerun.")
 
@@ -14,15 +14,15 @@ RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
 
 
 @app.command("list")
-@talks
+@server_command
 async def list_runs(
-    session: Session,
+    session: CommandSession,
     status: Annotated[
         Literal["queued", "running", "waiting", "completed", "failed", "cancelled"] | None,
-        typer.Option(help="Only runs that stand so."),
+        typer.Option(help="Only runs with this status."),
     ] = None,
     agent: Annotated[str | None, typer.Option(help="Only runs of this agent.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of results.")] = 50,
 ) -> None:
     """List runs."""
     found = [run async for run in session.client.pages("/api/runs", limit, status=status, agent=agent)]
@@ -40,9 +40,9 @@ async def list_runs(
 
 
 @app.command("show")
-@talks
-async def show_run(session: Session, run: RunId) -> None:
-    """Show a run as it stands."""
+@server_command
+async def show_run(session: CommandSession, run: RunId) -> None:
+    """Show the current state of a run."""
     from app.cli.client import path_of
 
     found = await session.client.get(path_of("runs", run))
@@ -50,10 +50,12 @@ async def show_run(session: Session, run: RunId) -> None:
 
 
 @app.command("watch")
-@talks
-async def watch_run(session: Session, run: RunId, approve: ApproveOption = "ask", events: EventsOption = None) -> None:
-    """Show a run from its beginning and as it goes on; with --json, one event a line. Ctrl-C leaves it running."""
-    from app.cli.follow import Follower, first_seq, leave_with, patterns
+@server_command
+async def watch_run(
+    session: CommandSession, run: RunId, approve: ApproveOption = "ask", events: EventsOption = None
+) -> None:
+    """Show a run from its beginning until it ends; with --json, one event per line. Ctrl-C does not stop the run."""
+    from app.cli.follower import Follower, first_seq, leave_with, patterns
     from app.cli.screen import Screen
 
     after = await first_seq(session, run) - 1
@@ -62,58 +64,60 @@ async def watch_run(session: Session, run: RunId, approve: ApproveOption = "ask"
 
 
 @app.command("cancel")
-@talks
-async def cancel_run(session: Session, run: RunId) -> None:
-    """Cancel a run; one that has ended stays as it is."""
+@server_command
+async def cancel_run(session: CommandSession, run: RunId) -> None:
+    """Cancel a run. A run that has ended does not change."""
     from app.cli.client import path_of
 
     found = await session.client.post(f"{path_of('runs', run)}/cancel")
-    session.result(found, found["status"] if session.quiet else f"{run} {_standing(found)}")
+    session.result(found, found["status"] if session.quiet else f"{run} {_cancel_state(found)}")
 
 
 @app.command("steer")
-@talks
+@server_command
 async def steer_run(
-    session: Session, run: RunId, text: Annotated[str, typer.Argument(help="What to say; - reads standard input.")]
+    session: CommandSession,
+    run: RunId,
+    text: Annotated[str, typer.Argument(help="The message; - reads it from standard input.")],
 ) -> None:
-    """Say something to a run on its way; it reads it before its next model call."""
+    """Send a message to a running run. It is included in the next model call."""
     said = sys.stdin.read() if text == "-" else text
-    await _command(session, run, "steer", "is steered", {"message": said})
+    await _command(session, run, "steer", "will receive the message before its next model call", {"message": said})
 
 
 @app.command("pause")
-@talks
-async def pause_run(session: Session, run: RunId) -> None:
-    """Pause a run at its next step; `runs resume` lets it go on."""
-    await _command(session, run, "pause", "is asked to pause")
+@server_command
+async def pause_run(session: CommandSession, run: RunId) -> None:
+    """Pause a run before its next step. Continue it with `runs resume`."""
+    await _command(session, run, "pause", "will pause before its next step")
 
 
 @app.command("resume")
-@talks
-async def resume_run(session: Session, run: RunId) -> None:
-    """Let a paused run go on."""
-    await _command(session, run, "resume", "goes on")
+@server_command
+async def resume_run(session: CommandSession, run: RunId) -> None:
+    """Continue a paused run."""
+    await _command(session, run, "resume", "continues")
     if session.in_process:
-        from app.cli.follow import see_to_its_rest
+        from app.cli.follower import follow_in_process
 
-        await see_to_its_rest(session, run)
+        await follow_in_process(session, run)
 
 
 @app.command("rerun")
-@talks
+@server_command
 async def rerun_run(
-    session: Session,
+    session: CommandSession,
     run: RunId,
     recorded: Annotated[
-        bool, typer.Option("--recorded", help="With the workspace of the recorded run, not the current one.")
+        bool, typer.Option("--recorded", help="Use the workspace of the recorded run, not the current one.")
     ] = False,
-    token: Annotated[str | None, typer.Option(help="The run's replay token: refuse what would differ.")] = None,
+    token: Annotated[str | None, typer.Option(help="The run's replay token: fail if the rerun would differ.")] = None,
     approve: ApproveOption = "ask",
     events: EventsOption = None,
 ) -> None:
-    """Run the recorded input again, on a fork of its thread from just before it."""
+    """Run the recorded input again, on a fork of the thread as it was before the run."""
     from app.cli.client import path_of
-    from app.cli.follow import Follower, cancelling, first_seq, leave_with, patterns
+    from app.cli.follower import Follower, cancelling, first_seq, leave_with, patterns
     from app.cli.screen import Screen
 
     body = {"workspace": "recorded" if recorded else "current"} | ({} if token is None else {"token": token})
@@ -129,7 +133,7 @@ async def rerun_run(
 
 
 async def _command(
-    session: Session, run: str, command: str, said: str, arguments: dict[str, str] | None = None
+    session: CommandSession, run: str, command: str, said: str, arguments: dict[str, str] | None = None
 ) -> None:
     from app.cli.client import path_of
 
@@ -138,6 +142,6 @@ async def _command(
     session.result(found, found["status"] if session.quiet else f"{run} {said}")
 
 
-def _standing(run: dict[str, object]) -> str:
+def _cancel_state(run: dict[str, object]) -> str:
     asked = run["cancelRequestedAt"] is not None and run["finishedAt"] is None
-    return "is asked to stop" if asked else f"is {run['status']}"
+    return "will stop" if asked else f"is {run['status']}"

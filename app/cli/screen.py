@@ -1,7 +1,7 @@
-"""A run as a person sees it: the answer as it is said, tool calls, approvals, and the events the workspace wants shown.
+"""Shows a run at the terminal: the streamed answer, tool calls, approvals, and the events that the workspace selects.
 
-The answer goes to standard output and nothing else does, so that it can be piped; the rest goes to standard error.
-Leaves to others: following the run (`follow`) and asking (`ask`).
+Only the answer is written to standard output, so that it can be piped; everything else is written to standard error.
+`follower` reads the events, `prompts` asks for answers.
 """
 
 import sys
@@ -21,23 +21,23 @@ _MARKS: Final = {True: ("✓", "green"), False: ("✗", "red")}
 
 class Screen:
     def __init__(self, notes: Console, include: Sequence[str], *, answer: bool = True) -> None:
-        """`include` are patterns of event types (or of a signal's phase); `answer` false leaves the answer unsaid."""
+        """`include` are patterns of event types or of a signal's phase; `answer=False` hides the answer."""
         self._notes = notes
         self._include = tuple(include)
         self._answer = answer
-        self._said: dict[str, str] = {}
-        """Text that was already said, by message."""
+        self._shown: dict[str, str] = {}
+        """Text that was already written, by message id."""
         self._open_line = False
         self._roles = False
-        """A team's messages are reports to each other; only its output is an answer."""
+        """With roles (`plan_work_review`), messages are internal; only the run's output is the answer."""
 
     def show(self, event: dict[str, Any], *, depth: int) -> None:
-        """One event of the run (depth 0) or of a run below it."""
+        """Show one event of the run (depth 0) or of a subagent's run."""
         payload = event["payload"]
         match event["type"]:
             case "runtime.adapter.event":
                 if payload["event"]["phase"] == OUTPUT_DELTA and depth == 0 and not self._roles:
-                    self._say(payload["event"])
+                    self._write_delta(payload["event"])
             case "runtime.role.transitioned":
                 self._roles = True
                 self._note(depth, "→", "cyan", f"{payload['to']}")
@@ -45,13 +45,13 @@ class Screen:
                 self._note(depth, "⚒", "cyan", f"{payload['tool']} {brief(payload['arguments'])}")
             case "runtime.tool.resulted":
                 mark, colour = _MARKS[payload["ok"]]
-                told = payload.get("output") if payload["ok"] else (payload.get("error") or {}).get("message")
-                self._note(depth, mark, colour, f"{payload['tool']} {brief(told)}")
+                result = payload.get("output") if payload["ok"] else (payload.get("error") or {}).get("message")
+                self._note(depth, mark, colour, f"{payload['tool']} {brief(result)}")
             case "runtime.tool.guarded":
                 self._note(depth, "!", "yellow", f"{payload['tool']} call {payload['outcome']}")
             case "runtime.model.failed" if payload.get("abandoned"):
-                self._said.pop(payload["messageId"], None)
-                self._note(depth, "!", "yellow", "the answer broke off")
+                self._shown.pop(payload["messageId"], None)
+                self._note(depth, "!", "yellow", "the answer was interrupted")
             case "runtime.model.retry.scheduled":
                 self._note(depth, "!", "yellow", f"{payload['model']}: {payload['reason']}; {_next(payload)}")
             case "runtime.interrupt.raised":
@@ -63,12 +63,12 @@ class Screen:
             self._note(depth, "·", "dim", text if "message" in payload else f"{event['type']} {text}")
 
     def ended(self, run: dict[str, Any], message_id: str | None) -> None:
-        """The rest of the answer, where it was not already said."""
+        """Show the rest of the answer, and how the run ended."""
         if run["status"] == "completed":
             output = run["output"] if isinstance(run["output"], str) else _text(run["output"])
-            said = self._said.get(message_id or "", "")
-            if self._answer and output.startswith(said):
-                self._write(output[len(said) :])
+            shown = self._shown.get(message_id or "", "")
+            if self._answer and output.startswith(shown):
+                self._write(output[len(shown) :])
             elif self._answer:
                 self._close_line()
                 self._write(output)
@@ -82,11 +82,11 @@ class Screen:
     def close(self) -> None:
         self._close_line()
 
-    def _say(self, signal: dict[str, Any]) -> None:
+    def _write_delta(self, signal: dict[str, Any]) -> None:
         message, text = signal["messageId"], signal["text"]
-        if message not in self._said:
+        if message not in self._shown:
             self._close_line()
-        self._said[message] = self._said.get(message, "") + text
+        self._shown[message] = self._shown.get(message, "") + text
         if self._answer:
             self._write(text)
 
@@ -120,7 +120,7 @@ def brief(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """Without control characters: what a model or a tool says must not steer the terminal."""
+    """The text without control characters, so that a model's or tool's output cannot control the terminal."""
     return "".join(char for char in text if char in "\n\t" or char.isprintable() or char.isspace())
 
 
@@ -129,7 +129,7 @@ def _text(value: Any) -> str:
 
 
 def _next(payload: dict[str, Any]) -> str:
-    """What follows a failed model call."""
+    """The action after a failed model call."""
     if payload.get("nextModel"):
-        return f"asking {payload['nextModel']}"
-    return f"trying again in {payload['delayMs'] / 1000:.1f} s"
+        return f"calling {payload['nextModel']}"
+    return f"retrying in {payload['delayMs'] / 1000:.1f} s"

@@ -1,10 +1,10 @@
-"""`holdfast threads`: conversations; listed, shown, deleted, forked."""
+"""`holdfast threads`: lists, shows, deletes and forks threads."""
 
 from typing import Annotated
 
 import typer
 
-from app.cli.session import Session, talks
+from app.cli.command_session import CommandSession, server_command
 
 app = typer.Typer(no_args_is_help=True, help="Threads: list, show, delete, fork.")
 
@@ -12,9 +12,9 @@ ThreadId = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id
 
 
 @app.command("list")
-@talks
+@server_command
 async def list_threads(
-    session: Session, limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50
+    session: CommandSession, limit: Annotated[int, typer.Option(min=1, help="Maximum number of results.")] = 50
 ) -> None:
     """List threads."""
     found = [thread async for thread in session.client.pages("/api/threads", limit)]
@@ -31,9 +31,9 @@ async def list_threads(
 
 
 @app.command("show")
-@talks
-async def show_thread(session: Session, thread: ThreadId) -> None:
-    """Show a thread as it stands."""
+@server_command
+async def show_thread(session: CommandSession, thread: ThreadId) -> None:
+    """Show the current state of a thread."""
     from app.cli.client import path_of
 
     found = await session.client.get(path_of("threads", thread))
@@ -41,29 +41,31 @@ async def show_thread(session: Session, thread: ThreadId) -> None:
 
 
 @app.command("delete")
-@talks
+@server_command
 async def delete_thread(
-    session: Session,
+    session: CommandSession,
     thread: ThreadId,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete a thread; this cannot be undone."""
+    """Delete a thread with its runs. This cannot be undone."""
     from app.cli.client import path_of
 
     if not yes:
-        typer.confirm(f"Delete {thread} and everything in it?", abort=True, err=True)
+        typer.confirm(f"Delete {thread} with all its runs?", abort=True, err=True)
     await session.client.call("DELETE", path_of("threads", thread))
     session.result({"id": thread, "deleted": True}, thread if session.quiet else f"{thread} is deleted")
 
 
 @app.command("fork")
-@talks
+@server_command
 async def fork_thread(
-    session: Session,
+    session: CommandSession,
     thread: ThreadId,
-    seq: Annotated[int | None, typer.Option(min=1, help="Up to this event; all of it if absent.")] = None,
+    seq: Annotated[
+        int | None, typer.Option(min=1, help="Copy the history up to this event number (seq). Default: all of it.")
+    ] = None,
 ) -> None:
-    """Start a new thread with the history of this one."""
+    """Create a thread with the history of this one."""
     from app.cli.client import path_of
 
     body = {} if seq is None else {"seq": seq}

@@ -1,18 +1,18 @@
-"""`holdfast tools`: the workspace's tools, and calling one through the same gate as an agent's call."""
+"""`holdfast tools`: lists the workspace's tools and calls one, with the same checks as a call by an agent."""
 
 from typing import Annotated, Any
 
 import typer
 
-from app.cli.session import Session, print_json, talks
-from app.cli.talk import ApproveOption
+from app.cli.chat import ApproveOption
+from app.cli.command_session import CommandSession, print_json, server_command
 
 app = typer.Typer(no_args_is_help=True, help="Tools: list, call.")
 
 
 @app.command("list")
-@talks
-async def list_tools(session: Session) -> None:
+@server_command
+async def list_tools(session: CommandSession) -> None:
     """List the tools of the workspace."""
     found = [tool async for tool in session.client.pages("/api/tools")]
     session.table(
@@ -21,24 +21,24 @@ async def list_tools(session: Session) -> None:
             "tool": lambda tool: tool["name"],
             "kind": lambda tool: tool.get("kind") or "",
             "effect": lambda tool: tool.get("effect") or "",
-            "does": lambda tool: tool.get("description") or "",
+            "description": lambda tool: tool.get("description") or "",
         },
     )
 
 
 @app.command("call")
-@talks
+@server_command
 async def call_tool(
-    session: Session,
+    session: CommandSession,
     tool: Annotated[str, typer.Argument(help="The tool's name.")],
     arguments: Annotated[
         list[str] | None, typer.Argument(help="One JSON object, or NAME=VALUE for each argument.")
     ] = None,
     approve: ApproveOption = "ask",
 ) -> None:
-    """Call a tool; the call is a run of its own, passes the same gate, and is in the log."""
+    """Call a tool directly. The call is checked and logged like a call by an agent."""
     from app.cli.client import path_of
-    from app.cli.follow import Follower, cancelling, first_seq, leave_with
+    from app.cli.follower import Follower, cancelling, first_seq, leave_with
     from app.cli.screen import Screen
 
     body = {"arguments": parse_arguments(arguments or [])}
@@ -55,14 +55,14 @@ async def call_tool(
 
 
 def parse_arguments(words: list[str]) -> dict[str, Any]:
-    from app.cli.ask import json_or_text
+    from app.cli.prompts import json_or_text
 
     if len(words) == 1 and words[0].lstrip().startswith("{"):
         given = json_or_text(words[0])
         if not isinstance(given, dict):
-            raise typer.BadParameter("is not a JSON object", param_hint="ARGUMENTS")
+            raise typer.BadParameter("The arguments must be a JSON object.", param_hint="ARGUMENTS")
         return given
     pairs = [word.partition("=") for word in words]
     if wrong := [name for name, sign, _ in pairs if not sign or not name]:
-        raise typer.BadParameter(f"{wrong[0]} is not NAME=VALUE", param_hint="ARGUMENTS")
+        raise typer.BadParameter(f"{wrong[0]} is not of the form NAME=VALUE.", param_hint="ARGUMENTS")
     return {name: json_or_text(value) for name, _, value in pairs}

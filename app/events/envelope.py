@@ -78,9 +78,21 @@ class Event:
     def with_payload(self, payload: dict[str, Any]) -> "Event":
         """The same event for whoever works with its content; bytes, wire and hash stay what was stored."""
         return Event(
-            self.id, self.tenant, self.thread_id, self.run_id, self.seq, self.run_seq, self.type, self.actor,
-            self.at, self.payload_bytes, self.parent_id, self.prev_hash, self.hash, payload,
-        )  # fmt: skip
+            self.id,
+            self.tenant,
+            self.thread_id,
+            self.run_id,
+            self.seq,
+            self.run_seq,
+            self.type,
+            self.actor,
+            self.at,
+            self.payload_bytes,
+            self.parent_id,
+            self.prev_hash,
+            self.hash,
+            payload,
+        )
 
     def wire(self) -> bytes:
         """The event as every native client sees it. Made once, however many sockets get it."""
@@ -106,9 +118,19 @@ class Event:
     def sealed(self) -> str:
         """The hash that this event must carry."""
         return seal(
-            self.prev_hash, self.id, self.tenant, self.thread_id, self.run_id, self.seq, self.run_seq,
-            self.type, self.actor, self.at, self.payload_bytes, self.parent_id,
-        )  # fmt: skip
+            self.prev_hash,
+            self.id,
+            self.tenant,
+            self.thread_id,
+            self.run_id,
+            self.seq,
+            self.run_seq,
+            self.type,
+            self.actor,
+            self.at,
+            self.payload_bytes,
+            self.parent_id,
+        )
 
     def export_line(self) -> bytes:
         """The canonical envelope with its hash: one line of an export, from which anybody can verify."""

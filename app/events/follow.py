@@ -70,7 +70,7 @@ async def backfill(
 ) -> AsyncGenerator[list[Event]]:
     """Pages from the store until it has no more; keeps no queue meanwhile, only what was missed.
 
-    Live again when it ends or is closed; `subscription.missed` then tells of the other threads.
+    Live again when it ends or is closed; `subscription.missed` then has those of other threads.
     """
     try:
         while True:

@@ -1,6 +1,6 @@
 """Publishes committed events to whoever listens in this process.
 
-Every subscription is bounded and nobody waits for a reader: one that falls behind is closed, told its last
+Every subscription is bounded and nobody waits for a reader: one that falls behind is closed with its last
 `seq`, and reads on from the store. Leaves to others: history (the store), frames (the protocols), other
 processes (the bus).
 """
@@ -16,7 +16,7 @@ from app.events.envelope import Event
 EVERYWHERE: Final = frozenset(name for name, payload in EVENTS.items() if payload.everywhere)
 """Types that every listener of the tenant hears, whatever it listens to."""
 ANNOUNCED: Final = EVERYWHERE | {name for name, payload in EVENTS.items() if payload.announced}
-"""Types that every listener is offered, so that it may tell of them; most belong to a thread all the same."""
+"""Types that every listener of the tenant is offered, although most belong to a thread."""
 
 MAX_QUEUED_EVENTS: Final = 1000
 MAX_QUEUED_BYTES: Final = 1024 * 1024

@@ -155,7 +155,7 @@ class KeyUnused:
 class ClaimRun:
     """Takes the run's lease with the next epoch; refused while another owner's lease is alive.
 
-    The command's event must tell the same epoch: the fold of the log is what fences are checked against.
+    The command's event must have the same epoch: the fold of the log is what fences are checked against.
     """
 
     run_id: str

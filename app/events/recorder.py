@@ -28,7 +28,7 @@ class Redactor(Protocol):
 
 
 class Narrator(Protocol):
-    """Tells people what an event means, in a sentence that is recorded right behind it."""
+    """Says in a sentence what an event means; the sentence is recorded right after the event."""
 
     @property
     def provider(self) -> str: ...
@@ -61,7 +61,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PayloadEntry:
     """A payload with what differs from its scope."""
 
     payload: Payload
@@ -80,10 +80,10 @@ class Recorder:
         self._schemas = schemas
         self._validators: dict[str, Validator] = {}
         self.narrator: Narrator | None = None
-        """Who tells the story, if the workspace wants one told."""
+        """Set if the workspace asks for narration."""
 
     def record(
-        self, scope: Scope, *entries: Payload | Entry | Draft, conditions: Sequence[Condition] = ()
+        self, scope: Scope, *entries: Payload | PayloadEntry | Draft, conditions: Sequence[Condition] = ()
     ) -> Awaitable[Answer]:
         """Append catalog payloads together. They have their place in the log when this returns; the answer comes after
         they are durable and published."""
@@ -91,7 +91,7 @@ class Recorder:
 
     def prepared(self, scope: Scope, *payloads: Payload) -> list[Draft] | None:
         """The events as they will be stored, to be recorded with the next ones; None if they have to be recorded by
-        themselves, because one cannot be stored or because there is something to tell of it."""
+        themselves, because one cannot be stored or because a narration follows it."""
         now, drafts = self._clock.now_ms(), [_draft(scope, payload) for payload in payloads]
         for draft in drafts:
             draft.at = now
@@ -170,23 +170,26 @@ class Recorder:
         return None, []
 
     def _with_narration(self, drafts: list[Draft], narrator: Narrator, now: int) -> list[Draft]:
-        """Each sentence stands behind the event it tells of and names it; nothing is told of a run's end."""
-        told: list[Draft] = []
+        """Each sentence follows the event it is about and names it; a run's end has none."""
+        narrated: list[Draft] = []
         for draft in drafts:
-            told.append(draft)
+            narrated.append(draft)
             sentence = _sentence(draft, narrator)
             if sentence is not None:
                 narration = log.ProgressNarration(
-                    message=sentence, provider=narrator.provider, style=narrator.style,
-                    source_event_types=[draft.type], source_event_ids=[draft.id],
-                )  # fmt: skip
+                    message=sentence,
+                    provider=narrator.provider,
+                    style=narrator.style,
+                    source_event_types=[draft.type],
+                    source_event_ids=[draft.id],
+                )
                 words = Draft(narration.type, narration.to_json(), draft.run_id, parent_id=draft.id, at=now)
                 if _encode(words) is None and self._prepare(words, self._redactor.suspects(words.encoded))[0] is None:
-                    told.append(words)
-        return told
+                    narrated.append(words)
+        return narrated
 
     async def _refuse(self, scope: Scope, draft: Draft, failure: Failure, issues: list[Issue]) -> Answer:
-        """A refusal is a fact of the run it happened in; without a run there is nobody to tell."""
+        """A refusal is a fact of the run it happened in; without a run there is nowhere to record it."""
         run_id = draft.run_id
         if run_id is None:
             return Refused(failure)
@@ -202,7 +205,7 @@ class Recorder:
         return Refused(failure)
 
 
-def _draft(scope: Scope, entry: Payload | Entry | Draft) -> Draft:
+def _draft(scope: Scope, entry: Payload | PayloadEntry | Draft) -> Draft:
     if isinstance(entry, Payload):
         run_id = None if entry.of_thread else scope.run_id
         return Draft(entry.type, entry.to_json(), run_id, scope.actor, valid=entry.valid)
@@ -210,9 +213,14 @@ def _draft(scope: Scope, entry: Payload | Entry | Draft) -> Draft:
         return entry
     payload = entry.payload
     return Draft(
-        payload.type, payload.to_json(), None if payload.of_thread else entry.run_id or scope.run_id,
-        entry.actor or scope.actor, entry.parent_id, blobs=entry.blobs, valid=payload.valid,
-    )  # fmt: skip
+        payload.type,
+        payload.to_json(),
+        None if payload.of_thread else entry.run_id or scope.run_id,
+        entry.actor or scope.actor,
+        entry.parent_id,
+        blobs=entry.blobs,
+        valid=payload.valid,
+    )
 
 
 def _sentence(draft: Draft, narrator: Narrator) -> str | None:

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from app.core.clock import Clock
 from app.core.errors import Failure
-from app.models.config import BreakerPolicy
+from app.workspace.specs.model import Breaker
 
 # Faults that say something about the provider's health; a refused request or a limit does not.
 _UNHEALTHY: Final = frozenset(
@@ -36,14 +36,14 @@ class _Recent:
     def __init__(self) -> None:
         self._ended: deque[tuple[float, bool]] = deque()
 
-    def add(self, now: float, policy: BreakerPolicy, *, failed: bool) -> None:
+    def add(self, now: float, policy: Breaker, *, failed: bool) -> None:
         self._ended.append((now, failed))
         while (
             len(self._ended) > _CALLS_PER_FAILURE * policy.failures or self._ended[0][0] <= now - policy.window_seconds
         ):
             self._ended.popleft()
 
-    def bad(self, policy: BreakerPolicy) -> bool:
+    def bad(self, policy: Breaker) -> bool:
         failures = sum(failed for _, failed in self._ended)
         return failures >= policy.failures and failures >= policy.failure_rate * len(self._ended)
 
@@ -51,7 +51,7 @@ class _Recent:
         self._ended.clear()
 
 
-class Breaker:
+class CircuitBreaker:
     """Closed: calls pass. Open: none pass. Half open: one probe at a time, which closes or opens it again."""
 
     def __init__(self, clock: Clock) -> None:
@@ -60,12 +60,12 @@ class Breaker:
         self._opened_at: float | None = None
         self._probing = False
 
-    def state(self, policy: BreakerPolicy) -> State:
+    def state(self, policy: Breaker) -> State:
         if self._opened_at is None:
             return "closed"
         return "open" if self._open_for(policy) > 0 else "half-open"
 
-    def admit(self, policy: BreakerPolicy) -> Admission | None:
+    def admit(self, policy: Breaker) -> Admission | None:
         """Whether a call may pass now, and as what; it is reported to `settle` when it has ended."""
         state = self.state(policy)
         if state == "closed":
@@ -75,7 +75,7 @@ class Breaker:
         self._probing = True
         return "probe"
 
-    def wait_seconds(self, policy: BreakerPolicy) -> float:
+    def wait_seconds(self, policy: Breaker) -> float:
         """How long to wait before asking again; 0 when a call would pass now."""
         left = self._open_for(policy)
         if left > 0:
@@ -87,7 +87,7 @@ class Breaker:
         if admission == "probe" and self._probing:
             self._close()
 
-    def settle(self, admission: Admission, failure: Failure | None, policy: BreakerPolicy) -> None:
+    def settle(self, admission: Admission, failure: Failure | None, policy: Breaker) -> None:
         """Report how an admitted call ended; None is success. Other failures than the provider's count as neither."""
         probing = admission == "probe" and self._probing
         if probing:
@@ -104,7 +104,7 @@ class Breaker:
             self._opened_at = now
             self._recent.clear()
 
-    def _open_for(self, policy: BreakerPolicy) -> float:
+    def _open_for(self, policy: Breaker) -> float:
         """Seconds until a probe may go out: the one sum that all of the others agree with."""
         if self._opened_at is None:
             return 0.0

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 from app.core.clock import Clock
 from app.core.errors import Failure
-from app.models.config import Limits, ModelConfig
+from app.models.config import ModelConfig
+from app.workspace.specs.model import ModelLimits
 
 
 class Timer(Protocol):
@@ -67,7 +68,7 @@ class _Model:
 @dataclass(slots=True)
 class _Waiter:
     name: str
-    limits: Limits
+    limits: ModelLimits
     tokens: int
     granted: "asyncio.Future[Slot]"
 
@@ -174,7 +175,7 @@ class Limiter:
                 soonest = wait if soonest is None else min(soonest, wait)
         return soonest
 
-    def _wait(self, name: str, limits: Limits, tokens: int) -> float | None:
+    def _wait(self, name: str, limits: ModelLimits, tokens: int) -> float | None:
         """0 when a call is admissible now, seconds when it will be, None when only another call's end tells."""
         model = self._models.get(name)
         if model is None:
@@ -193,7 +194,7 @@ class Limiter:
         self._waiting -= 1
         waiter.granted.set_result(self._slot(waiter.name, waiter.limits, waiter.tokens))
 
-    def _slot(self, name: str, limits: Limits, tokens: int) -> Slot:
+    def _slot(self, name: str, limits: ModelLimits, tokens: int) -> Slot:
         model = self._models[name]
         now = self._clock.monotonic()
         model.running += 1

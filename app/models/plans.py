@@ -30,8 +30,7 @@ class ModelPlans:
     def config(self, name: str) -> ModelConfig:
         made = self._configs.get(name)
         if made is None:
-            spec = self._models[name].spec.model_dump(by_alias=True, exclude_none=True)
-            made = self._configs[name] = model_config(name, spec)
+            made = self._configs[name] = model_config(name, self._models[name].spec)
         return made
 
     def _in_order(self, names: tuple[str, ...]) -> Iterator[ModelConfig]:

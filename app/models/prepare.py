@@ -5,13 +5,13 @@ from typing import Any
 
 from app.core.errors import Failure
 from app.models.capabilities import REASONING, STREAMING, STRUCTURED_OUTPUT
-from app.models.completion import CompletionRequest, Usage, estimate_tokens
-from app.models.config import ModelConfig, Parameters, Prices
+from app.models.completion import CompletionRequest, Reasoning, Usage, estimate_tokens
+from app.models.config import ModelConfig
 from app.models.contract import Estimate, ProviderCall
+from app.workspace.specs.model import Prices
 
 # What is reserved for an answer when neither the request nor the model bounds it.
 _ASSUMED_OUTPUT = 4_096
-_NO_DEFAULTS = Parameters()
 _KNOBS = ("max_tokens", "temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
 
 
@@ -55,8 +55,9 @@ def _cost(tokens_in: int, cached: int, tokens_out: int, prices: Prices) -> float
 
 
 def _with_defaults(request: CompletionRequest, config: ModelConfig) -> CompletionRequest:
-    defaults = config.parameters
-    if defaults == _NO_DEFAULTS and config.reasoning is None:
+    defaults, reasoning = config.parameters, config.reasoning
+    thinks = reasoning.effort is not None or reasoning.budget_tokens is not None
+    if not (thinks or defaults.model_fields_set):
         return request
     filled: dict[str, Any] = {
         name: default
@@ -65,8 +66,8 @@ def _with_defaults(request: CompletionRequest, config: ModelConfig) -> Completio
     }
     if defaults.stop and not request.stop:
         filled["stop"] = defaults.stop
-    if config.reasoning is not None and request.reasoning is None:
-        filled["reasoning"] = config.reasoning
+    if thinks and request.reasoning is None:
+        filled["reasoning"] = Reasoning(reasoning.effort, reasoning.budget_tokens)
     # Most models have no defaults, and a copy of a request is not cheap.
     return replace(request, **filled) if filled else request
 

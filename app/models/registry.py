@@ -35,7 +35,7 @@ class Providers:
         provider = self.get(config.provider)
         if provider is None:
             return None
-        return provider.capabilities if config.capabilities is None else config.capabilities
+        return provider.capabilities if config.declared is None else config.declared
 
     def all_capabilities(self, config: ModelConfig) -> frozenset[str] | None:
         """The same with what only the kind knows of itself, for the few requests that ask for it."""

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Final
 
 from app.core.clock import Clock
-from app.models.breaker import Breaker
-from app.models.config import BreakerPolicy, ModelConfig, RetryPolicy
+from app.models.breaker import CircuitBreaker
+from app.models.config import ModelConfig
+from app.workspace.specs.model import Breaker, Retry
 
 Random = Callable[[], float]
 """A number from 0 up to, not including, 1."""
@@ -21,7 +22,7 @@ _MAX_DOUBLINGS: Final = 40
 _STATES: Final = {"closed": 0.0, "half-open": 1.0, "open": 2.0}
 
 
-def backoff(policy: RetryPolicy, attempt: int, retry_after: float | None, random: Random) -> float | None:
+def backoff(policy: Retry, attempt: int, retry_after: float | None, random: Random) -> float | None:
     """Seconds to wait after the given attempt; None when the provider asks for longer than we wait."""
     doublings = min(attempt - 1, _MAX_DOUBLINGS)
     ceiling: float = min(policy.max_delay_seconds, policy.initial_delay_seconds * 2.0**doublings)
@@ -64,15 +65,15 @@ class Health:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._breakers: dict[tuple[str, str], Breaker] = {}
-        self._policies: dict[tuple[str, str], BreakerPolicy] = {}
+        self._breakers: dict[tuple[str, str], CircuitBreaker] = {}
+        self._policies: dict[tuple[str, str], Breaker] = {}
         self._budgets: dict[str, RetryBudget] = {}
 
-    def breaker(self, config: ModelConfig) -> Breaker:
+    def breaker(self, config: ModelConfig) -> CircuitBreaker:
         key = (config.provider, config.model)
         found = self._breakers.get(key)
         if found is None:
-            found = self._breakers[key] = Breaker(self._clock)
+            found = self._breakers[key] = CircuitBreaker(self._clock)
         self._policies[key] = config.breaker
         return found
 

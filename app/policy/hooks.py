@@ -19,7 +19,7 @@ from app.core.json import JsonError, JsonObject
 from app.core.schemas import Issue, SchemaRegistry
 from app.events.catalog.policy import HookFired, SchemaViolated
 from app.events.catalog.values import IssueValue
-from app.events.recorder import Entry
+from app.events.recorder import PayloadEntry
 from app.policy.contract import About, Hook, HookContext, Point
 from app.policy.points import RULES
 
@@ -33,7 +33,7 @@ class Fired:
 
     decision: Decision
     subject: JsonObject
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[PayloadEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +73,16 @@ class HookRunner:
             return self.unasked(point, subject)
         digest = subject_hash(subject) if key is not None else None
         decision: Decision = Allow()
-        entries: list[Entry] = []
+        entries: list[PayloadEntry] = []
         for hook in asked:
             started = self._clock.monotonic()
             answer = await self._ask(hook, point, subject, about, call_id)
             took = round((self._clock.monotonic() - started) * 1000)
             actor = f"hook:{hook.name}"
             if answer.violation is not None:
-                entries.append(Entry(answer.violation, actor=actor))
+                entries.append(PayloadEntry(answer.violation, actor=actor))
             fired = _told(point, hook, answer.decision, key, digest, call_id, took)
-            entries.append(Entry(fired, actor=actor))
+            entries.append(PayloadEntry(fired, actor=actor))
             decision, subject = _go_on(point, decision, subject, answer.decision)
             if isinstance(decision, Deny):
                 break

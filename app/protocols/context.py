@@ -11,13 +11,13 @@ from app.core.settings import Settings
 from app.events.hub import EventSource
 from app.protocols.auth.access import Access
 from app.runtime.intake.commands import Commands
-from app.runtime.intake.interrupts import Interrupts
+from app.runtime.intake.interrupts import InterruptAnswers
 from app.runtime.intake.keys import Keys
 from app.runtime.intake.ledger import Ledger
 from app.runtime.intake.ports import RunClient, RunLifecycle
 from app.runtime.intake.reruns import Reruns
 from app.runtime.intake.threads import Threads
-from app.runtime.run.kits import Kits
+from app.runtime.run.toolsets import Toolsets
 from app.runtime.workspaces import CurrentWorkspace
 from app.views.file import Files
 from app.views.ports import Reader
@@ -30,12 +30,12 @@ class Server:
     commands: Commands
     reruns: Reruns
     threads: Threads
-    interrupts: Interrupts
+    interrupts: InterruptAnswers
     reader: Reader
     hub: EventSource
     metrics: Metrics
     workspace: CurrentWorkspace
-    kits: Kits
+    toolsets: Toolsets
     files: Files
     max_upload_bytes: int
     backends: Container[str]

@@ -41,8 +41,8 @@ from app.protocols.http import (
     workspace,
 )
 from app.protocols.http.caller import authorise
+from app.protocols.http.straight import straight_handlers
 from app.protocols.openai import routes as openai
-from app.protocols.openai.errors import OpenAiRoute
 from app.protocols.stream import route as stream
 
 
@@ -75,11 +75,20 @@ def create_edge(server: Server) -> ASGIApp:
     origins = Origins(settings.hosts, settings.origins)
     app = create_app(server)
     meter = RequestMeter(server.metrics, access_log=settings.access_log, log_level=settings.log_level)
-    straight = [route for route in app.routes if isinstance(route, OpenAiRoute) and route.is_straight]
-    cancels = cancels_of(app.routes, settings.rate_per_key, settings.max_requests, settings.max_requests_per_tenant,
-                         server.clock)  # fmt: skip
-    gate = Gate(Shortcut(app, straight), server.access, origins, rates, in_flight, settings.max_sockets,
-                settings.max_upload_bytes, cancels, meter)  # fmt: skip
+    cancels = cancels_of(
+        app.routes, settings.rate_per_key, settings.max_requests, settings.max_requests_per_tenant, server.clock
+    )
+    gate = Gate(
+        Shortcut(app, straight_handlers(app.routes)),
+        server.access,
+        origins,
+        rates,
+        in_flight,
+        settings.max_sockets,
+        settings.max_upload_bytes,
+        cancels,
+        meter,
+    )
     watch("requests_in_flight", "Requests being served.", lambda: in_flight.total)
     watch("callers_metered", "Callers whose rate is remembered.", lambda: len(rates))
     watch("sockets", "Open websockets.", lambda: gate.sockets)

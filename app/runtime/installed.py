@@ -1,4 +1,4 @@
-"""What a run executes beside its workspace, in a few characters: the server itself, and modules that are installed.
+"""What a run executes besides its workspace, in a few characters: the server itself, and modules that are installed.
 
 The files of a workspace are kept with its digest; what its tools and hooks name in installed modules is not, and may be
 another after a restart. A module is known by its source and by the version of the package that holds it; what it

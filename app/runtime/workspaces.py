@@ -46,7 +46,7 @@ class WorkspaceStatus:
     rejected_at_ms: int | None = None
 
     def loaded_event(self, agents: int) -> WorkspaceLoaded:
-        """What the ledger is told of a workspace that was taken up."""
+        """What is recorded in the ledger of a workspace that was loaded."""
         assert self.digest is not None
         return WorkspaceLoaded(digest=self.digest, agents=agents, warnings=self.diagnostics.as_json() or None)
 
@@ -105,7 +105,7 @@ class CurrentWorkspace:
             return self.status
 
     async def watch(self, stop: asyncio.Event) -> None:
-        """Reload on every change until told to stop. Survives the folder being replaced."""
+        """Reload on every change until `stop` is set. Survives the folder being replaced."""
         while not stop.is_set():
             try:
                 await self._watch_folder(stop, _identity(self._root))
@@ -158,7 +158,7 @@ class CurrentWorkspace:
         await self._on_loaded(self.status)
 
     async def _reject(self, digest: str, diagnostics: Diagnostics) -> None:
-        # A watcher may look twice at the same bad files; they are told once.
+        # A watcher may look twice at the same bad files; they are reported once.
         repeated = self._rejected_digest == digest and self.status.rejected == diagnostics
         self._rejected_digest = digest
         if repeated:
@@ -195,7 +195,7 @@ class WorkspaceHistory:
                     self._kept.add(workspace.digest)
         return workspace
 
-    def at_hand(self, digest: str | None) -> CompiledWorkspace | None:
+    def cached(self, digest: str | None) -> CompiledWorkspace | None:
         """The one that nearly every run has, without waiting for it."""
         current = self._current.current
         return current if digest is None or digest == current.digest else None
@@ -219,14 +219,14 @@ class WorkspaceHistory:
         return known
 
     async def code(self, workspace: CompiledWorkspace) -> str:
-        """What stands for the code beside the workspace's own, as it was when the workspace was first used here."""
+        """What stands for the code besides the workspace's own, as it was when the workspace was first used here."""
         known = self._code.get(workspace.digest)
         if known is None:
             known = self._code[workspace.digest] = await asyncio.to_thread(installed_code, workspace)
         return known
 
     async def code_changed(self, digest: str | None, accepted_with: str | None) -> bool | None:
-        """Since a run of that workspace was accepted; None where that cannot be told."""
+        """Since a run of that workspace was accepted; None where that is unknown."""
         workspace = await self.of(digest) if accepted_with is not None else None
         return None if workspace is None else await self.code(workspace) != accepted_with
 

@@ -27,7 +27,7 @@ from app.protocols.telemetry.following import InTrace
 from app.protocols.telemetry.wired import telemetry
 from app.runtime.intake.cancel_events import CancelEvents
 from app.runtime.intake.commands import Commands
-from app.runtime.intake.interrupts import Interrupts
+from app.runtime.intake.interrupts import InterruptAnswers
 from app.runtime.intake.keys import Keys
 from app.runtime.intake.ledger import Ledger
 from app.runtime.intake.lifecycle import Lifecycle
@@ -36,10 +36,10 @@ from app.runtime.intake.reruns import Reruns
 from app.runtime.intake.run_rates import RunRates
 from app.runtime.intake.service import Service
 from app.runtime.intake.threads import Threads
-from app.runtime.run.budgets import Budgets
+from app.runtime.run.budgets import BudgetAccounts
 from app.runtime.run.conductor import Conductor
-from app.runtime.run.kits import Kits
-from app.runtime.run.steps import Services
+from app.runtime.run.steps import RunServices
+from app.runtime.run.toolsets import Toolsets
 from app.runtime.schedule.effective_settings import EffectiveSettings
 from app.runtime.schedule.executor import Conduct, Executor
 from app.runtime.schedule.queue import FairQueue
@@ -90,10 +90,10 @@ class Holdfast:
     commands: Commands
     reruns: Reruns
     threads: Threads
-    interrupts: Interrupts
+    interrupts: InterruptAnswers
     executor: Executor
     metrics: Metrics
-    kits: Kits
+    toolsets: Toolsets
     access: Access
     keys: Keys
     clock: Clock
@@ -111,7 +111,7 @@ class Intake:
     commands: Commands
     reruns: Reruns
     threads: Threads
-    interrupts: Interrupts
+    interrupts: InterruptAnswers
 
 
 @contextlib.asynccontextmanager
@@ -141,9 +141,11 @@ async def open_holdfast(
         history = WorkspaceHistory(workspace, catalog, WorkspaceStore(store.database))
         effective = EffectiveSettings(settings, workspace)
         tools = await parts.enter_async_context(_closing(ToolMakers(settings, clock, client)))
-        kits = await parts.enter_async_context(_closing(Kits(tools.build, partial(make_hooks, settings, clock))))
+        toolsets = await parts.enter_async_context(
+            _closing(Toolsets(tools.build, partial(make_hooks, settings, clock)))
+        )
         router = model_router(settings, clock, client)
-        traced = _conducting(settings, store, router, kinds, history, kits, clock)
+        traced = _conducting(settings, store, router, kinds, history, toolsets, clock)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
         sandbox = SandboxReport()
@@ -162,7 +164,7 @@ async def open_holdfast(
             interrupts=intake.interrupts,
             executor=executor,
             metrics=metrics,
-            kits=kits,
+            toolsets=toolsets,
             access=access,
             keys=keys,
             clock=clock,
@@ -178,13 +180,13 @@ def _conducting(
     router: ModelRouter,
     kinds: Mapping[str, Backend],
     history: WorkspaceHistory,
-    kits: Kits,
+    toolsets: Toolsets,
     clock: Clock,
 ) -> InTrace:
     """Conducts runs, each in its trace."""
-    blobs, budgets = Blobs(store.database), Budgets(clock, store.reader.spent_since)
-    services = Services(store.recorder, store.reader, clock, router, blobs, budgets)
-    conductor = Conductor(services, kinds, history, kits)
+    blobs, budgets = Blobs(store.database), BudgetAccounts(clock, store.reader.spent_since)
+    services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets)
+    conductor = Conductor(services, kinds, history, toolsets)
     return InTrace(conductor.run, store.reader, told=settings.traces != "off")
 
 
@@ -227,7 +229,7 @@ def build_intake(
         commands=Commands(recorder, reader, history, scheduler),
         reruns=Reruns(service, threads, reader, history, signer),
         threads=threads,
-        interrupts=Interrupts(recorder, reader, scheduler),
+        interrupts=InterruptAnswers(recorder, reader, scheduler),
     )
 
 

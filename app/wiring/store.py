@@ -31,7 +31,7 @@ from app.store.reader import StoreReader
 from app.store.retention import RetentionPurge
 
 _POSTGRES_PATIENCE = 1.9
-"""Seconds that a caller waits for its commit: within two it is answered (G17)."""
+"""Seconds that a caller waits for its commit: within two it is answered."""
 _SQLITE_PATIENCE = 10.0
 """A slow sync of the own disk is no outage; giving up would cut off runs for nothing."""
 _ROOM_BYTES = 1024 * 1024

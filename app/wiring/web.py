@@ -12,9 +12,9 @@ from app.core.logs import configure_logs
 from app.core.settings import Settings
 from app.policy.redaction import CurrentRedaction
 from app.protocols.context import Server
-from app.protocols.edge.connection import RequestConnection
+from app.protocols.edge.request_head import RequestProtocol
 from app.protocols.server import create_edge
-from app.protocols.stream.connection import StreamConnection
+from app.protocols.wire.uvicorn_connection import TESTED, WebSocketProtocol, is_tested
 from app.runtime.intake.ledger import Ledger
 from app.wiring.runtime import Holdfast, open_holdfast
 
@@ -54,7 +54,7 @@ def server_context(settings: Settings, holdfast: Holdfast) -> Server:
         hub=store.hub,
         metrics=holdfast.metrics,
         workspace=holdfast.workspace,
-        kits=holdfast.kits,
+        toolsets=holdfast.toolsets,
         files=holdfast.files,
         max_upload_bytes=settings.max_upload_bytes,
         backends=holdfast.backends,
@@ -69,15 +69,22 @@ def server_context(settings: Settings, holdfast: Holdfast) -> Server:
     )
 
 
-def build_web(settings: Settings, server: Server, when_listening: Callable[[int], None]) -> Web:
-    """The web server, not yet started; calls back with its port when it listens."""
+def build_web(
+    settings: Settings, server: Server, when_listening: Callable[[int], None], *, direct: bool | None = None
+) -> Web:
+    """The web server, not yet started; calls back with its port when it listens.
+
+    `direct` says whether streams write to uvicorn's transports; without it, where the installed versions allow that.
+    """
+    if direct is None and not (direct := is_tested()):
+        log.warning("server.untested", tested=TESTED, effect="streams are slower; headers have uvicorn's own limits")
     config = uvicorn.Config(
         create_edge(server),
         host=settings.host,
         port=settings.port,
         loop="none",
-        http=RequestConnection,
-        ws=StreamConnection,
+        http=RequestProtocol if direct else "httptools",
+        ws=WebSocketProtocol if direct else "websockets-sansio",
         ws_per_message_deflate=False,
         ws_max_size=1024 * 1024,
         lifespan="off",

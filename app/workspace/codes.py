@@ -109,6 +109,9 @@ CODES: Final[dict[str, Code]] = {
         "Simplify it; the message names the limit.",
     ),
     "SCHEMA_INVALID": Code("A JSON Schema is not valid.", "Compare the named place with JSON Schema 2020-12."),
+    "SCHEMA_KEYWORD_UNKNOWN": Code(
+        "A JSON Schema has a keyword that does not exist.", "Correct the spelling that the hint suggests."
+    ),
     "SCHEMA_REMOTE_REF": Code("A schema refers outside of itself.", "Copy what it refers to into $defs."),
     "SCHEMA_NOT_OBJECT": Code("A tool's input is not an object.", "Write `type: object` with properties."),
     "OUTPUT_SCHEMA_MISSING": Code("A tool has an input schema and no output schema.", "Declare `output`."),

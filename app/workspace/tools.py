@@ -14,6 +14,7 @@ from app.workspace.compiled import CompiledRule, CompiledTool
 from app.workspace.diagnostics import DocPath, dotted
 from app.workspace.names import did_you_mean
 from app.workspace.report import Place, Report
+from app.workspace.schema_errors import KEYWORDS, explain, nearest_type, unknown_keywords
 from app.workspace.specs.tool import Compensation, ToolDocument, ToolSpec
 from app.workspace.templates import Template, TemplateProblem, compile_template
 
@@ -54,16 +55,38 @@ def compile_schema(
         report.error("SCHEMA_REMOTE_REF", place, path + remote, message, expected="a reference that begins with #")
         return None
     try:
-        return validator(schema)
+        compiled = validator(schema)
     except SchemaInvalid as error:
-        where = (*path, *error.path)
         if error.code == "SCHEMA_TOO_COMPLEX":
             report.error(error.code, place, path, error.failure.message, expected="a simpler JSON Schema")
-            return None
-        report.error("SCHEMA_INVALID", place, where, f"`{dotted(where)}` is no valid schema", expected="a JSON Schema")
+        else:
+            _invalid_schema(schema, (*path, *error.path), path, place, report)
+        return None
     except json.JsonError:
         report.error("SCHEMA_INVALID", place, path, "the schema is not valid", expected="a JSON Schema")
-    return None
+        return None
+    for where, key in unknown_keywords(schema):
+        near = report.suggest.nearest(key, KEYWORDS)
+        if near is not None:
+            message = f"JSON Schema has no keyword `{key}`, so it has no effect"
+            report.warning("SCHEMA_KEYWORD_UNKNOWN", place, path + where, message, hint=did_you_mean(near))
+    return compiled
+
+
+def _invalid_schema(schema: Mapping[str, Any], found: DocPath, path: DocPath, place: Place, report: Report) -> None:
+    """`found` is where the validator that is used at run time gave up."""
+    problem = explain(schema)
+    if problem is None:
+        message = f"`{dotted(found)}` is not a valid JSON Schema"
+        report.error("SCHEMA_INVALID", place, found, message, expected="a JSON Schema")
+        return
+    where = path + problem.path
+    expected = f"one of: {', '.join(sorted(problem.allowed))}" if problem.allowed else "a JSON Schema"
+    near = None
+    if problem.given is not None:
+        near = nearest_type(problem.given) or report.suggest.nearest(problem.given, problem.allowed)
+    message = f"`{dotted(where)}` is not a valid JSON Schema: {problem.message}"
+    report.error("SCHEMA_INVALID", place, where, message, expected=expected, hint=did_you_mean(near))
 
 
 def _remote_references(schema: Any, path: DocPath) -> Iterator[DocPath]:

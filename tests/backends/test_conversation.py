@@ -9,7 +9,7 @@ from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.wiring.runtime import Holdfast
 from tests.runs import ended, events_until, opened, payloads, submit, waiting
-from tests.runtime.hooked import Space, python
+from tests.runtime.run.hooked import Space, python
 
 OTHER = "apiVersion: holdfast/v1\nkind: Agent\nmetadata: {name: other}\nspec: {model: script}\n"
 SUMMARISE = "  contextPolicy: {strategy: summarise, maxMessages: 8, keepLast: 2}\n"

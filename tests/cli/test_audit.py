@@ -19,7 +19,7 @@ def test_what_is_missing_is_named_and_the_exit_code_is_1(holdfast: Holdfast, pla
     result = holdfast("audit", THREAD, *place)
     assert result.exit_code == 1
     assert result.output.splitlines() == [
-        f"{RUN}: 10 events, something is missing",
+        f"{RUN}: 10 events, incomplete",
         "  runtime.model.negotiated msg_1: a model was asked before one was chosen",
         "  runtime.request.resumed 2: no event says who worked on the run at its claim number 2",
     ]
@@ -49,9 +49,9 @@ def test_a_complete_run_exits_0(holdfast: Holdfast, tmp_path: Path) -> None:
 
     asyncio.run(fill())
     result = holdfast("audit", THREAD, "--data-dir", tmp_path)
-    assert (result.exit_code, result.output) == (0, f"{RUN}: 3 events, nothing is missing\n")
+    assert (result.exit_code, result.output) == (0, f"{RUN}: 3 events, complete\n")
 
 
 def test_a_thread_without_runs_has_nothing_to_audit(holdfast: Holdfast, data_dir: Path) -> None:
     result = holdfast("audit", SMALL, "--data-dir", data_dir)
-    assert result.exit_code == 1 and "there is no such run" in result.output
+    assert result.exit_code == 1 and "There is no such run." in result.output

@@ -186,7 +186,7 @@ def test_a_proxy_variable_that_is_no_url_is_one_line(
 def test_nothing_is_tried_when_the_workspace_has_errors(tmp_path: Path, port: int) -> None:
     workspace = _workspace(tmp_path, port, **{"agents/helper.yaml": "a: ["})
     result = runner.invoke(app, [workspace, "--connect"])
-    assert result.exit_code == 1 and "nothing was tried" in result.output
+    assert result.exit_code == 1 and "No connection was tried" in result.output
     assert Provider.asked == []
 
 

@@ -115,5 +115,5 @@ async def test_following_prints_only_its_thread_as_it_grows_and_ends_with_the_se
         assert [int(line.split()[0]) for line in seen] == list(range(1, run["lastSeq"] + 1))
         os.kill(server.pid, signal.SIGTERM)
         assert await asyncio.wait_for(tail.wait(), 20) == 1
-        assert (await tail.stderr.read()).decode().startswith("NOT_READY: the server closed the stream")
+        assert (await tail.stderr.read()).decode().startswith("NOT_READY: The server closed the stream")
         await asyncio.to_thread(server.wait)

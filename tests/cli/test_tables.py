@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.cli.session import _print_table
+from app.cli.command_session import _print_table
 
 
 def test_a_table_is_plain_text_that_is_never_folded_cut_or_styled_where_no_terminal_is(

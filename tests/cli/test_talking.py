@@ -123,7 +123,7 @@ def test_log_and_audit_take_the_address_of_a_server(holdfast: Holdfast, server: 
     assert verified.exit_code == 0 and "chain intact" in verified.stdout
     assert "runtime.request.completed" in holdfast("log", "tail", run["threadId"], "--url", server.url).stdout
     audited = holdfast("audit", run["threadId"], "--url", server.url)
-    assert audited.exit_code == 0 and "nothing is missing" in audited.stdout
+    assert audited.exit_code == 0 and "complete" in audited.stdout
 
 
 def test_the_first_page_says_what_it_is_and_the_banner_what_there_is(server: ServerProcess) -> None:
@@ -166,7 +166,7 @@ def test_a_run_that_needs_approval_waits_when_nobody_can_be_asked(holdfast: Hold
     listed = json.loads(holdfast("approvals", "list", "--json", *here).stdout)
     assert [one["id"] for one in listed if one["id"] in waiting.stderr] != []
     decided = holdfast("approvals", "decide", listed[0]["id"], "approve", *here)
-    assert decided.stdout == f"{listed[0]['id']} is answered; {listed[0]['runId']} goes on\n"
+    assert decided.stdout == f"{listed[0]['id']} is answered; {listed[0]['runId']} continues\n"
     watched = holdfast("runs", "watch", listed[0]["runId"], *here)
     assert (watched.exit_code, watched.stdout) == (0, "It has been published.\n")
     again = holdfast("approvals", "decide", listed[0]["id"], "deny", *here)
@@ -209,7 +209,7 @@ def test_a_server_is_found_by_its_address(holdfast: Holdfast, server: ServerProc
     with httpx2.Client(base_url=server.url) as client:
         assert client.get(f"/api/runs/{json.loads(told.stdout)['id']}").status_code == 200
     nobody = holdfast("run", "echo", "hi", "--url", "http://127.0.0.1:9")
-    assert (nobody.exit_code, nobody.stderr.startswith("NOT_READY: the server at http://127.0.0.1:9 does not")) == (
+    assert (nobody.exit_code, nobody.stderr.startswith("NOT_READY: The server at http://127.0.0.1:9 does not")) == (
         1,
         True,
     )

@@ -20,8 +20,8 @@ from app.models.completion import (
     ToolCall,
     ToolDef,
 )
-from app.models.config import Timeouts
 from app.models.negotiate import ModelPlan
+from app.workspace.specs.model import Timeouts
 from tests.models.fakes.server import Call
 from tests.models.house import ALL_KINDS, ASK, HTTP_KINDS, SECRET, Answer, Hang, Status, a_house, quick
 
@@ -32,8 +32,8 @@ both_ways = pytest.mark.parametrize("stream", [True, False])
 WEATHER = ToolDef("weather", "The weather of a place", {"type": "object", "properties": {"city": {"type": "string"}}})
 WITH_TOOL = replace(ASK, tools=(WEATHER,))
 PARIS = Call("weather", '{"city":"Paris"}')
-NO_FIRST_TOKEN = Timeouts(first_token_seconds=0.08)
-NO_NEXT_TOKEN = Timeouts(idle_seconds=0.08)
+NO_FIRST_TOKEN = Timeouts(firstTokenSeconds=0.08)
+NO_NEXT_TOKEN = Timeouts(idleSeconds=0.08)
 
 
 @every_kind

@@ -15,7 +15,6 @@ from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
 from app.events.catalog.base import Payload
 from app.models.completion import CompletionRequest, Message
-from app.models.config import BreakerPolicy, ModelConfig, RetryPolicy
 from app.models.contract import (
     Batch,
     Completed,
@@ -31,6 +30,8 @@ from app.models.registry import Providers
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
 from app.workspace.catalog import Kinds
+from app.workspace.specs.model import Breaker, Retry
+from tests.models.house import a_model
 from tests.virtual_time import VirtualClock, VirtualTimeLoop, run_in_virtual_time
 
 ANSWER_SECONDS = 0.2
@@ -84,8 +85,8 @@ def figures(
     at_once: int,
     down: Down,
     *,
-    retry: RetryPolicy = RetryPolicy(),
-    breaker: BreakerPolicy = BreakerPolicy(),
+    retry: Retry = Retry(),
+    breaker: Breaker = Breaker(),
     seed: int = 1,
 ) -> Figures:
     loop = VirtualTimeLoop()
@@ -102,7 +103,7 @@ def figures(
             random=jitter,
             sleep=asyncio.sleep,
         )
-        plan = ModelPlan(ModelConfig("flaky", "flaky", "test-model", retry=retry, breaker=breaker))
+        plan = ModelPlan(a_model("flaky", "flaky", "test-model", retry=retry, breaker=breaker))
         places = asyncio.Semaphore(at_once)
 
         async def record(payload: Payload) -> None:

@@ -13,7 +13,7 @@ from app.core.schemas import SchemaRegistry, Validator
 from app.events.catalog.adapter import AdapterEvent
 from app.events.catalog.base import Payload, schema_of
 from app.models.completion import CompletionRequest, CompletionResponse, Message
-from app.models.config import ModelConfig, RetryPolicy, Script, ScriptFailure, ScriptReply, ScriptRule
+from app.models.config import ModelConfig
 from app.models.contract import Provider, ProviderDeps, ProviderKind
 from app.models.kinds import scripted
 from app.models.limits import Limiter
@@ -23,6 +23,7 @@ from app.models.router import ModelRouter
 from app.outside.http import HttpClient
 from app.wiring.kinds import PROVIDERS
 from app.workspace.catalog import Kinds
+from app.workspace.specs.model import Retry, Script, ScriptFailure, ScriptReply, ScriptRule, ScriptToolCall
 from tests.models.fakes.anthropic import AnthropicSpeaker
 from tests.models.fakes.gemini import GeminiSpeaker
 from tests.models.fakes.ollama import OllamaSpeaker
@@ -78,6 +79,12 @@ def _validator(cls: type[Payload]) -> Validator:
     return Validator(schema_of(cls))
 
 
+def a_model(name: str, provider: str, model: str, **fields: Any) -> ModelConfig:
+    """Without capabilities of its own: it has what its provider usually has. Not validated, so that tests may go
+    beyond what a document may say."""
+    return ModelConfig.model_construct(name=name, provider=provider, model=model, **fields)
+
+
 class House:
     def __init__(
         self, kind: str, fake: Fake | None, router: ModelRouter, clock: ManualClock, slept: list[float]
@@ -95,14 +102,14 @@ class House:
         if self.fake is not None:
             self.fake.plays(*behaviours)
         else:
-            self.script = Script(tuple(_rule(b) for b in behaviours))
+            self.script = Script(rules=tuple(_rule(b) for b in behaviours))
 
     def config(self, name: str = "primary", **changes: Any) -> ModelConfig:
-        config = ModelConfig(name=name, provider=self.kind, model="test-model", script=self.script)
+        fields: dict[str, Any] = {"script": self.script}
         if self.fake is not None:
-            base = self.fake.url + ("/v1" if self.kind == "openai" else "")
-            config = replace(config, base_url=base, api_key="${env:TEST_KEY}")
-        return replace(config, **changes)
+            fields["base_url"] = self.fake.url + ("/v1" if self.kind == "openai" else "")
+            fields["api_key"] = "${env:TEST_KEY}"
+        return a_model(name, self.kind, "test-model", **fields).model_copy(update=changes)
 
     async def complete(
         self, request: CompletionRequest = ASK, plan: ModelPlan | None = None, **options: Any
@@ -129,7 +136,9 @@ def _rule(behaviour: Behaviour) -> ScriptRule:
     if isinstance(behaviour, Status):
         after = behaviour.headers.get("Retry-After")
         retry_after = None if after is None else float(after)
-        fault = ScriptFailure(behaviour.status, "status", behaviour.message, retry_after)
+        fault = ScriptFailure.model_construct(
+            status=behaviour.status, message=behaviour.message, retry_after_seconds=retry_after
+        )
         return ScriptRule(fail=fault)
     if isinstance(behaviour, Hang):
         return ScriptRule(fail=ScriptFailure(kind="timeout"))
@@ -139,12 +148,12 @@ def _rule(behaviour: Behaviour) -> ScriptRule:
     reply = ScriptReply(
         reasoning="".join(behaviour.reasoning),
         chunks=behaviour.chunks,
-        tool_calls=tuple({"name": c.name, "rawArgs": c.arguments} for c in behaviour.calls),
-        chunk_size=behaviour.argument_size,
-        finish_reason=behaviour.finish,  # type: ignore[arg-type]  # the fakes' words are the published ones
+        toolCalls=tuple(ScriptToolCall(name=c.name, rawArgs=c.arguments) for c in behaviour.calls),
+        chunkSize=behaviour.argument_size,
+        finishReason=behaviour.finish,
         usage={"inputTokens": given, "outputTokens": made},
     )
-    fail = None if cut is None else ScriptFailure(kind=kind, after_chunks=cut)  # type: ignore[arg-type]
+    fail = None if cut is None else ScriptFailure(kind=kind, afterChunks=cut)  # type: ignore[arg-type]
     return ScriptRule(reply=reply, fail=fail)
 
 
@@ -158,17 +167,17 @@ class InTurn:
         self.notes = inner.notes
 
     def stream(self, call: Any) -> Any:
-        rules = call.config.script.rules
+        rules = (call.config.script or Script()).rules
         if rules:
             rule = rules[min(self._calls, len(rules) - 1)]
-            call = replace(call, config=replace(call.config, script=Script((rule,))))
+            call = replace(call, config=call.config.model_copy(update={"script": Script(rules=(rule,))}))
             self._calls += 1
         return self._inner.stream(call)
 
 
-def quick(**changes: Any) -> RetryPolicy:
+def quick(**changes: Any) -> Retry:
     """So many attempts and no more: an outage is not waited for unless `total_seconds` is given."""
-    return replace(RetryPolicy(total_seconds=0), **changes)
+    return Retry(totalSeconds=0).model_copy(update=changes)
 
 
 @asynccontextmanager
@@ -210,5 +219,6 @@ __all__ = [
     "Recorder",
     "Status",
     "a_house",
+    "a_model",
     "quick",
 ]

@@ -3,9 +3,12 @@
 import asyncio
 from typing import Any
 
+from app.core import json
 from app.models.completion import CompletionRequest, Message, Reasoning
-from app.models.config import ScriptMatch, model_config
+from app.models.config import ModelConfig, model_config
 from app.models.negotiate import ModelPlan
+from app.models.prepare import Prepared, prepare
+from app.workspace.specs.model import ModelSpec, ScriptMatch
 from tests.models.house import a_house
 
 SPEC: dict[str, Any] = {
@@ -26,10 +29,13 @@ SPEC: dict[str, Any] = {
 }
 
 
+def configured(spec: dict[str, Any]) -> ModelConfig:
+    return model_config("m", ModelSpec.model_validate_json(json.dumps(spec)))
+
+
 def test_a_model_document_becomes_a_frozen_value() -> None:
-    config = model_config("m", SPEC)
-    assert config.capabilities is not None
-    assert set(config.capabilities) == {
+    config = configured(SPEC)
+    assert set(config.declared or ()) == {
         "streaming",
         "systemMessages",
         "tools",
@@ -44,8 +50,12 @@ def test_a_model_document_becomes_a_frozen_value() -> None:
         9,
         7,
     )
-    assert config.parameters.stop == ("END",) and config.reasoning == Reasoning("low", 512)
+    assert config.parameters.stop == ("END",)
     assert config.api_version == "2024-10-01" and config.fallbacks == ("other",)
+    prepared = prepare(CompletionRequest((Message("user", "Hi"),)), config, frozenset({"reasoning"}))
+    assert isinstance(prepared, Prepared)
+    asked = prepared.call.request
+    assert (asked.reasoning, asked.temperature, asked.stop) == (Reasoning("low", 512), 0.3, ("END",))
 
 
 def test_a_script_keeps_its_rules_in_order() -> None:
@@ -53,9 +63,10 @@ def test_a_script_keeps_its_rules_in_order() -> None:
         {"match": {"afterTool": "clock"}, "reply": {"text": "It is {{ toolResult }}."}},
         {"match": {"contains": "time"}, "reply": {"toolCalls": [{"name": "clock", "args": {"zone": "UTC"}}]}},
     ]
-    config = model_config("m", {"provider": "scripted", "model": "demo", "script": {"rules": rules}})
+    config = configured({"provider": "scripted", "model": "demo", "script": {"rules": rules}})
+    assert config.script is not None
     assert [rule.match for rule in config.script.rules] == [
-        ScriptMatch(after_tool="clock"),
+        ScriptMatch(afterTool="clock"),
         ScriptMatch(contains="time"),
     ]
 
@@ -69,7 +80,7 @@ async def test_a_scripted_model_calls_a_tool_and_speaks_of_its_result() -> None:
         },
         {"match": {"system": "rude"}, "reply": {"text": "No."}},
     ]
-    config = model_config("m", {"provider": "scripted", "model": "demo", "script": {"rules": rules}})
+    config = configured({"provider": "scripted", "model": "demo", "script": {"rules": rules}})
     plan = ModelPlan(config)
     async with a_house("scripted", in_turn=False) as house:
         ask = Message("user", "what time is it")
@@ -88,7 +99,7 @@ async def test_a_scripted_model_calls_a_tool_and_speaks_of_its_result() -> None:
 
 
 async def test_the_same_conversation_always_gets_the_same_scripted_answer() -> None:
-    config = model_config("m", {"provider": "scripted", "model": "demo"})
+    config = configured({"provider": "scripted", "model": "demo"})
     async with a_house("scripted") as house:
         plan, request = ModelPlan(config), CompletionRequest((Message("user", "Hello"),))
         answers = await asyncio.gather(*(house.answer(request, plan) for _ in range(20)))

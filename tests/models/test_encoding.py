@@ -20,7 +20,6 @@ from app.models.completion import (
     ToolCall,
     ToolDef,
 )
-from app.models.config import ModelConfig
 from app.models.contract import ProviderCall
 from app.models.kinds.anthropic import Anthropic
 from app.models.kinds.gemini import Gemini
@@ -29,6 +28,7 @@ from app.models.kinds.openai import OpenAi
 from app.models.media import Attachments
 from app.models.transport import Dialect
 from app.outside.http import Segments
+from tests.models.house import a_model
 
 ASK = CompletionRequest((Message("system", "Be brief."), Message("user", "Hi")))
 SCHEMA = {"type": "object"}
@@ -41,13 +41,13 @@ DIALECTS: dict[str, Dialect] = {
 
 
 def body_of(kind: str, request: CompletionRequest, **config: Any) -> Any:
-    model = ModelConfig("m", kind, "test-model", **config)
+    model = a_model("m", kind, "test-model", **config)
     encoded = DIALECTS[kind].encode(ProviderCall(model, request, request.max_tokens), "key").body
     return json.loads(encoded if isinstance(encoded, bytes) else b"".join(encoded.pieces()))
 
 
 def notes_of(kind: str, request: CompletionRequest) -> list[str]:
-    return DIALECTS[kind].notes(ProviderCall(ModelConfig("m", kind, "test-model"), request, request.max_tokens))
+    return DIALECTS[kind].notes(ProviderCall(a_model("m", kind, "test-model"), request, request.max_tokens))
 
 
 @pytest.mark.requirement("HK-9")
@@ -269,7 +269,7 @@ def test_an_attachment_is_encoded_in_slices_from_where_it_is() -> None:
 def test_encoding_a_large_attachment_allocates_no_copy_of_it() -> None:
     data = bytes(16 * 1024 * 1024)
     request = CompletionRequest((Message("user", "", (Text("look"), Media("image", "image/png", data))),))
-    call = ProviderCall(ModelConfig("m", "openai", "test"), request, None)
+    call = ProviderCall(a_model("m", "openai", "test"), request, None)
     tracemalloc.start()
     try:
         body = OpenAi().encode(call, None).body

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.models.config import RetryPolicy
+from app.workspace.specs.model import Retry
 from tests.models.flaky import failing_between, failing_by_chance, figures
 
 
@@ -14,7 +14,7 @@ def test_a_provider_that_fails_half_of_the_time_costs_hardly_a_run(calls: int, a
 
 def test_three_attempts_alone_leave_about_an_eighth_failed() -> None:
     """The retry budget makes calls wait and fails none."""
-    found = figures(200, 10, failing_by_chance(0.5, 1), retry=RetryPolicy(total_seconds=0), seed=1)
+    found = figures(200, 10, failing_by_chance(0.5, 1), retry=Retry(totalSeconds=0), seed=1)
     assert 0.06 <= found.failed / 200 <= 0.19, found.codes
     assert found.codes["PROVIDER_CIRCUIT_OPEN"] == 0
 

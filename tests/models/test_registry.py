@@ -8,7 +8,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.models.completion import ToolCall
-from app.models.config import ModelConfig
 from app.models.contract import (
     Batch,
     Completed,
@@ -24,7 +23,7 @@ from app.models.registry import Providers
 from app.wiring import kinds
 from app.wiring.kinds import PROVIDERS
 from app.workspace.catalog import Kinds
-from tests.models.house import a_house
+from tests.models.house import a_house, a_model
 
 
 class Custom:
@@ -55,7 +54,7 @@ async def test_a_kind_of_an_installed_package_answers(monkeypatch: pytest.Monkey
     async with a_house("scripted") as house:
         deps: Any = None
         house.router._providers = Providers(found, deps)
-        answer = await house.answer(plan=ModelPlan(ModelConfig("m", "custom", "x")))
+        answer = await house.answer(plan=ModelPlan(a_model("m", "custom", "x")))
         assert answer.text == "from a package" and answer.tool_calls[0].name == "t"
 
 
@@ -68,7 +67,7 @@ async def test_a_kind_is_imported_only_when_used_and_one_that_cannot_be_disquali
     assert "broken" in providers.names()
     async with a_house("scripted") as house:
         house.router._providers = providers
-        failure = await house.failure(plan=ModelPlan(ModelConfig("m", "broken", "x")))
+        failure = await house.failure(plan=ModelPlan(a_model("m", "broken", "x")))
         assert failure.detail["candidates"] == [{"model": "m", "lacks": ["provider:broken"]}]
 
 

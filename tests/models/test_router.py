@@ -14,10 +14,14 @@ from app.events.catalog.base import Payload
 from app.events.catalog.model import ModelCompleted
 from app.models.budget import LocalBudget
 from app.models.completion import CompletionRequest, Media, Message, Reasoning, Text, ToolDef
-from app.models.config import (
-    BreakerPolicy,
-    Limits,
-    Parameters,
+from app.models.contract import ContentPolicy, Estimate, Reservation
+from app.models.limits import Limiter
+from app.models.negotiate import ModelPlan, ProtocolConstraints
+from app.models.router import error_value
+from app.workspace.specs.base import Parameters
+from app.workspace.specs.model import (
+    Breaker,
+    ModelLimits,
     Prices,
     Script,
     ScriptFailure,
@@ -25,15 +29,11 @@ from app.models.config import (
     ScriptRule,
     Timeouts,
 )
-from app.models.contract import ContentPolicy, Estimate, Reservation
-from app.models.limits import Limiter
-from app.models.negotiate import ModelPlan, ProtocolConstraints
-from app.models.router import error_value
 from tests.models.house import ASK, SECRET, Answer, Hang, Status, a_house, quick
 from tests.waiting import until
 
-FAILING = Script((ScriptRule(fail=ScriptFailure(500)),))
-SAYING_B = Script(default=ScriptReply("from b"))
+FAILING = Script(rules=(ScriptRule(fail=ScriptFailure(status=500)),))
+SAYING_B = Script(default=ScriptReply(text="from b"))
 
 
 @pytest.mark.requirement("HK-34", "HK-5")
@@ -50,7 +50,7 @@ async def test_the_fallback_answers_when_the_primary_is_exhausted() -> None:
 
 async def test_without_any_answer_the_failure_names_every_cause() -> None:
     async with a_house("scripted") as house:
-        refusing = Script((ScriptRule(fail=ScriptFailure(400)),))
+        refusing = Script(rules=(ScriptRule(fail=ScriptFailure(status=400)),))
         plan = ModelPlan(
             house.config("a", script=FAILING, retry=quick(attempts=2)), (house.config("b", script=refusing),)
         )
@@ -64,9 +64,9 @@ async def test_without_any_answer_the_failure_names_every_cause() -> None:
 async def test_when_nobody_qualifies_each_candidate_says_what_it_lacks() -> None:
     async with a_house("scripted") as house:
         plan = ModelPlan(
-            house.config("a", capabilities=frozenset({"streaming", "tools"})),
+            house.config("a", declared=frozenset({"streaming", "tools"})),
             (
-                house.config("b", capabilities=frozenset({"input.image"})),
+                house.config("b", declared=frozenset({"input.image"})),
                 house.config("c", provider="nobody"),
             ),
             required=frozenset({"input.image", "tools"}),
@@ -84,7 +84,7 @@ async def test_when_nobody_qualifies_each_candidate_says_what_it_lacks() -> None
 
 async def test_a_request_with_a_picture_skips_models_that_cannot_see() -> None:
     async with a_house("scripted") as house:
-        blind = house.config("blind", capabilities=frozenset({"streaming"}))
+        blind = house.config("blind", declared=frozenset({"streaming"}))
         plan = ModelPlan(blind, (house.config("seeing", script=SAYING_B),))
         picture = Media("image", "image/png", b"png")
         answer = await house.answer(CompletionRequest((Message("user", "", (Text("look"), picture)),)), plan)
@@ -103,7 +103,7 @@ async def test_an_outcome_that_is_known_is_not_recorded_again() -> None:
 @pytest.mark.requirement("HK-14")
 async def test_the_breaker_opens_probes_and_closes_again() -> None:
     async with a_house("openai") as house:
-        policy = BreakerPolicy(failures=2, window_seconds=60, open_seconds=30)
+        policy = Breaker(failures=2, windowSeconds=60, openSeconds=30)
         plan = ModelPlan(house.config(breaker=policy, retry=quick(attempts=1)))
         house.plays(Status(500))
         await house.failure(plan=plan)
@@ -123,7 +123,7 @@ async def test_the_breaker_opens_probes_and_closes_again() -> None:
 
 async def test_only_one_probe_goes_out_at_a_time() -> None:
     async with a_house("openai") as house:
-        policy = BreakerPolicy(failures=1, open_seconds=30)
+        policy = Breaker(failures=1, openSeconds=30)
         plan = ModelPlan(house.config(breaker=policy, retry=quick(attempts=1)))
         house.plays(Status(500), Hang())
         await house.failure(plan=plan)
@@ -142,7 +142,7 @@ async def test_beyond_the_retry_budget_of_a_minute_a_call_goes_to_the_fallback()
     async with a_house("openai") as house:
         house.plays(Status(503))
         retry = quick(attempts=3, budget_per_minute=3, initial_delay_seconds=0.01)
-        failing = house.config("a", retry=retry, breaker=BreakerPolicy(failures=1000))
+        failing = house.config("a", retry=retry, breaker=Breaker(failures=1000))
         plan = ModelPlan(failing, (house.config("b", provider="scripted", script=SAYING_B),))
 
         def repeated() -> int:
@@ -187,7 +187,7 @@ async def test_a_cancelled_wait_gives_its_turn_to_retry_back() -> None:
 @pytest.mark.requirement("HK-14")
 async def test_a_call_without_a_fallback_waits_for_an_open_breaker_and_says_so() -> None:
     async with a_house("openai") as house:
-        policy = BreakerPolicy(failures=1, open_seconds=30)
+        policy = Breaker(failures=1, openSeconds=30)
         plan = ModelPlan(house.config(breaker=policy, retry=quick(attempts=1, total_seconds=0)))
         house.plays(Status(500), Answer())
         await house.failure(plan=plan)
@@ -202,7 +202,7 @@ async def test_a_call_without_a_fallback_waits_for_an_open_breaker_and_says_so()
 
 async def test_a_breaker_that_stays_open_for_longer_than_the_call_may_wait_ends_it_at_once() -> None:
     async with a_house("openai") as house:
-        policy = BreakerPolicy(failures=1, open_seconds=30)
+        policy = Breaker(failures=1, openSeconds=30)
         plan = ModelPlan(house.config(breaker=policy, retry=quick(attempts=1, total_seconds=20)))
         house.plays(Status(500))
         failure = await house.failure(plan=plan)
@@ -212,7 +212,7 @@ async def test_a_breaker_that_stays_open_for_longer_than_the_call_may_wait_ends_
 
 async def test_a_cancel_ends_the_wait_for_a_breaker() -> None:
     async with a_house("openai") as house:
-        policy = BreakerPolicy(failures=1, open_seconds=30)
+        policy = Breaker(failures=1, openSeconds=30)
         house.plays(Status(500))
         await house.failure(plan=ModelPlan(house.config(breaker=policy, retry=quick(attempts=1))))
         house.router._sleep = asyncio.sleep  # a wait that really waits
@@ -234,7 +234,7 @@ async def test_a_cancel_ends_the_wait_for_a_breaker() -> None:
 
 async def test_with_a_fallback_an_open_breaker_is_not_waited_for() -> None:
     async with a_house("openai") as house:
-        failing = house.config("a", breaker=BreakerPolicy(failures=1), retry=quick(attempts=1, total_seconds=60))
+        failing = house.config("a", breaker=Breaker(failures=1), retry=quick(attempts=1, total_seconds=60))
         plan = ModelPlan(failing, (house.config("b", provider="scripted", script=SAYING_B),))
         house.plays(Status(500))
         assert [(await house.answer(plan=plan)).model for _ in range(2)] == ["b", "b"]
@@ -244,7 +244,7 @@ async def test_with_a_fallback_an_open_breaker_is_not_waited_for() -> None:
 async def test_an_outage_is_retried_beyond_the_attempts_for_as_long_as_the_model_says() -> None:
     async with a_house("openai") as house:
         retry = quick(attempts=2, total_seconds=40)
-        plan = ModelPlan(house.config(retry=retry, breaker=BreakerPolicy(failures=1000)))
+        plan = ModelPlan(house.config(retry=retry, breaker=Breaker(failures=1000)))
         house.plays(*[Status(503)] * 6, Answer())
         assert (await house.answer(plan=plan)).text == "Hello, world"
         house.plays(Status(503))
@@ -266,7 +266,7 @@ async def test_a_provider_that_is_gone_is_retried_until_it_is_back() -> None:
     async with a_house("openai") as house:
         await house.server.stop()
         retry = quick(attempts=1, total_seconds=60)
-        plan = ModelPlan(house.config(retry=retry, breaker=BreakerPolicy(failures=1000)))
+        plan = ModelPlan(house.config(retry=retry, breaker=Breaker(failures=1000)))
         sleep = house.router._sleep
 
         async def sleeping(seconds: float) -> None:
@@ -347,17 +347,17 @@ async def test_a_task_that_is_cancelled_settles_and_closes_too() -> None:
 @pytest.mark.requirement("HK-6")
 async def test_an_input_that_is_too_long_is_refused_before_the_call_and_tried_elsewhere() -> None:
     async with a_house("openai") as house:
-        small = house.config("small", limits=Limits(max_input_tokens=10))
+        small = house.config("small", limits=ModelLimits(maxInputTokens=10))
         long = CompletionRequest((Message("user", "word " * 100),))
         failure = await house.failure(long, ModelPlan(small))
         assert failure.detail["causes"][0]["code"] == "INPUT_TOO_LONG" and house.server.seen == []
-        large = house.config("large", limits=Limits(context_tokens=1000))
+        large = house.config("large", limits=ModelLimits(contextTokens=1000))
         assert (await house.answer(long, ModelPlan(small, (large,)))).model == "large"
 
 
 async def test_output_tokens_are_bounded_by_the_model() -> None:
     async with a_house("openai") as house:
-        plan = ModelPlan(house.config(limits=Limits(max_output_tokens=64)))
+        plan = ModelPlan(house.config(limits=ModelLimits(maxOutputTokens=64)))
         await house.answer(replace(ASK, max_tokens=1000), plan)
         assert house.server.seen[0].body["max_tokens"] == 64
         assert house.recorder.of("requested")[0].parameters["maxTokens"] == 64
@@ -366,7 +366,7 @@ async def test_output_tokens_are_bounded_by_the_model() -> None:
 @pytest.mark.requirement("HK-8")
 async def test_the_models_parameters_fill_in_what_the_request_leaves_open() -> None:
     async with a_house("openai") as house:
-        plan = ModelPlan(house.config(parameters=Parameters(temperature=0.2, top_p=0.9, seed=7)))
+        plan = ModelPlan(house.config(parameters=Parameters(temperature=0.2, topP=0.9, seed=7)))
         await house.answer(replace(ASK, temperature=0.9), plan)
         body = house.server.seen[0].body
         assert (body["temperature"], body["top_p"], body["seed"]) == (0.9, 0.9, 7)
@@ -375,7 +375,7 @@ async def test_the_models_parameters_fill_in_what_the_request_leaves_open() -> N
 @pytest.mark.requirement("HK-9")
 async def test_reasoning_that_a_model_does_not_have_is_left_out_with_a_note() -> None:
     async with a_house("openai") as house:
-        plan = ModelPlan(house.config(capabilities=frozenset({"streaming"})))
+        plan = ModelPlan(house.config(declared=frozenset({"streaming"})))
         await house.answer(replace(ASK, reasoning=Reasoning("high")), plan)
         assert "reasoning_effort" not in house.server.seen[0].body
         assert "reasoning is not supported" in house.recorder.of("requested")[0].notes[0]
@@ -388,7 +388,7 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 async def test_structured_output_is_parsed_and_checked_by_us_in_any_case(capabilities: Any) -> None:
     async with a_house("openai") as house:
         house.plays(Answer(chunks=('{"n"', ": 3}")))
-        plan = ModelPlan(house.config(capabilities=capabilities))
+        plan = ModelPlan(house.config(declared=capabilities))
         answer = await house.answer(replace(ASK, response_schema=SCHEMA), plan)
         assert answer.value == {"n": 3}
         assert ("response_format" in house.server.seen[0].body) == (capabilities is None)
@@ -464,7 +464,7 @@ async def test_calls_beyond_the_models_concurrency_wait_for_their_turn() -> None
     limiter = Limiter(ManualClock())
     async with a_house("openai", limiter=limiter) as house:
         house.plays(Answer(gate_after=1))
-        plan = ModelPlan(house.config(limits=Limits(concurrency=2)))
+        plan = ModelPlan(house.config(limits=ModelLimits(concurrency=2)))
         calls = [asyncio.create_task(house.complete(plan=plan)) for _ in range(5)]
         await asyncio.wait_for(house.server.hanging.wait(), 5)
         await until(lambda: limiter.waiting == 3 and len(house.server.seen) == 2)
@@ -521,8 +521,8 @@ async def test_a_cancel_between_two_attempts_starts_no_other() -> None:
 
 async def test_reasoning_that_is_not_logged_still_counts_as_a_sign_of_life() -> None:
     async with a_house("scripted", in_turn=False) as house:
-        reply = ScriptReply("done", reasoning="x" * 8, chunk_size=1, chunk_delay_seconds=0.1)
-        soon = Timeouts(first_token_seconds=0.6, idle_seconds=0.6)
+        reply = ScriptReply(text="done", reasoning="x" * 8, chunkSize=1, chunkDelaySeconds=0.1)
+        soon = Timeouts(firstTokenSeconds=0.6, idleSeconds=0.6)
         config = house.config(script=Script(default=reply), timeouts=soon)
         house.router._providers._deps = replace(house.router._providers._deps, sleep=asyncio.sleep)
         answer = await house.answer(plan=ModelPlan(config), contents=ContentPolicy(reasoning="none"))
@@ -531,7 +531,7 @@ async def test_reasoning_that_is_not_logged_still_counts_as_a_sign_of_life() -> 
 
 async def test_a_slow_log_is_not_mistaken_for_an_idle_provider() -> None:
     async with a_house("openai") as house:
-        soon = Timeouts(first_token_seconds=5, idle_seconds=0.05)
+        soon = Timeouts(firstTokenSeconds=5, idleSeconds=0.05)
 
         async def record(payload: Payload) -> None:
             if payload.type == "runtime.adapter.event":

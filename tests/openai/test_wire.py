@@ -12,7 +12,7 @@ import pytest
 from app.core import json
 from app.core.settings import Settings
 from app.protocols.http import parts
-from app.protocols.openai import streaming
+from app.protocols.wire import follower
 from tests.openai.conftest import write_workspace
 from tests.protocols.auth.house import House, bearer
 from tests.server import in_process
@@ -57,7 +57,7 @@ def _chunks(answer: bytes) -> list[bytes]:
 async def test_the_head_of_an_answer_leaves_with_its_first_frame(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "HEAD_SECONDS", 20.0)
+    monkeypatch.setattr(follower, "HEAD_SECONDS", 20.0)
     async with _house(tmp_path) as house:
         reader, writer = await _asked(house, "hello")
         first = await reader.read(65_536)
@@ -96,8 +96,7 @@ async def test_nobody_waits_for_a_client_to_leave_and_it_is_noticed(tmp_path: Pa
 
 @pytest.mark.requirement("S7")
 async def test_a_stream_ends_when_its_reader_s_key_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("LOOK_SECONDS", 0.0), ("_TICK_SECONDS", 0.05), ("HEAD_SECONDS", 0.05)):
-        monkeypatch.setattr(streaming, name, seconds)
+    monkeypatch.setattr(follower, "HEAD_SECONDS", 0.05)
     async with _house(tmp_path, auth="keys") as house:
         admin = await house.caller("admin")
         made = (await admin.post("/api/keys", json={"name": "reader", "roles": ["member"]})).json()
@@ -111,8 +110,8 @@ async def test_a_stream_ends_when_its_reader_s_key_does(tmp_path: Path, monkeypa
 
 
 async def test_a_silent_stream_is_kept_open_with_comments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("COMMENT_SECONDS", 0.05), ("_TICK_SECONDS", 0.02), ("HEAD_SECONDS", 0.02)):
-        monkeypatch.setattr(streaming, name, seconds)
+    for name, seconds in (("KEEP_ALIVE_SECONDS", 0.05), ("TICK_SECONDS", 0.02), ("HEAD_SECONDS", 0.02)):
+        monkeypatch.setattr(follower, name, seconds)
     async with _house(tmp_path) as house:
         reader, writer = await _asked(house, "publish it")
         assert (await reader.readuntil(b": still here\n\n")).startswith(b"HTTP/1.1 200")

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from app.core.settings import Settings
-from app.protocols.http import sse as production
+from app.protocols.wire import follower
 from tests import sse
 from tests.server import InProcessServer, in_process
 from tests.waiting import until
@@ -29,8 +29,8 @@ async def _open(server: InProcessServer, path: str) -> socket.socket:
 
 @pytest.mark.requirement("PX-1")
 async def test_a_silent_stream_is_kept_alive_by_comments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(production, "COMMENT_SECONDS", 0.05)
-    monkeypatch.setattr(production, "_TICK_SECONDS", 0.02)
+    monkeypatch.setattr(follower, "KEEP_ALIVE_SECONDS", 0.05)
+    monkeypatch.setattr(follower, "TICK_SECONDS", 0.02)
     async with in_process(Settings(data_dir=tmp_path)) as server:
         async with httpx2.AsyncClient(base_url=server.url, timeout=20, verify=False) as client:
             thread_id = (await client.post("/api/threads", json={})).json()["id"]
@@ -48,8 +48,7 @@ async def test_a_silent_stream_is_kept_alive_by_comments(tmp_path: Path, monkeyp
 async def test_readers_that_never_read_are_dropped_and_the_others_get_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(production, "STALL_SECONDS", 2.0)
-    monkeypatch.setattr(production, "_TICK_SECONDS", 0.05)
+    monkeypatch.setattr(follower, "STALL_SECONDS", 2.0)
     async with in_process(Settings(data_dir=tmp_path)) as server, contextlib.AsyncExitStack() as stack:
         hub = server.holdfast.store.hub
         async with httpx2.AsyncClient(base_url=server.url, timeout=30, verify=False) as client:

@@ -12,7 +12,7 @@ import pytest
 
 from app.cli.checkup import examine
 from app.core.settings import Settings
-from app.runtime.run import kits
+from app.runtime.run import toolsets
 from tests.scenarios.test_approvals import begin, decide, settled
 from tests.server import ServerProcess
 
@@ -135,7 +135,7 @@ async def _kept_again(client: httpx2.AsyncClient, text: str) -> dict[str, Any]:
         run = await begin(client, "keeper", text)
         if "kept:" in run["output"]:
             return run
-        await asyncio.sleep(kits.RETRY_SECONDS / 4)
+        await asyncio.sleep(toolsets.RETRY_SECONDS / 4)
     raise AssertionError("the tools did not come back")
 
 

@@ -21,7 +21,7 @@ class WorkspaceRejected(Payload):
 
 @event("runtime.workspace.reload.requested", of_thread=True)
 class WorkspaceReloadRequested(Payload):
-    """Somebody asked for it; who is the event's actor. What came of it is told by loaded or rejected."""
+    """Somebody asked for it; who is the event's actor. The outcome is a loaded or a rejected event."""
 
     digest: str | None = None
     accepted: bool

@@ -1,4 +1,4 @@
-"""Words about the log itself, and narration of it for people."""
+"""Words about the log itself, and narration of it in sentences."""
 
 from typing import Any
 

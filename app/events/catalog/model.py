@@ -6,7 +6,7 @@ from app.events.catalog.base import Payload, Value, event
 from app.events.catalog.values import ErrorValue, ToolCallValue, Usage
 
 ASIDES: Final = frozenset({"summary", "repair"})
-"""Roles of calls beside the conversation: what they answer is told to no client."""
+"""Roles of calls outside the conversation: no client sees their answers."""
 
 
 class Candidate(Value):

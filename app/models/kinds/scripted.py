@@ -14,7 +14,6 @@ from app.core import json
 from app.core.errors import Failure
 from app.models.capabilities import KNOWN, TOOL_CHOICE
 from app.models.completion import CompletionRequest, FinishReason, Message, ToolCall, estimate_tokens, text_of
-from app.models.config import Script, ScriptFailure, ScriptMatch, ScriptReply
 from app.models.contract import (
     Batch,
     Completed,
@@ -33,7 +32,9 @@ from app.models.contract import (
 )
 from app.models.toolcalls import given_id, parsed_call
 from app.models.transport import status_failure
+from app.workspace.specs.model import Script, ScriptFailure, ScriptMatch, ScriptReply, ScriptToolCall
 
+_ECHO: Final = Script()
 _BLANK: Final = re.compile(r"\{\{ *(input|turn|toolResult) *\}\}")
 
 
@@ -53,7 +54,7 @@ class Scripted:
 
     async def stream(self, call: ProviderCall) -> AsyncGenerator[Batch, None]:
         scene = _Scene(call.request)
-        index, reply, fault = _cast(call.config.script, scene)
+        index, reply, fault = _cast(call.config.script or _ECHO, scene)
         fault = self._due((call.config.name, index), fault)
         if reply.delay_seconds:
             await self._sleep(reply.delay_seconds)
@@ -137,8 +138,8 @@ class _Scene:
 
     def calls(self, reply: ScriptReply) -> list[ToolCall]:
         while len(self._ids) < len(reply.tool_calls):
-            self._ids.append(given_id(reply.tool_calls[len(self._ids)].get("id")))
-        return [self._call(self._ids[i], wanted) for i, wanted in enumerate(reply.tool_calls)]
+            self._ids.append(given_id(reply.tool_calls[len(self._ids)].id))
+        return [self._call(self._ids[i], scripted) for i, scripted in enumerate(reply.tool_calls)]
 
     def usage(self, reply: ScriptReply) -> UsageReport:
         given = reply.usage.get("inputTokens"), reply.usage.get("outputTokens")
@@ -154,10 +155,10 @@ class _Scene:
     def _system_says(self, text: str) -> bool:
         return any(text in m.content.casefold() for m in self._request.messages if m.role == "system")
 
-    def _call(self, call_id: str, wanted: Mapping[str, Any]) -> ToolCall:
-        if wanted.get("rawArgs") is not None:
-            return parsed_call(call_id, wanted["name"], self._fill(wanted["rawArgs"]))
-        return ToolCall(call_id, wanted["name"], self._filled(wanted.get("args") or {}))
+    def _call(self, call_id: str, scripted: ScriptToolCall) -> ToolCall:
+        if scripted.raw_args is not None:
+            return parsed_call(call_id, scripted.name, self._fill(scripted.raw_args))
+        return ToolCall(call_id, scripted.name, self._filled(scripted.args))
 
     def _filled(self, value: Any) -> Any:
         if isinstance(value, str):

@@ -3,9 +3,7 @@
 Leaves to others: what a principal may do (`permissions`), and answering (the edge).
 """
 
-import asyncio
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from starlette.types import Scope
@@ -19,8 +17,8 @@ from app.protocols.auth.proxies import Proxies
 from app.protocols.auth.shown import Headers, peer_of, secret_of
 from app.protocols.auth.verdict import Denied
 
-LOOK_SECONDS: Final = 10.0
-"""How often a long connection looks whether its credentials still count; a revocation here is seen at once."""
+CHECK_SECONDS: Final = 10.0
+"""How often the credentials of a long connection are checked; a revocation in this process is noticed at once."""
 
 
 class TokenMode(Protocol):
@@ -83,31 +81,33 @@ class Access:
             return True
         return await self._keyring.is_live(principal.key_id)
 
-    @contextlib.contextmanager
-    def watching(self, principal: Principal, gone: Callable[[], None]) -> Iterator[None]:
-        """For a long connection: calls `gone` when the credentials it was opened with no longer count."""
+    def credentials_of(self, principal: Principal) -> "ShownCredentials | None":
+        """For a long connection; None when nothing can end them."""
         if principal.expires_at is None and (principal.key_id is None or self._keyring is None):
-            yield
-            return
+            return None
+        return ShownCredentials(self, principal)
 
-        async def watch() -> None:
-            await self._until_invalid(principal)
-            gone()
+    def watch(self, on_change: Callable[[], None]) -> Callable[[], None]:
+        """Calls back when credentials may have been revoked; gives what ends that."""
+        return (lambda: None) if self._keyring is None else self._keyring.watch(on_change)
 
-        watching = asyncio.create_task(watch())
-        try:
-            yield
-        finally:
-            watching.cancel()
+    def check_after(self, principal: Principal) -> float:
+        if principal.expires_at is None:
+            return CHECK_SECONDS
+        return min(CHECK_SECONDS, max(0.0, (principal.expires_at - self._clock.now_ms()) / 1000))
 
-    async def _until_invalid(self, principal: Principal) -> None:
-        while await self.still_valid(principal):
-            seconds = LOOK_SECONDS
-            if principal.expires_at is not None:
-                seconds = min(seconds, max(0.0, (principal.expires_at - self._clock.now_ms()) / 1000))
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    if self._keyring is None:
-                        await asyncio.Event().wait()
-                    else:
-                        await self._keyring.changed.wait()
+
+class ShownCredentials:
+    """What a principal showed when it came, for the follower of its stream."""
+
+    def __init__(self, access: Access, principal: Principal) -> None:
+        self._access, self._principal = access, principal
+
+    def check_after(self) -> float:
+        return self._access.check_after(self._principal)
+
+    async def still_valid(self) -> bool:
+        return await self._access.still_valid(self._principal)
+
+    def watch(self, on_change: Callable[[], None]) -> Callable[[], None]:
+        return self._access.watch(on_change)

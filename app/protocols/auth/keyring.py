@@ -3,7 +3,6 @@
 A key that this process revokes is forgotten at once; one that another replica revokes, when its moment is over.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -15,7 +14,7 @@ from app.core.principal import Principal
 from app.protocols.auth.verdict import Denied
 
 REMEMBER_SECONDS: Final = 10.0
-"""With the sockets' look every ten seconds, a revoked key is out after twenty at the latest."""
+"""With the streams' check every ten seconds, a key revoked elsewhere is out after twenty at the latest."""
 MAX_REMEMBERED: Final = 10_000
 
 Find = Callable[[str], Awaitable[ApiKey | None]]
@@ -27,20 +26,23 @@ class Keyring:
         self._known: TTLCache[str, tuple[ApiKey | None, Principal | None]] = TTLCache(
             MAX_REMEMBERED, REMEMBER_SECONDS, timer=clock.monotonic
         )
-        self._changed = asyncio.Event()
+        self._revocations = 0
+        self._watchers: dict[object, Callable[[], None]] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
-    @property
-    def changed(self) -> asyncio.Event:
-        """Set when a key of this process was revoked; a fresh one stands in its place afterwards."""
-        return self._changed
+    def watch(self, on_revoked: Callable[[], None]) -> Callable[[], None]:
+        """Calls back when this process revokes a key, whichever; gives what ends that."""
+        watcher = object()
+        self._watchers[watcher] = on_revoked
+        return lambda: self._watchers.pop(watcher, None) and None
 
     def forget(self, key_id: str) -> None:
         self._known.pop(key_id, None)
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._revocations += 1
+        for on_revoked in list(self._watchers.values()):
+            on_revoked()
 
     async def recognise(self, secret: str) -> Principal | Denied:
         if not is_secret(secret):
@@ -61,10 +63,10 @@ class Keyring:
         known = self._known.get(key_id)
         if known is not None:
             return known
-        changed = self._changed
+        revocations = self._revocations
         key = await self._find(key_id)
         principal = None if key is None else key.principal()
         # What was read before a revocation must not be remembered after it.
-        if changed is self._changed:
+        if revocations == self._revocations:
             self._known[key_id] = (key, principal)
         return key, principal

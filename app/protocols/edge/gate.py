@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.core.errors import Failure, HoldfastError
 from app.core.principal import Principal
-from app.protocols.auth.access import LOOK_SECONDS, Access
+from app.protocols.auth.access import CHECK_SECONDS, Access
 from app.protocols.auth.permissions import OPEN_PATHS
 from app.protocols.auth.proxies import IDENTITY_HEADERS
 from app.protocols.auth.shown import Headers, peer_of
@@ -29,9 +29,10 @@ from app.protocols.edge.cancels import Cancels
 from app.protocols.edge.limits import MAX_HEADER_BYTES, BoundedBody, HeldBytes, InFlight, Rates, headers_too_large
 from app.protocols.edge.origins import Origins
 from app.protocols.edge.request_meter import Observe, unobserved
-from app.protocols.http.connection import LINE, Line
 from app.protocols.http.correlation import HEADERS_KEY, NAME_KEY
 from app.protocols.http.errors import answer
+from app.protocols.wire.asgi import AsgiConnection
+from app.protocols.wire.connection import CONNECTION, HttpConnection
 
 REQUEST_ID: Final = b"x-request-id"
 _SANE_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
@@ -67,8 +68,8 @@ class Gate:
         if (refused := self._wrong_request(scope, headers)) is not None:
             await reply.refuse(scope, receive, refused)
             return
-        line: Line | None = (scope.get("extensions") or {}).get(LINE)
-        body = _body(receive, headers, path, self._max_upload, line, self.held)
+        connection: HttpConnection = (scope.get("extensions") or {}).get(CONNECTION) or AsgiConnection(receive, send)
+        body = _body(receive, headers, path, self._max_upload, connection, self.held)
         reply.body = body
         if path in OPEN_PATHS:
             await self.app(scope, body or receive, reply)
@@ -88,12 +89,11 @@ class Gate:
         if body is not None and (refused := body.announced(headers.get(b"content-length"))) is not None:
             await reply.refuse(scope, receive, refused)
             return
-        if line is not None:
-            line.headers, line.on_begun = reply.headers, answered
+        connection.headers, connection.on_begun = reply.headers, answered
         if self._access.enabled:
             reply.access, reply.who = self._access, who
-            if line is not None:
-                line.still_welcome = partial(self._access.still_valid, who)
+            connection.credentials = self._access.credentials_of(who)
+        scope[CONNECTION] = connection
         in_flight = self._bounds(scope)[1]
         in_flight.enter(who.tenant)
         try:
@@ -104,8 +104,9 @@ class Gate:
             in_flight.leave(who.tenant)
             if body is not None:
                 body.release()
-            if line is not None:
-                del scope["extensions"]  # the line knows the scope: together they would wait for the collector
+            # The connection knows the scope: together they would wait for the collector.
+            del scope[CONNECTION]
+            scope.pop("extensions", None)
 
     def _wrong_request(self, scope: Scope, headers: Headers) -> Failure | None:
         sent, path = scope["headers"], scope["path"]
@@ -183,10 +184,10 @@ class Gate:
 
 class _Reply:
     """Stands before `send`: every answer carries the request's name; a body that broke its bounds wins over whatever
-    the route made of that; a stream ends when its reader's credentials do. What writes to its line instead is told
-    there what to add and whom to ask."""
+    the route made of that; a long answer ends when its reader's credentials do. Streams write to their connection
+    instead, which knows what to add and whose credentials to check."""
 
-    __slots__ = ("_answered", "_ended", "_looked", "_path", "_send", "access", "body", "headers", "who")
+    __slots__ = ("_answered", "_checked_at", "_ended", "_path", "_send", "access", "body", "headers", "who")
 
     def __init__(self, send: Send, path: str, request_id: bytes, answered: Callable[[int], None]) -> None:
         self._send, self._path, self._answered = send, path, answered
@@ -194,7 +195,7 @@ class _Reply:
         self.body: BoundedBody | None = None
         self.access: Access | None = None
         self.who: Principal | None = None
-        self._looked = 0.0
+        self._checked_at = 0.0
         self._ended = False
 
     async def __call__(self, message: Message) -> None:
@@ -206,7 +207,7 @@ class _Reply:
                 return
             self._answered(message["status"])
             message["headers"] = [*message.get("headers", ()), *self.headers]
-        elif message.get("more_body") and not await self._still_welcome():
+        elif message.get("more_body") and not await self._still_valid():
             self._ended = True
             message = {"type": "http.response.body", "body": b"", "more_body": False}
         await self._send(message)
@@ -221,14 +222,14 @@ class _Reply:
         )  # fmt: skip
         await self._send({"type": "http.response.body", "body": refused.body})
 
-    async def _still_welcome(self) -> bool:
-        """Looked at now and then: an event stream has at least a comment every fifteen seconds."""
+    async def _still_valid(self) -> bool:
+        """Checked now and then, between parts of a long answer."""
         if self.access is None or self.who is None:
             return True
         now = monotonic()
-        if now - self._looked < LOOK_SECONDS:
+        if now - self._checked_at < CHECK_SECONDS:
             return True
-        self._looked = now
+        self._checked_at = now
         return await self.access.still_valid(self.who)
 
     async def refuse(self, scope: Scope, receive: Receive, failure: Failure) -> None:
@@ -254,9 +255,14 @@ def _repeats(scope: Scope) -> bool:
 
 
 def _body(
-    receive: Receive, headers: Mapping[bytes, bytes], path: str, uploads: int, line: Line | None, held: HeldBytes
+    receive: Receive,
+    headers: Mapping[bytes, bytes],
+    path: str,
+    uploads: int,
+    connection: HttpConnection,
+    held: HeldBytes,
 ) -> BoundedBody | None:
     """None for a request that has no body, which is most of them."""
     if headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
         return None
-    return BoundedBody(receive, path, uploads, line, held)
+    return BoundedBody(receive, path, uploads, connection, held)

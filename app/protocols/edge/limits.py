@@ -12,8 +12,8 @@ from starlette.types import Message, Receive
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.recent import RecentDict
-from app.protocols.http.connection import Line
 from app.protocols.http.errors import Problem
+from app.protocols.wire.connection import HttpConnection
 
 MIB: Final = 1024 * 1024
 MAX_BODY_BYTES: Final = 1 * MIB
@@ -122,10 +122,10 @@ class BoundedBody:
         receive: Receive,
         path: str,
         uploads: int = MAX_UPLOAD_BYTES,
-        line: Line | None = None,
+        connection: HttpConnection | None = None,
         held: HeldBytes | None = None,
     ) -> None:
-        self._receive, self._line = receive, line
+        self._receive, self._connection = receive, connection
         self._held, self._taken = held, 0
         self._limit = body_limit(path, uploads)
         self._each_piece = path.startswith(_UPLOADS)
@@ -143,7 +143,7 @@ class BoundedBody:
     async def __call__(self) -> Message:
         if self._complete:
             return await self._receive()  # only a disconnect can follow, and that may take as long as it likes
-        if self._line is not None and self._line.has_news:
+        if self._connection is not None and self._connection.has_body_part:
             message = await self._receive()  # no waiting: most bodies come with their head
         else:
             message = await self._in_time()

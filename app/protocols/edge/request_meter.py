@@ -16,6 +16,8 @@ from app.core.metrics import Metrics
 Observe = Callable[[Scope, float, int], None]
 """(scope, when the request arrived, status)."""
 
+ROUTE: Final = "holdfast.route"
+"""The key of the path of a route that was not found by the framework, which notes its own."""
 _NO_ROUTE: Final = "(none)"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _MAX_PATH: Final = 200
@@ -38,7 +40,8 @@ class RequestMeter:
         )
 
     def __call__(self, scope: Scope, began: float, status: int) -> None:
-        route = getattr(scope.get("route"), "path", _NO_ROUTE)
+        found: str | None = scope.get(ROUTE) or getattr(scope.get("route"), "path", None)
+        route = found or _NO_ROUTE
         method = scope["method"] if scope["method"] in _METHODS else "(other)"
         seconds = monotonic() - began
         self._requests.of(method, route, str(status)).inc()

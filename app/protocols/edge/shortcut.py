@@ -1,49 +1,40 @@
-"""The way to the routes that are asked most: found by method and path, past the framework's layers.
+"""The way to the routes that are called most: found by their path, past the framework's layers.
 
-For routes without parameters that read their own body and answer their own failures. Leaves to the framework: all
-others. An error that nobody expected is answered by the handler that the framework would call.
+Leaves to the framework: all other routes; to `http.straight`: which routes these are, and that they are fit for it.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, cast
+from collections.abc import Awaitable, Mapping
 
-from fastapi import FastAPI
-from fastapi.routing import APIRoute
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-Apology = Callable[[Request, Exception], Awaitable[Response]]
-
-_METHOD: Final = "POST"
+from app.protocols.edge.request_meter import ROUTE
+from app.protocols.http.errors import unexpected
+from app.protocols.http.straight import METHOD, Handler
 
 
 class Shortcut:
-    def __init__(self, app: FastAPI, routes: Iterable[APIRoute]) -> None:
-        self.app: ASGIApp = app
-        self._apologise = cast("Apology", app.exception_handlers[Exception])
-        self._routes: dict[str, ASGIApp] = {route.path: self._straight(route) for route in routes}
+    def __init__(self, app: ASGIApp, straight: Mapping[str, Handler]) -> None:
+        self.app = app
+        self._routes: dict[str, ASGIApp] = {path: _app(path, handle) for path, handle in straight.items()}
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Awaited by the gate: one layer less for every time that a request is woken."""
-        way = self.app
-        if scope["type"] == "http" and scope["method"] == _METHOD:
-            way = self._routes.get(scope["path"], self.app)
-        return way(scope, receive, send)
+        app = self.app
+        if scope["type"] == "http" and scope["method"] == METHOD:
+            app = self._routes.get(scope["path"], app)
+        return app(scope, receive, send)
 
-    def _straight(self, route: APIRoute) -> ASGIApp:
-        handle = route.get_route_handler()
 
-        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-            # What the framework would have noted, and the permission is looked up by.
-            scope["app"], scope["route"], scope["path_params"] = self.app, route, {}
-            request = Request(scope, receive, send)
-            try:
-                response = await handle(request)
-            except Exception as error:
-                # As the framework would: an answer, and what was raised goes on into the server's log.
-                await (await self._apologise(request, error))(scope, receive, send)
-                raise
-            await response(scope, receive, send)
+def _app(path: str, handle: Handler) -> ASGIApp:
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        scope[ROUTE] = path
+        try:
+            response = await handle(Request(scope, receive, send))
+        except Exception:
+            # As through the framework: an answer, and the exception goes on into the server's log.
+            await unexpected(path)(scope, receive, send)
+            raise
+        await response(scope, receive, send)
 
-        return serve
+    return serve

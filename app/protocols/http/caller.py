@@ -3,6 +3,7 @@
 Leaves to others: who it is (`auth.access`, asked by the gate) and what a route needs (`auth.permissions`).
 """
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import Depends
@@ -19,21 +20,20 @@ _THREADS = frozenset({"thread_id", "session_id"})
 
 
 async def authorise(connection: HTTPConnection) -> Principal:
-    principal = allowed(connection)
+    scope = connection.scope
+    principal = permitted(connection, needs_of(scope.get("route")), scope["path_params"])
     await refuse_undeclared(connection)
     return principal
 
 
-def allowed(connection: HTTPConnection) -> Principal:
-    """The principal that the gate noted, if it may call the route."""
-    scope = connection.scope
-    principal = scope.get("holdfast.principal")
+def permitted(connection: HTTPConnection, needs: str | None, path_params: Mapping[str, str]) -> Principal:
+    """The principal that the gate noted, if it may call a route with these needs."""
+    principal = connection.scope.get("holdfast.principal")
     if not isinstance(principal, Principal):
         raise Problem(Failure("UNAUTHENTICATED", "credentials are needed"))
-    needs = needs_of(scope.get("route"))
     if needs is None or not (needs == ANYBODY or needs in principal.scopes):
         raise refusal(connection, principal, needs)
-    for name, value in scope["path_params"].items():
+    for name, value in path_params.items():
         if name in _THREADS and not may_follow(principal, value):
             raise refusal(connection, principal, "audit:read")
     return principal

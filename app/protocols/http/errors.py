@@ -172,6 +172,11 @@ def _issues(issues: list[Issue]) -> list[dict[str, str]]:
     return [{"path": issue.path, "message": issue.message} for issue in issues]
 
 
+def unexpected(path: str) -> Response:
+    """The answer to an exception that nobody expected."""
+    return answer(Failure("INTERNAL", "something failed that should not"), path=path)
+
+
 def install(app: FastAPI) -> None:
     @app.exception_handler(Problem)
     async def _problem(request: Request, problem: Problem) -> Response:
@@ -200,4 +205,4 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def _unexpected(request: Request, _error: Exception) -> Response:
-        return answer(Failure("INTERNAL", "something failed that should not"), path=request.scope["path"])
+        return unexpected(request.scope["path"])

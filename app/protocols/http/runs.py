@@ -30,7 +30,7 @@ from app.protocols.http.submitting import (
 )
 from app.runtime.intake.commands import Name
 from app.runtime.intake.rejection import Rejected
-from app.runtime.intake.reruns import Wanted
+from app.runtime.intake.reruns import RerunRequest
 from app.views.ports import RunFilter
 from app.views.run import run_json
 
@@ -181,7 +181,7 @@ def _add_repeating(router: APIRouter, server: Server) -> None:
         """On a fork of the thread from just before the run. With a token, `strict` refuses what would differ."""
         body, _ = await read_model(request, Rerun)
         await existing_run(server, caller, run_id)
-        wanted = Wanted(body.workspace, body.token, body.mode, trace_context=correlation(request))
+        wanted = RerunRequest(body.workspace, body.token, body.mode, trace_context=correlation(request))
         return run_answer(accepted(await server.reruns.rerun(caller, run_id, wanted)), 202)
 
     @router.get(

@@ -26,7 +26,8 @@ from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.parts import with_content
 from app.protocols.http.request_fields import Labels, Metadata
-from app.protocols.http.sse import EventStream, Said
+from app.protocols.http.sse import LastFrame, event_stream
+from app.protocols.wire.sse import OneFrame, named_frame
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.submission import Submission
 from app.views.run import Run, run_json
@@ -133,17 +134,18 @@ def accepted(answer: Run | Rejected) -> Run:
 
 def run_stream(
     server: Server, caller: Principal, run: Run, after: int, headers: Mapping[str, str] | None = None
-) -> EventStream:
+) -> Response:
     """The run's events after that `seq`, and `end` after its last."""
 
-    def ending(event: Event) -> Said | None:
+    def ending(event: Event) -> LastFrame | None:
         return {"runId": run.id, "seq": event.seq, "type": event.type} if event.type in TERMINAL else None
 
-    # A client that has seen the last event of a run is told that it was the last.
-    seen_all: Said | None = {"runId": run.id, "seq": run.last_seq} if run.terminal and after >= run.last_seq else None
+    if run.terminal and after >= run.last_seq:  # the client has seen it all
+        return OneFrame(named_frame("end", {"runId": run.id, "seq": run.last_seq}), headers)
     start = max(after, run.first_seq - 1)
-    batches = follow(server.hub, server.reader.events, caller.tenant, run.thread_id, start)
-    return EventStream(batches, ending=ending, keep=lambda event: event.run_id == run.id, end=seen_all, headers=headers)
+    return event_stream(
+        server, caller, run.thread_id, start, ending=ending, keep=lambda event: event.run_id == run.id, headers=headers
+    )
 
 
 async def wait_for_end(server: Server, caller: Principal, run: Run, seconds: float) -> Run:

@@ -10,7 +10,6 @@ from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.catalog.thread import ThreadDeleted
 from app.events.envelope import Event
-from app.events.follow import follow
 from app.protocols.context import Server
 from app.protocols.dialects import agent_os, native
 from app.protocols.http import shapes
@@ -22,7 +21,7 @@ from app.protocols.http.documents import follows, may_answer, streams
 from app.protocols.http.errors import Problem
 from app.protocols.http.lookups import existing_thread, whole_transcript
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
-from app.protocols.http.sse import EventStream, Said
+from app.protocols.http.sse import LastFrame, event_stream
 from app.runtime.run.histories import fold
 from app.runtime.run.newest_messages import newest_messages
 from app.views.history import MAX_SIZE, History
@@ -77,11 +76,10 @@ def _add_events(router: APIRouter, server: Server) -> None:
         await existing_thread(server, caller, thread_id)
         start = resume_after(after, last_event_id)
 
-        def ending(event: Event) -> Said | None:
+        def ending(event: Event) -> LastFrame | None:
             return {"threadId": thread_id, "seq": event.seq} if event.type == ThreadDeleted.type else None
 
-        batches = follow(server.hub, server.reader.events, caller.tenant, thread_id, start)
-        return EventStream(batches, ending=ending, keep=of_type(type))
+        return event_stream(server, caller, thread_id, start, ending=ending, keep=of_type(type))
 
 
 def _add_what_was_said(router: APIRouter, server: Server) -> None:

@@ -77,10 +77,10 @@ def existing_tool(server: Server, name: str) -> CompiledTool:
 
 async def _definitions(server: Server) -> dict[str, ToolDefinition]:
     """What the tools say of themselves; nothing while one of them cannot be made, and runs would be told why."""
-    kit = await server.kits.of(server.workspace.current)
-    if isinstance(kit, Failure):
+    toolset = await server.toolsets.of(server.workspace.current)
+    if isinstance(toolset, Failure):
         return {}
-    return {definition.name: definition for definition in kit.gateway.registry.definitions()}
+    return {definition.name: definition for definition in toolset.gateway.registry.definitions()}
 
 
 def _tool(tool: CompiledTool, known: dict[str, ToolDefinition]) -> JsonObject:

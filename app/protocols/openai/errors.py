@@ -3,17 +3,16 @@
 Their clients retry 408, 409, 429 and 5xx unless told otherwise, so every answer that no retry mends says so.
 """
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 
 from app.core import json
 from app.core.errors import Failure, HoldfastError
-from app.protocols.http.caller import allowed
 from app.protocols.http.errors import STATUS, Problem
+from app.protocols.http.straight import Handler, StraightRoute
 
 _TYPES: Final = {
     401: "authentication_error",
@@ -75,19 +74,13 @@ def failed_run(error: Mapping[str, Any], run_id: str) -> Response:
     return made
 
 
-class OpenAiRoute(APIRoute):
-    """Every failure of a route, its dependencies included, is told in this dialect."""
+class OpenAiRoute(StraightRoute):
+    """Every failure of a route, its dependencies included, is answered in this dialect."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        straight, endpoint, framework = self.is_straight, self.endpoint, super().get_route_handler()
-
-        async def told(request: Request) -> Response:
+    def answering(self, handle: Handler) -> Handler:
+        async def answered(request: Request) -> Response:
             try:
-                if straight:
-                    # It reads its body itself: nothing is to be solved but who calls.
-                    made: Response = await endpoint(request, allowed(request))
-                    return made
-                return await framework(request)
+                return await handle(request)
             except Refusal as refusal:
                 return answer(refusal.failure, status=refusal.status, param=refusal.param, **refusal.more)
             except Problem as problem:
@@ -100,9 +93,4 @@ class OpenAiRoute(APIRoute):
                 failure = Failure("INVALID_REQUEST", "a parameter is missing or wrong")
                 return answer(failure, param=places[0] if places else None)
 
-        return told
-
-    @property
-    def is_straight(self) -> bool:
-        """It takes nothing from the request but what it reads itself."""
-        return self.methods == {"POST"} and not self.param_convertors
+        return answered

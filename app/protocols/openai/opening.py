@@ -1,7 +1,7 @@
 """From an ask to the segment of a run that answers it: a new run, one that goes on with the client's tool outputs, or
 one that an earlier try of the same request already began.
 
-Leaves to others: what the body meant (`asking`), frames (`streaming` and the dialects), running (the runtime).
+Leaves to others: what the body meant (`asking`), frames (`segment_stream` and the dialects), running (the runtime).
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from app.protocols.http.parts import by_reference
 from app.protocols.openai.asking import Ask
 from app.protocols.openai.errors import Refusal
 from app.protocols.openai.messages import after_last_answer
-from app.protocols.openai.streaming import QUIET
+from app.protocols.openai.segment_stream import QUIET
 from app.runtime.intake.commands import steering
 from app.runtime.intake.interrupts import NotAnswered
 from app.runtime.intake.rejection import Rejected

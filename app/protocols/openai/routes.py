@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from app.core import json
 from app.core.principal import Principal
+from app.events.blobs import stored_blobs, with_blobs
 from app.protocols.auth.shown import Headers
 from app.protocols.context import Server
 from app.protocols.dialects import openai_chat, openai_responses
@@ -16,9 +17,9 @@ from app.protocols.dialects.openai_responses import ResponseEvents
 from app.protocols.http.answers import header_text
 from app.protocols.http.body import off_loop, parsed, read_body
 from app.protocols.http.caller import Caller
-from app.protocols.http.connection import line_of
 from app.protocols.http.correlation import correlation, headers_of
 from app.protocols.http.parts import MAX_TEXT, refuse_long_text
+from app.protocols.http.straight import straight
 from app.protocols.openai.asking import (
     Ask,
     OnDisconnect,
@@ -31,7 +32,9 @@ from app.protocols.openai.asking import (
 from app.protocols.openai.errors import OpenAiRoute, Refusal, failed_run
 from app.protocols.openai.opening import Segment, open_segment
 from app.protocols.openai.parameters import EFFORTS, MAX_STOPS
-from app.protocols.openai.streaming import EventStream, Listening, sse_error, wait_for, whole
+from app.protocols.openai.segment_stream import Listening, segment_stream, sse_error, wait_for
+from app.protocols.wire.connection import connection_of
+from app.protocols.wire.sse import EventStream
 from app.views.run import Run
 
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
@@ -63,6 +66,7 @@ def _add_models(router: APIRouter, server: Server) -> None:
 
 def _add_chat(router: APIRouter, server: Server) -> None:
     @router.post("/chat/completions", summary="A chat completion by an agent", openapi_extra=_CHAT_BODY, responses=_SSE)
+    @straight
     async def chat(request: Request, caller: Caller) -> Response:
         raw, headers = await read_body(request, MAX_BODY_BYTES), headers_of(request)
         ask = await off_loop(len(raw), lambda: _read(chat_ask, raw, caller))
@@ -71,9 +75,9 @@ def _add_chat(router: APIRouter, server: Server) -> None:
         listening = _listening(server, caller, segment, headers, ask, leaving)
         if ask.stream:
             chunks = ChatChunks(segment.number, include_usage=ask.include_usage)
-            return EventStream(listening, chunks, _chat_apology, _told(segment.run))
+            return segment_stream(listening, chunks, _chat_error, _told(segment.run))
         reading = ChatAnswer(segment.number)
-        if not await wait_for(listening, reading, line_of(request.scope)):
+        if not await wait_for(listening, reading, connection_of(request.scope)):
             return Response(status_code=499)
         if reading.error is not None:
             return failed_run(reading.error, segment.run.id)
@@ -82,6 +86,7 @@ def _add_chat(router: APIRouter, server: Server) -> None:
 
 def _add_responses(router: APIRouter, server: Server) -> None:
     @router.post("/responses", summary="A response by an agent", openapi_extra=_RESPONSES_BODY, responses=_SSE)
+    @straight
     async def respond(request: Request, caller: Caller) -> Response:
         raw, headers = await read_body(request, MAX_BODY_BYTES), headers_of(request)
         ask = await off_loop(len(raw), lambda: _read(responses_ask, raw, caller))
@@ -96,7 +101,7 @@ def _add_responses(router: APIRouter, server: Server) -> None:
         listening = _listening(server, caller, segment, headers, ask, leaving)
         if ask.stream:
             return _response_stream(listening, reading, segment.run)
-        if not await wait_for(listening, reading, line_of(request.scope)):
+        if not await wait_for(listening, reading, connection_of(request.scope)):
             return Response(status_code=499)
         return _json(reading.response(), _told(segment.run))
 
@@ -194,6 +199,7 @@ async def _existing(server: Server, caller: Principal, response_id: str) -> Segm
 async def _read_stored(server: Server, caller: Principal, run: Run, reading: ResponseEvents) -> None:
     """The thread's events rather than the run's alone, because its subagents are runs of their own."""
     after, last = run.first_seq - 1, run.last_seq if run.terminal else None
+    load = stored_blobs(server.reader, caller.tenant, run.thread_id)
     while not reading.ended and (last is None or after < last):
         page = await server.reader.events(caller.tenant, run.thread_id, after, 1000)
         if not page:
@@ -202,22 +208,22 @@ async def _read_stored(server: Server, caller: Principal, run: Run, reading: Res
             if event.run_id != run.id:
                 reading.beside(event)
             else:
-                reading.feed(await whole(server, caller.tenant, event))
+                reading.feed(await with_blobs(event, load))
         after = page[-1].seq
     reading.take()
 
 
 def _response_stream(listening: Listening, reading: ResponseEvents, run: Run) -> EventStream:
-    def apology(code: str, message: str) -> bytes:
+    def error_frame(code: str, message: str) -> bytes:
         return openai_responses.error_frame(reading.last_number, code, message)
 
-    return EventStream(listening, reading, apology, _told(run))
+    return segment_stream(listening, reading, error_frame, _told(run))
 
 
 # -- answers ------------------------------------------------------------------------------------------
 
 
-def _chat_apology(code: str, message: str) -> bytes:
+def _chat_error(code: str, message: str) -> bytes:
     return sse_error(openai_chat.error_object(code, message)) + openai_chat.DONE
 
 

@@ -1,6 +1,6 @@
 """The frames of `/api/stream` as bytes of the websocket: control frames, and those of an event, made once for all.
 
-A server's frames carry no mask, so the same bytes serve every socket. Leaves to others: which aliases an event has
+Leaves to others: which aliases an event has
 (the dialect) and who gets which (the socket).
 """
 
@@ -14,19 +14,7 @@ from app.core import json
 from app.events.envelope import Event, iso_at
 from app.events.hub import EVERYWHERE
 from app.protocols.dialects.codex import Alias
-
-_TEXT: Final = 0x81
-"""A whole text message in one frame."""
-
-
-def text_frame(payload: bytes) -> bytes:
-    size = len(payload)
-    if size < 126:
-        return bytes((_TEXT, size)) + payload
-    if size < 65536:
-        return bytes((_TEXT, 126)) + size.to_bytes(2, "big") + payload
-    return bytes((_TEXT, 127)) + size.to_bytes(8, "big") + payload
-
+from app.protocols.wire.websocket import text_frame
 
 PONG: Final = text_frame(b'{"type":"pong"}')
 INVALID: Final = text_frame(b'{"type":"error","message":"invalid websocket command"}')

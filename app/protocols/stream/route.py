@@ -11,20 +11,20 @@ from app.protocols.auth.shown import SUBPROTOCOL
 from app.protocols.context import Server
 from app.protocols.http.caller import Caller
 from app.protocols.stream import asyncapi
-from app.protocols.stream.knowledge import Knowledge
-from app.protocols.stream.press import Press
-from app.protocols.stream.socket import NO_LONGER_WELCOME, Socket
+from app.protocols.stream.event_context import EventContexts
+from app.protocols.stream.frame_cache import FrameCache
+from app.protocols.stream.socket import Socket
 
 _QUERY: Final = ("threadId", "afterSeq", "afterPart", "types")
 
 
 def routes(server: Server) -> APIRouter:
     router = APIRouter()
-    knowledge = Knowledge(server.reader, SystemClock())
-    press, watch = Press(knowledge), server.metrics.watch
-    watch("titles_remembered", "Titles of threads that the stream knows.", lambda: knowledge.titles)
-    watch("stories_remembered", "Threads whose plan and tokens the stream knows.", lambda: knowledge.stories)
-    watch("frames_in_the_making", "Events whose frames wait for the store.", lambda: press.making)
+    contexts = EventContexts(server.reader, SystemClock())
+    frames, watch = FrameCache(contexts), server.metrics.watch
+    watch("titles_remembered", "Titles of threads that the stream knows.", lambda: contexts.titles)
+    watch("stories_remembered", "Threads whose plan and tokens the stream knows.", lambda: contexts.stories)
+    watch("frames_in_the_making", "Events whose frames wait for the store.", lambda: frames.in_progress)
     described = cache(lambda: json.dumps(asyncapi.document()))
 
     @router.get("/asyncapi.json", include_in_schema=False)
@@ -35,8 +35,6 @@ def routes(server: Server) -> APIRouter:
     async def stream(websocket: WebSocket, caller: Caller) -> None:
         await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in websocket.scope["subprotocols"] else None)
         query = {name: websocket.query_params.getlist(name) for name in _QUERY}
-        socket = Socket(server, press, caller, websocket)
-        with server.access.watching(caller, lambda: socket.end(NO_LONGER_WELCOME)):
-            await socket.serve(query)
+        await Socket(server, frames, caller, websocket).serve(query)
 
     return router

@@ -1,4 +1,4 @@
-"""What the audit must know beside the events: the hooks that a run's agent had, by the workspace it ran with."""
+"""What the audit needs besides the events: the hooks that a run's agent had, by the workspace it ran with."""
 
 from app.views.audit_hooks import ExpectedHook
 from app.workspace.compiled import CompiledWorkspace

@@ -66,12 +66,14 @@ class Commands:
         refused = await self._check(run, command, arguments)
         if refused is not None:
             return Rejected(refused)
-        told = execution.CommandInjected.model_validate(
+        event = execution.CommandInjected.model_validate(
             {"command": command, "commandId": new_id("step"), "arguments": arguments}
         )
-        more, conditions = await self._effects(who, run, told)
+        more, conditions = await self._effects(who, run, event)
         scope = Scope(who.tenant, run.thread_id, run_id, actor=who.actor)
-        answer = await self._recorder.record(scope, told, *more, conditions=[ports.RunNotTerminal(run_id), *conditions])
+        answer = await self._recorder.record(
+            scope, event, *more, conditions=[ports.RunNotTerminal(run_id), *conditions]
+        )
         if isinstance(answer, Refused):
             return Rejected(answer.failure, answer.winner)
         self._scheduler.deliver(who.tenant, run_id, answer.events[0].payload)
@@ -91,12 +93,12 @@ class Commands:
         return None
 
     async def _effects(
-        self, who: Principal, run: Run, told: execution.CommandInjected
+        self, who: Principal, run: Run, event: execution.CommandInjected
     ) -> tuple[list[Payload], list[Condition]]:
         """What is true at once: a checkpoint names this point, and a resume answers the pause that is open."""
-        if told.command == "checkpoint":
-            return [execution.CheckpointCreated(label=told.arguments["label"], data=told.arguments.get("data"))], []
-        if told.command != "resume":
+        if event.command == "checkpoint":
+            return [execution.CheckpointCreated(label=event.arguments["label"], data=event.arguments.get("data"))], []
+        if event.command != "resume":
             return [], []
         for asked in await self._reader.interrupts(who.tenant, thread_id=run.thread_id, status="open"):
             if asked.run_id == run.id and asked.kind == "paused":

@@ -53,22 +53,22 @@ class NotAnswered:
         self.failure, self.issues, self.winner = failure, issues, winner
 
 
-class Interrupts:
+class InterruptAnswers:
     def __init__(self, recorder: Recorder, reader: Reader, scheduler: Scheduler) -> None:
         self._recorder, self._reader, self._scheduler = recorder, reader, scheduler
         self.denied: Callable[[str, str, str], None] = lambda _tenant, _principal, _reason: None
-        """Told of each answer by somebody who may not give it, for the audit: tenant, principal, reason."""
+        """Called for each answer by somebody who may not give it, for the audit: tenant, principal, reason."""
 
     async def answer(
         self,
         who: Principal,
         interrupt_id: str,
         answer: dict[str, Any],
-        beside: Sequence[Payload] = (),
+        with_events: Sequence[Payload] = (),
         *,
         first: Callable[[str], Awaitable[object]] | None = None,
     ) -> Interrupt | NotAnswered:
-        """The first answer wins; a later one learns who gave it. What the run is told `beside` it is in its commit.
+        """The first answer wins; a later one learns who gave it. `with_events` are recorded in the same commit.
 
         `first` is done with the run before it goes on.
         """
@@ -84,7 +84,9 @@ class Interrupts:
             return NotAnswered(Failure("ANSWER_INVALID", f"this is no answer to a {asked.kind}"), issues)
         scope = Scope(who.tenant, asked.thread_id, asked.run_id, actor=who.actor)
         resolved = InterruptResolved(interrupt_id=interrupt_id, answer=answer, answered_by=who.actor)
-        given = await self._recorder.record(scope, *beside, resolved, conditions=[ports.InterruptOpen(interrupt_id)])
+        given = await self._recorder.record(
+            scope, *with_events, resolved, conditions=[ports.InterruptOpen(interrupt_id)]
+        )
         if isinstance(given, Refused):
             return NotAnswered(given.failure, None, given.winner)
         if asked.run_id is not None:

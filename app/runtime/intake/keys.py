@@ -53,7 +53,7 @@ class Keys:
     def __init__(self, ledger: Ledger, store: KeyStore, clock: Clock) -> None:
         self._ledger, self._store, self._clock = ledger, store, clock
         self.on_revoked: Callable[[str], None] = lambda key_id: None
-        """Told of every key that this process revokes, for whoever remembers keys."""
+        """Called with every key that this process revokes, for whoever remembers keys."""
 
     async def create(self, grant: Grant, by: str, secret: str | None = None) -> NewKey | Failure:
         """`by` is an actor. A secret is given only for the first key, which is made outside."""
@@ -61,17 +61,24 @@ class Keys:
             return Failure("INVALID_REQUEST", wrong)
         secret, now = secret or new_secret(), self._clock.now_ms()
         key = ApiKey(
-            id_of(secret), grant.tenant, grant.name, digest_of(secret), tuple(grant.roles), tuple(grant.scopes),
-            now, by, None if grant.lifetime_ms is None else now + grant.lifetime_ms,
-        )  # fmt: skip
-        told = KeyCreated(
+            id_of(secret),
+            grant.tenant,
+            grant.name,
+            digest_of(secret),
+            tuple(grant.roles),
+            tuple(grant.scopes),
+            now,
+            by,
+            None if grant.lifetime_ms is None else now + grant.lifetime_ms,
+        )
+        event = KeyCreated(
             key_id=key.id,
             name=key.name,
             roles=list(key.roles),
             scopes=list(key.scopes),
             expires_at=None if key.expires_at is None else iso(key.expires_at),
         )
-        answer = await self._ledger.record(key.tenant, told, actor=by, conditions=[ports.ApiKeyStored(key)])
+        answer = await self._ledger.record(key.tenant, event, actor=by, conditions=[ports.ApiKeyStored(key)])
         return answer.failure if isinstance(answer, Refused) else NewKey(key, secret)
 
     def _mistake(self, grant: Grant) -> str | None:
@@ -114,8 +121,8 @@ class Keys:
             return Failure("KEY_NOT_FOUND", "there is no such key")
         if known.revoked_at is None:
             revoked = ports.ApiKeyRevoked(key_id, self._clock.now_ms())
-            told = KeyRevoked(key_id=key_id, reason=reason)
-            answer = await self._ledger.record(tenant, told, actor=by, conditions=[revoked])
+            event = KeyRevoked(key_id=key_id, reason=reason)
+            answer = await self._ledger.record(tenant, event, actor=by, conditions=[revoked])
             if isinstance(answer, Refused) and answer.failure.code != "KEY_NOT_FOUND":
                 return answer.failure
             self.on_revoked(key_id)

@@ -18,12 +18,12 @@ class Ledger:
     async def record(
         self, tenant: str, payload: Payload, *, actor: str = "system", conditions: Sequence[Condition] = ()
     ) -> Answer:
-        """The ledger is born with its first entry."""
+        """The ledger is created by its first entry."""
         scope = Scope(tenant, LEDGER_THREAD, actor=actor)
         answer = await self._recorder.record(scope, payload, conditions=conditions)
         if isinstance(answer, Refused) and answer.failure.code == "THREAD_NOT_FOUND":
-            born = thread.ThreadCreated(title="Ledger", owner="system")
-            answer = await self._recorder.record(scope, born, payload, conditions=[ports.ThreadIsNew(), *conditions])
+            created = thread.ThreadCreated(title="Ledger", owner="system")
+            answer = await self._recorder.record(scope, created, payload, conditions=[ports.ThreadIsNew(), *conditions])
             if isinstance(answer, Refused) and answer.failure.code == "THREAD_EXISTS":
                 # Somebody else's first entry was a moment earlier.
                 answer = await self._recorder.record(scope, payload, conditions=conditions)

@@ -40,7 +40,7 @@ class Forks(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RerunRequest:
     workspace: Workspace = "current"
     token: str | None = None
     mode: Mode = "strict"
@@ -67,20 +67,20 @@ class Reruns:
         token = await self.token(who, run_id)
         return token if isinstance(token, Rejected) else token.encode(self._signer)
 
-    async def rerun(self, who: Principal, run_id: str, wanted: Wanted) -> Run | Rejected:
+    async def rerun(self, who: Principal, run_id: str, request: RerunRequest) -> Run | Rejected:
         run = await self._reader.run(who.tenant, run_id)
         if run is None:
             return Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
         if run.parent_run_id is not None:
             return Rejected(Failure("RUN_IS_A_SUBAGENT", "rerun the root run"), run.parent_run_id)
-        workspace = await self._workspace(run, wanted.workspace)
+        workspace = await self._workspace(run, request.workspace)
         if workspace is None:
             return Rejected(Failure("WORKSPACE_GONE", "the workspace of this run cannot be compiled any more"))
         events = await self._events(who, run)
-        strict = wanted.token is not None and wanted.mode == "strict"
-        if wanted.token is not None:
+        strict = request.token is not None and request.mode == "strict"
+        if request.token is not None:
             recorded = tokens.replay_token(run_id, events, __version__)
-            given = tokens.decode(wanted.token, self._signer)
+            given = tokens.decode(request.token, self._signer)
             refused = given if isinstance(given, Failure) else _compare(given, recorded, workspace, events)
             if refused is not None and (strict or refused.code != "REPLAY_MISMATCH"):
                 return Rejected(refused)
@@ -88,7 +88,7 @@ class Reruns:
         if isinstance(forked, Rejected):
             return forked
         asked = events[0].payload
-        return await self._client.submit(who, _submission(run, asked, workspace, forked.id, strict, events, wanted))
+        return await self._client.submit(who, _submission(run, asked, workspace, forked.id, strict, events, request))
 
     async def _workspace(self, run: Run, which: Workspace) -> CompiledWorkspace | None:
         if which == "recorded":
@@ -112,8 +112,11 @@ def _compare(
     if token.run_id != recorded.run_id:
         return Failure("REPLAY_TOKEN_INVALID", "the token is not one of this run")
     differs = [name for name in ("request", "prompt", "tools") if getattr(token, name) != getattr(recorded, name)]
-    used = {(e.payload["model"], e.payload["provider"], e.payload["providerModel"])
-            for e in events if e.type == "runtime.model.requested"}  # fmt: skip
+    used = {
+        (e.payload["model"], e.payload["provider"], e.payload["providerModel"])
+        for e in events
+        if e.type == "runtime.model.requested"
+    }
     known = {(name, named.spec.provider, named.spec.model) for name, named in workspace.models.items()}
     if token.provider != recorded.provider or not used <= known:
         differs.append("provider")
@@ -126,19 +129,37 @@ def _compare(
 
 
 def _submission(
-    run: Run, asked: Mapping[str, Any], workspace: CompiledWorkspace, thread_id: str, strict: bool,
-    events: Sequence[Event], wanted: Wanted,
-) -> Submission:  # fmt: skip
+    run: Run,
+    asked: Mapping[str, Any],
+    workspace: CompiledWorkspace,
+    thread_id: str,
+    strict: bool,
+    events: Sequence[Event],
+    request: RerunRequest,
+) -> Submission:
     replay = None
     if strict:
         prompt = next((e.payload["requestHash"] for e in events if e.type == "runtime.model.requested"), None)
         replay = {"prompt": prompt, "calls": tokens.tool_calls(events)}
     return Submission(
-        run.agent, asked.get("input"), tool=run.tool, thread_id=thread_id, metadata=run.metadata, labels=run.labels,
-        model_plan=(asked.get("modelPlan") or {}).get("model"), limits=asked.get("limits"),
-        instructions=asked.get("instructions"), client_tools=asked.get("clientTools") or (),
-        response_schema=asked.get("responseSchema"), parameters=asked.get("parameters"),
-        tool_choice=asked.get("toolChoice"), approval_policy=asked.get("approvalPolicy"), rerun_of=run.id,
-        workspace=workspace, replay=replay,
-        idempotency_key=wanted.idempotency_key, body_hash=wanted.body_hash, trace_context=wanted.trace_context,
-    )  # fmt: skip
+        run.agent,
+        asked.get("input"),
+        tool=run.tool,
+        thread_id=thread_id,
+        metadata=run.metadata,
+        labels=run.labels,
+        model_plan=(asked.get("modelPlan") or {}).get("model"),
+        limits=asked.get("limits"),
+        instructions=asked.get("instructions"),
+        client_tools=asked.get("clientTools") or (),
+        response_schema=asked.get("responseSchema"),
+        parameters=asked.get("parameters"),
+        tool_choice=asked.get("toolChoice"),
+        approval_policy=asked.get("approvalPolicy"),
+        rerun_of=run.id,
+        workspace=workspace,
+        replay=replay,
+        idempotency_key=request.idempotency_key,
+        body_hash=request.body_hash,
+        trace_context=request.trace_context,
+    )

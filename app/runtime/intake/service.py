@@ -15,7 +15,7 @@ from app.core.principal import Principal
 from app.events import ports
 from app.events.catalog import Payload, request
 from app.events.ports import Condition, Refused
-from app.events.recorder import Entry, Recorder, Scope
+from app.events.recorder import PayloadEntry, Recorder, Scope
 from app.runtime.intake.cancel_events import CancelEvents
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.run_rates import RunRates
@@ -85,13 +85,13 @@ class Service:
         known = None if submission.thread_id is None else await self._reader.thread(who.tenant, submission.thread_id)
         approvals, code = submission.approval_policy or _policy_of(known), await self._workspaces.code(workspace)
         payload = queued_event(submission, workspace, agent=agent, busy=busy, approvals=approvals, code=code)
-        queued = Entry(payload, blobs=tuple(submission.blobs)) if submission.blobs else payload
+        queued = PayloadEntry(payload, blobs=tuple(submission.blobs)) if submission.blobs else payload
         changed = [] if submission.thread_change is None else [submission.thread_change]
         if submission.announce is not None:
             submission.announce(thread_id)
         for new in _creates_thread(submission, known):
             # A thread is created by the commit of its first run, or not at all.
-            created: list[Payload | Entry] = [thread_created_event(submission)] if new else []
+            created: list[Payload | PayloadEntry] = [thread_created_event(submission)] if new else []
             conditions = self._conditions(submission, busy, run_id, new)
             reservation = self._scheduler.reserve(who.tenant, thread_id, run_id, agent or "") if new else None
             answer = await self._record(scope, [*created, *changed, queued], conditions, busy, reservation)
@@ -114,14 +114,14 @@ class Service:
     async def _record(
         self,
         scope: Scope,
-        payloads: list[Payload | Entry],
+        payloads: list[Payload | PayloadEntry],
         conditions: list[Condition],
         busy: Busy,
         reservation: Reservation | None,
     ) -> ports.Answer:
         if reservation is None:
             return await self._append(scope, payloads, conditions, busy)
-        claimed = Entry(reservation.started, actor="system")
+        claimed = PayloadEntry(reservation.started, actor="system")
         try:
             # On a new thread there is no other run that this one could replace.
             answer = await self._recorder.record(scope, *payloads, claimed, conditions=[*conditions, reservation.lease])
@@ -133,7 +133,7 @@ class Service:
         return answer
 
     async def _append(
-        self, scope: Scope, payloads: list[Payload | Entry], conditions: list[Condition], busy: Busy
+        self, scope: Scope, payloads: list[Payload | PayloadEntry], conditions: list[Condition], busy: Busy
     ) -> ports.Answer:
         """With `interrupt` and `rollback`, the active runs of the thread are cancelled in the same commit."""
         if busy not in ("interrupt", "rollback"):

@@ -19,8 +19,7 @@ from app.events.catalog import thread as facts
 from app.events.catalog.interrupt import InterruptExpired
 from app.events.envelope import Event
 from app.events.ports import Appended, Condition, Refused
-from app.events.recorder import MAX_INLINE_BYTES, Recorder, Scope
-from app.events.recorder import Entry as Recorded
+from app.events.recorder import MAX_INLINE_BYTES, PayloadEntry, Recorder, Scope
 from app.runtime.intake.rejection import SYSTEM_THREADS, Rejected
 from app.runtime.run.inlined import inline, stored_blobs
 from app.runtime.scheduler import Scheduler
@@ -64,12 +63,12 @@ class Threads:
         self._recorder, self._reader, self._scheduler = recorder, reader, scheduler
         self._upserting = [asyncio.Lock() for _ in range(_UPSERTS)]
 
-    async def create(self, who: Principal, wanted: NewThread) -> Thread | Rejected:
-        if wanted.id is not None and wanted.id.startswith(SYSTEM_THREADS):
+    async def create(self, who: Principal, new: NewThread) -> Thread | Rejected:
+        if new.id is not None and new.id.startswith(SYSTEM_THREADS):
             return _reserved()
-        thread_id = wanted.id or new_id("thread")
-        born = facts.ThreadCreated(title=wanted.title, metadata=dict(wanted.metadata), labels=dict(wanted.labels))
-        return await self._append(who, thread_id, born, conditions=[ports.ThreadIsNew()])
+        thread_id = new.id or new_id("thread")
+        created = facts.ThreadCreated(title=new.title, metadata=dict(new.metadata), labels=dict(new.labels))
+        return await self._append(who, thread_id, created, conditions=[ports.ThreadIsNew()])
 
     async def update(self, who: Principal, thread_id: str, change: ThreadChange) -> Thread | Rejected:
         if thread_id.startswith(SYSTEM_THREADS):
@@ -154,7 +153,7 @@ class Threads:
     async def upsert(self, who: Principal, thread_id: str, row: facts.TranscriptUpserted) -> Entry | Rejected:
         """Adds or changes a row of the transcript; answers the row as it stands then.
 
-        The event tells the merged row, so that whoever hears it needs nothing else. Folding it again changes nothing.
+        The event has the merged row, so that a subscriber needs nothing else. Folding it again changes nothing.
         """
         async with self._upserting[hash((who.tenant, thread_id, row.message_id)) % len(self._upserting)]:
             known = await self._reader.entry(who.tenant, thread_id, row.message_id)
@@ -205,18 +204,18 @@ class Threads:
         return sorted(found, key=lambda run: run.first_seq, reverse=True)
 
 
-def _end(run: Run, by: str) -> list[Recorded]:
+def _end(run: Run, by: str) -> list[PayloadEntry]:
     """What ends a run that nobody will see any more, and the questions that it left open."""
     ends: list[Payload] = []
     if run.cancel_requested_at is None:
         ends.append(execution.CommandInjected(command="cancel", command_id=new_id("step")))
     ends += [InterruptExpired(interrupt_id=asked) for asked in run.waiting_on]
     ends.append(request.RequestCancelled(reason="the thread was deleted", by=by))
-    return [Recorded(end, run_id=run.id) for end in ends]
+    return [PayloadEntry(end, run_id=run.id) for end in ends]
 
 
 def _merge(known: Entry, row: facts.TranscriptUpserted) -> facts.TranscriptUpserted:
-    """What the fold will make of it, told in the event itself."""
+    """The row as the fold will have it, for the event itself."""
     merged = replace(known)
     event = Event("", "", "", None, known.position + 1, None, row.type, "", 0, b"", None, "", "", row.to_json())
     merged.apply(event)

@@ -69,11 +69,18 @@ class Approvals:
 
     def _raised(self, call: ToolCall, question: Question) -> InterruptRaised:
         return InterruptRaised(
-            interrupt_id=new_id("interrupt"), kind="approval", expires_at=self._log.expiry(), tool=question.tool,
-            title=f"May {self._who} use {question.tool}?", call_id=call.id, arguments=call.arguments,
-            argument_hash=question.argument_hash, schema_hash=question.schema_hash, approver=question.approver,
+            interrupt_id=new_id("interrupt"),
+            kind="approval",
+            expires_at=self._log.expiry(),
+            tool=question.tool,
+            title=f"May {self._who} use {question.tool}?",
+            call_id=call.id,
+            arguments=call.arguments,
+            argument_hash=question.argument_hash,
+            schema_hash=question.schema_hash,
+            approver=question.approver,
             submitted_by=self._submitted_by,
-        )  # fmt: skip
+        )
 
 
 def _mismatch(asked: Mapping[str, Any], question: Question) -> NotApproved | None:
@@ -110,8 +117,10 @@ def _holds(one: Interrupt, question: Question, submitted_by: str | None) -> bool
     if one.kind != "approval" or answer.get("decision") != "approve" or answer.get("scope") != SESSION:
         return False
     same = (one.tool, one.argument_hash, one.schema_hash) == (
-        question.tool, question.argument_hash, question.schema_hash
-    )  # fmt: skip
+        question.tool,
+        question.argument_hash,
+        question.schema_hash,
+    )
     # Whoever answers must be somebody else than who asks now; and a rule that was made stricter asks again.
     by_other = question.approver != OTHER or one.answered_by != submitted_by
     return same and one.approver == question.approver and by_other

@@ -72,13 +72,13 @@ class RunBudget:
             self._timer.set(self.time_left())
 
     def time_left(self) -> float | None:
-        """Seconds of work; time in which a run waits for people does not count."""
+        """Seconds of work; time in which a run waits for a person does not count."""
         if self.wall_seconds is None:
             return None
         return self.wall_seconds - self._worked_ms / 1000 - (self._clock.monotonic() - self._entered)
 
     def over_time(self) -> BudgetExceeded | None:
-        """What to tell when the time is used up; None while some is left."""
+        """What to record when the time is used up; None while some is left."""
         left = self.time_left()
         if left is None or left > 0:
             return None
@@ -136,15 +136,20 @@ class WallTimer(Ending):
         super().__exit__(kind, error, trace)
 
 
-class Budgets:
+class BudgetAccounts:
     def __init__(self, clock: Clock, spent: Spent) -> None:
         self._clock, self._spent = clock, spent
         self._days: dict[str, tuple[int, LocalBudget]] = {}
 
     async def of(
-        self, tenant: str, fixed: Sequence[Limits], asked: Limits, used: Used, daily: TenantBudget,
+        self,
+        tenant: str,
+        fixed: Sequence[Limits],
+        asked: Limits,
+        used: Used,
+        daily: TenantBudget,
         parent: RunBudget | None = None,
-    ) -> RunBudget:  # fmt: skip
+    ) -> RunBudget:
         """A root run's budget includes its tenant's day; a subagent's is part of its parent's."""
         above: list[_Part] = []
         if parent is not None:
@@ -173,10 +178,12 @@ def _tightest(
     limits: tuple[Limits, ...],
 ) -> tuple[int | None, float | None, int | None, int | None, float | None]:
     return (
-        _least(limit.tokens for limit in limits), _least(limit.cost_usd for limit in limits),
-        _least(limit.model_calls for limit in limits), _least(limit.tool_calls for limit in limits),
+        _least(limit.tokens for limit in limits),
+        _least(limit.cost_usd for limit in limits),
+        _least(limit.model_calls for limit in limits),
+        _least(limit.tool_calls for limit in limits),
         _least(limit.wall_seconds for limit in limits),
-    )  # fmt: skip
+    )
 
 
 def _least(values: Iterable[N | None]) -> N | None:

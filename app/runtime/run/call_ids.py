@@ -43,5 +43,5 @@ def _content(run_id: str, asked: str, name: str, arguments: object) -> str:
     try:
         parts.update(json.canonical(arguments))
     except (json.JsonError, RecursionError):
-        parts.update(b"-")  # the guard refuses such arguments; how often they came tells the calls apart
+        parts.update(b"-")  # the guard refuses such arguments; the calls are distinguished by how often they came
     return parts.hexdigest()

@@ -15,15 +15,15 @@ from app.core.ids import new_id
 from app.events.catalog import Payload, request
 from app.events.recorder import Scope
 from app.runtime.run.run_log import expect
-from app.runtime.run.steps.passage import Passage
+from app.runtime.run.steps.run_scope import RunScope
 from app.views.run import Run
 
 MAX_DEPTH: Final = 5
 
-ConductChild = Callable[[Run, Scope, Passage], Awaitable[list[Payload]]]
+ConductChild = Callable[[Run, Scope, RunScope], Awaitable[list[Payload]]]
 
 
-async def ask_agent(conduct: ConductChild, parent: Passage, name: str, given: Any, call_id: str) -> AgentAnswer:
+async def ask_agent(conduct: ConductChild, parent: RunScope, name: str, given: Any, call_id: str) -> AgentAnswer:
     if name not in parent.agent.subagents:
         raise StepFailed(Failure("AGENT_NOT_ALLOWED", f"{parent.agent.name!r} has no such subagent"))
     if parent.depth >= MAX_DEPTH:
@@ -45,7 +45,7 @@ async def ask_agent(conduct: ConductChild, parent: Passage, name: str, given: An
     return _answer(child)
 
 
-def ceiling_of(parent: Passage, name: str) -> frozenset[str]:
+def ceiling_of(parent: RunScope, name: str) -> frozenset[str]:
     """What a subagent may use of the workspace's tools: what its parent may use now, and what is expressly passed on.
 
     A parent that is a subagent itself passes on only what it was let use, and a skill holds for all that is done for
@@ -59,14 +59,18 @@ def ceiling_of(parent: Passage, name: str) -> frozenset[str]:
     return parent.own_tools | passed
 
 
-async def _begin(parent: Passage, scope: Scope, known: Run | None, name: str, given: Any, call_id: str) -> Run:
+async def _begin(parent: RunScope, scope: Scope, known: Run | None, name: str, given: Any, call_id: str) -> Run:
     assert scope.fence is not None and scope.run_id is not None
     executor, epoch = f"run:{parent.run.id}", scope.fence.epoch
     if known is None:
         queued = request.RequestQueued(
-            agent=name, input=given, call_id=call_id, parent_run_id=parent.run.id,
-            workspace_digest=parent.run.workspace_digest, approval_policy=parent.asked.get("approvalPolicy"),
-        )  # fmt: skip
+            agent=name,
+            input=given,
+            call_id=call_id,
+            parent_run_id=parent.run.id,
+            workspace_digest=parent.run.workspace_digest,
+            approval_policy=parent.asked.get("approvalPolicy"),
+        )
         opening: list[Payload] = [queued, request.RequestStarted(executor=executor, epoch=epoch)]
         known = Run(scope.run_id, scope.thread_id)
     else:

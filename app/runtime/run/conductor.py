@@ -23,15 +23,15 @@ from app.runtime.run.approvals import Approvals, session_grants
 from app.runtime.run.budgets import RunBudget, Used
 from app.runtime.run.children import ask_agent, ceiling_of
 from app.runtime.run.control import Control
-from app.runtime.run.expected import Expected
 from app.runtime.run.histories import Histories
 from app.runtime.run.inlined import Load, inline, stored_blobs
-from app.runtime.run.kits import Kit, Kits
 from app.runtime.run.memo import Memo
+from app.runtime.run.rerun_check import RerunCheck
 from app.runtime.run.run_hooks import RunHooks
 from app.runtime.run.run_log import CutOff, RunLog, Superseded
-from app.runtime.run.steps import Passage, Services, Step, steps_for
+from app.runtime.run.steps import RunScope, RunServices, Step, steps_for
 from app.runtime.run.tool_calls import ToolCalls, ToolPorts
+from app.runtime.run.toolsets import Toolset, Toolsets
 from app.runtime.workspaces import WorkspaceHistory
 from app.tools.contract import Scope as ToolScope
 from app.tools.contract import ToolCall
@@ -41,7 +41,7 @@ from app.workspace.specs.base import Limits
 
 _PAGE: Final = 1000
 
-_NO_WISHES: Final = Limits()
+_NO_LIMITS: Final = Limits()
 
 log = structlog.get_logger("holdfast.conductor")
 
@@ -49,26 +49,26 @@ log = structlog.get_logger("holdfast.conductor")
 class Conductor:
     def __init__(
         self,
-        services: Services,
+        services: RunServices,
         backends: Mapping[str, Backend],
         workspaces: WorkspaceHistory,
-        kits: Kits,
+        toolsets: Toolsets,
         steps: Sequence[Step] | None = None,
     ) -> None:
         self._services, self._backends, self._workspaces = services, backends, workspaces
-        self._kits, self._steps = kits, steps_for(services) if steps is None else steps
+        self._toolsets, self._steps = toolsets, steps_for(services) if steps is None else steps
         self._histories = Histories(services.reader)
 
     async def run(self, run: Run, scope: Scope, control: Control, events: list[Event] | None = None) -> list[Payload]:
         """The run's last events: what it made, and how it ended. `Suspended` passes through."""
         if run.cancel_requested_at is not None or control.cancelled.is_set():
             return [request.RequestCancelled(by=scope.actor)]
-        workspace = self._workspaces.at_hand(run.workspace_digest) or await self._workspaces.of(run.workspace_digest)
+        workspace = self._workspaces.cached(run.workspace_digest) or await self._workspaces.of(run.workspace_digest)
         if workspace is None:
             return [_failed(Failure("WORKSPACE_GONE", "the workspace of this run cannot be compiled any more"))]
-        kit = self._kits.at_hand(workspace) or await self._kits.of(workspace)
-        if isinstance(kit, Failure):
-            return [_failed(kit)]
+        toolset = self._toolsets.cached(workspace) or await self._toolsets.of(workspace)
+        if isinstance(toolset, Failure):
+            return [_failed(toolset)]
         # Whose thread is known without reading it has just been accepted, and nothing was done for it yet.
         new = events is not None
         family = _family(run, events) if events else await self._read_family(scope, run)
@@ -76,22 +76,22 @@ class Conductor:
             control.note_stored(run.id, family)
         if run.tool is not None:
             control.replays = True
-            return await self._ended(self._call_tool(run, scope, control, kit, family), run)
+            return await self._ended(self._call_tool(run, scope, control, toolset, family), run)
         before = await self._histories.before(run, scope.tenant, family, events)
-        passage = await self._passage(run, scope, control, kit, family, before.messages, new=new)
-        if isinstance(passage, Failure):
-            return [_failed(passage)]
-        passage.brought = before.brought
-        control.replays = passage.backend.resume == "replay"
-        return await self._walk(passage)
+        run_scope = await self._passage(run, scope, control, toolset, family, before.messages, new=new)
+        if isinstance(run_scope, Failure):
+            return [_failed(run_scope)]
+        run_scope.brought = before.brought
+        control.replays = run_scope.backend.resume == "replay"
+        return await self._walk(run_scope)
 
-    async def _run_child(self, run: Run, scope: Scope, parent: Passage) -> list[Payload]:
-        control, kit = parent.log.control, parent.kit
-        passage = await self._passage(run, scope, control, kit, parent.family, (), parent)
-        if isinstance(passage, Failure):
-            return [_failed(passage)]
-        passage.ceiling = ceiling_of(parent, run.agent or "")
-        return await self._walk(passage)
+    async def _run_child(self, run: Run, scope: Scope, parent: RunScope) -> list[Payload]:
+        control, toolset = parent.log.control, parent.toolset
+        run_scope = await self._passage(run, scope, control, toolset, parent.family, (), parent)
+        if isinstance(run_scope, Failure):
+            return [_failed(run_scope)]
+        run_scope.ceiling = ceiling_of(parent, run.agent or "")
+        return await self._walk(run_scope)
 
     # -- bringing together ---------------------------------------------------------------------------
 
@@ -112,16 +112,24 @@ class Conductor:
     def _blobs(self, scope: Scope) -> Load:
         return stored_blobs(self._services.reader, scope.tenant, scope.thread_id)
 
-    def _hooks(self, run_log: RunLog, kit: Kit, agent: str | None, family: Sequence[Event]) -> RunHooks:
+    def _hooks(self, run_log: RunLog, toolset: Toolset, agent: str | None, family: Sequence[Event]) -> RunHooks:
         scope = run_log.scope
         about = About(run_log.run_id, scope.thread_id, scope.tenant, agent)
-        return RunHooks(kit.hooks, run_log, about, family, self._blobs(scope))
+        return RunHooks(toolset.hooks, run_log, about, family, self._blobs(scope))
 
     async def _passage(
-        self, run: Run, scope: Scope, control: Control, kit: Kit, family: Sequence[Event],
-        before: Sequence[dict[str, Any]], parent: Passage | None = None, *, new: bool = False,
-    ) -> Passage | Failure:  # fmt: skip
-        workspace = kit.workspace
+        self,
+        run: Run,
+        scope: Scope,
+        control: Control,
+        toolset: Toolset,
+        family: Sequence[Event],
+        before: Sequence[dict[str, Any]],
+        parent: RunScope | None = None,
+        *,
+        new: bool = False,
+    ) -> RunScope | Failure:
+        workspace = toolset.workspace
         agent = workspace.agents.get(run.agent or "")
         backend = self._backends.get(agent.spec.backend) if agent is not None else None
         if agent is None or backend is None:
@@ -142,43 +150,65 @@ class Conductor:
         budget = await self._budget(scope, asked, workspace, agent, used, parent)
         run_log = RunLog(
             self._services.recorder,
-            Scope(scope.tenant, scope.thread_id, scope.run_id, f"backend:{backend.kind}", scope.fence), memo, control,
-            self._services.clock, root_run_id=parent.root_run_id if parent else run.id,
-            person_ms=int(workspace.runtime.interrupts.expires_seconds * 1000), over_time=budget.over_time,
-            expected=Expected(asked["replay"], memo) if asked.get("replay") else None,
-        )  # fmt: skip
-        return Passage(
-            self._services, run, asked, workspace, agent, backend, kit, run_log, budget, before, family,
-            asked.get("input"), partial(ask_agent, self._run_child), self._hooks(run_log, kit, agent.name, family),
-            depth=parent.depth + 1 if parent else 0, root_run_id=parent.root_run_id if parent else run.id,
-        )  # fmt: skip
+            Scope(scope.tenant, scope.thread_id, scope.run_id, f"backend:{backend.kind}", scope.fence),
+            memo,
+            control,
+            self._services.clock,
+            root_run_id=parent.root_run_id if parent else run.id,
+            person_ms=int(workspace.runtime.interrupts.expires_seconds * 1000),
+            over_time=budget.over_time,
+            rerun_check=RerunCheck(asked["replay"], memo) if asked.get("replay") else None,
+        )
+        return RunScope(
+            self._services,
+            run,
+            asked,
+            workspace,
+            agent,
+            backend,
+            toolset,
+            run_log,
+            budget,
+            before,
+            family,
+            asked.get("input"),
+            partial(ask_agent, self._run_child),
+            self._hooks(run_log, toolset, agent.name, family),
+            depth=parent.depth + 1 if parent else 0,
+            root_run_id=parent.root_run_id if parent else run.id,
+        )
 
     async def _budget(
-        self, scope: Scope, asked: Mapping[str, Any], workspace: CompiledWorkspace, agent: CompiledAgent,
-        used: Used, parent: Passage | None,
-    ) -> RunBudget:  # fmt: skip
+        self,
+        scope: Scope,
+        asked: Mapping[str, Any],
+        workspace: CompiledWorkspace,
+        agent: CompiledAgent,
+        used: Used,
+        parent: RunScope | None,
+    ) -> RunBudget:
         fixed = [workspace.runtime.budgets.run, agent.spec.limits] if parent is None else [agent.spec.limits]
-        wanted = Limits.model_validate(asked["limits"]) if asked.get("limits") else _NO_WISHES
+        requested = Limits.model_validate(asked["limits"]) if asked.get("limits") else _NO_LIMITS
         daily = workspace.runtime.budgets.tenant
         return await self._services.budgets.of(
-            scope.tenant, fixed, wanted, used, daily, parent.budget if parent else None
+            scope.tenant, fixed, requested, used, daily, parent.budget if parent else None
         )
 
     # -- walking -------------------------------------------------------------------------------------
 
-    async def _walk(self, passage: Passage) -> list[Payload]:
+    async def _walk(self, run_scope: RunScope) -> list[Payload]:
         async def steps() -> list[Payload]:
             for step in self._steps:
-                await step(passage)
-            assert passage.output is not None
-            return _completed(passage.output)
+                await step(run_scope)
+            assert run_scope.output is not None
+            return _completed(run_scope.output)
 
         try:
-            ending = await self._ended(steps(), passage.run)
+            ending = await self._ended(steps(), run_scope.run)
         finally:
-            passage.tools = None  # its ports hold the passage: without the circle, what a run held goes with its end
+            run_scope.tools = None  # its ports refer to the scope: without the cycle, memory is freed at once
         ok = ending[-1].type == request.RequestCompleted.type
-        return [*_closing(passage.skill, ok=ok), *ending]
+        return [*_closing(run_scope.skill, ok=ok), *ending]
 
     async def _ended(self, work: Any, run: Run) -> list[Payload]:
         """What the work answers, or how it failed. A broken store or a lost lease is nobody's ending."""
@@ -200,33 +230,35 @@ class Conductor:
         return ending
 
     async def _call_tool(
-        self, run: Run, scope: Scope, control: Control, kit: Kit, family: Sequence[Event]
+        self, run: Run, scope: Scope, control: Control, toolset: Toolset, family: Sequence[Event]
     ) -> list[Payload]:
         """A direct request for a tool: the same gate as an agent's calls, by no agent."""
         services, name, memo = self._services, run.tool or "", Memo.of(run.id, family)
-        person_ms = int(kit.workspace.runtime.interrupts.expires_seconds * 1000)
+        person_ms = int(toolset.workspace.runtime.interrupts.expires_seconds * 1000)
         replay = family[0].payload.get("replay")
-        expected = Expected(replay, memo) if replay else None
+        rerun_check = RerunCheck(replay, memo) if replay else None
         run_log = RunLog(
-            services.recorder, scope, memo, control, services.clock, person_ms=person_ms, expected=expected
+            services.recorder, scope, memo, control, services.clock, person_ms=person_ms, rerun_check=rerun_check
         )
 
         async def put(data: bytes, mime: str) -> dict[str, Any]:
             return await services.blobs.put(scope.tenant, scope.thread_id, data, mime)
 
-        hooks, allowed = self._hooks(run_log, kit, None, family), frozenset({name})
+        hooks, allowed = self._hooks(run_log, toolset, None, family), frozenset({name})
         lent = ToolPorts(put, self._blobs(scope), hook=hooks.of_a_call if hooks.concern_tools else None)
         grants = session_grants(services.reader, scope.tenant, scope.thread_id)
         approvals = Approvals(run_log, grants, who="the caller", submitted_by=family[0].actor)
-        calls = ToolCalls(run_log, kit.gateway, ToolScope(run.id, allowed, scope.tenant, direct=True), lent, approvals)
+        calls = ToolCalls(
+            run_log, toolset.gateway, ToolScope(run.id, allowed, scope.tenant, direct=True), lent, approvals
+        )
         arguments = family[0].payload.get("input")
         call = ToolCall(f"call_{run.id}", name, arguments if isinstance(arguments, dict) else None)
         outcome = (await calls.outcomes([call]))[0]
         if outcome.error is not None:
             return [_failed(outcome.error)]
         await run_log.pause_if_asked()
-        told = any(event.type == tool.ToolDirectCompleted.type for event in family)
-        if call.id in memo.results and not told:
+        reported = any(event.type == tool.ToolDirectCompleted.type for event in family)
+        if call.id in memo.results and not reported:
             await run_log.record(tool.ToolDirectCompleted(tool_id=name, output=outcome.output, call_id=call.id))
         return [request.RequestCompleted(output=outcome.output)]
 
@@ -245,12 +277,15 @@ def _family(run: Run, events: Sequence[Event]) -> list[Event]:
     return family
 
 
-def _used(run: Run, memo: Memo, family: Sequence[Event], parent: Passage | None) -> Used:
+def _used(run: Run, memo: Memo, family: Sequence[Event], parent: RunScope | None) -> Used:
     """What the family has used counts for its root; a subagent's own limits count what it used itself."""
     usage = run_usage(family) if parent is None else run.usage
     return Used(
-        usage["inputTokens"] + usage["outputTokens"], usage["costUsd"], len(memo.answers), memo.worked_ms,
-    )  # fmt: skip
+        usage["inputTokens"] + usage["outputTokens"],
+        usage["costUsd"],
+        len(memo.answers),
+        memo.worked_ms,
+    )
 
 
 def run_usage(family: Iterable[Event]) -> dict[str, Any]:

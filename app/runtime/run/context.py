@@ -23,7 +23,7 @@ from app.events.catalog.skill import RoleReported, RoleTransitioned
 from app.events.catalog.values import IssueValue
 from app.policy.contract import Point
 from app.policy.points import prompt_input, prompt_subject
-from app.runtime.run.memo import MALFORMED, Told
+from app.runtime.run.memo import MALFORMED, StoredPayload
 from app.runtime.run.model_calls import ModelCalls
 from app.runtime.run.run_hooks import RunHooks
 from app.runtime.run.run_log import CutOff, RunLog, expect
@@ -46,7 +46,7 @@ SetLimits = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What a backend is told of its run."""
+    """What a backend gets to know of its run."""
 
     run_id: str
     thread_id: str
@@ -65,9 +65,16 @@ class Brief:
 
 class RunContext:
     def __init__(
-        self, brief: Brief, log: RunLog, models: ModelCalls, tools: ToolCalls, ask_agent: AskAgent,
-        schemas: SchemaRegistry, set_limits: SetLimits, hooks: RunHooks,
-    ) -> None:  # fmt: skip
+        self,
+        brief: Brief,
+        log: RunLog,
+        models: ModelCalls,
+        tools: ToolCalls,
+        ask_agent: AskAgent,
+        schemas: SchemaRegistry,
+        set_limits: SetLimits,
+        hooks: RunHooks,
+    ) -> None:
         self._log, self._models, self._tools, self._hooks = log, models, tools, hooks
         self._ask_agent, self._schemas, self._set_limits = ask_agent, schemas, set_limits
         self._told: dict[str, int] = {}
@@ -111,14 +118,14 @@ class RunContext:
         await self._tell_once(payload, "role")
 
     async def _tell_once(self, payload: Payload, compared: str) -> None:
-        """In order; one that was told before is not told again, and must be the same."""
+        """In order; one that was recorded before is not recorded again, and must be the same."""
         number = self._told.get(payload.type, 0)
         self._told[payload.type] = number + 1
-        told = self._log.memo.told.get(payload.type, ())
-        if number >= len(told):
+        recorded = self._log.memo.facts.get(payload.type, ())
+        if number >= len(recorded):
             self._log.stop_if_cancelled()
             await self._log.record(payload)
-        elif told[number][compared] != payload.to_json()[compared]:
+        elif recorded[number][compared] != payload.to_json()[compared]:
             message = f"{payload.type} number {number + 1} is not the recorded one"
             raise StepFailed(Failure("BACKEND_NOT_DETERMINISTIC", message))
 
@@ -150,47 +157,47 @@ class RunContext:
         key = f"commands:{number}"
         recorded = memo.steps.get(key)
         if recorded is not None:
-            fresh: list[Told] = recorded["result"]
+            fresh: list[StoredPayload] = recorded["result"]
         elif number < len(memo.answers):
             return
         else:
-            fresh = [await self._submitted(told) for told in self._new_commands()]
+            fresh = [await self._submitted(command) for command in self._new_commands()]
             if not fresh:
                 return
             await self._log.record(StepCompleted(step="commands", key=key, result=fresh))
-        self._log.control.taken |= {told["commandId"] for told in fresh}
+        self._log.control.taken |= {command["commandId"] for command in fresh}
         self._steered += steered(fresh)
-        for told in fresh:
-            self._obey(told["command"], told["arguments"])
+        for command in fresh:
+            self._obey(command["command"], command["arguments"])
 
-    async def _submitted(self, told: Told) -> Told:
-        """What people say on the way passes the same hooks as what they said first."""
-        said = next((name for name in ("hint", "message") if name in told["arguments"]), None)
-        if told["command"] != "steer" or said is None:
-            return told
+    async def _submitted(self, command: StoredPayload) -> StoredPayload:
+        """A message sent to a running run passes the same hooks as its input."""
+        said = next((name for name in ("hint", "message") if name in command["arguments"]), None)
+        if command["command"] != "steer" or said is None:
+            return command
         fired = await self._hooks.fire(
-            Point.USER_PROMPT_SUBMIT, prompt_subject(told["arguments"][said]), told["commandId"]
+            Point.USER_PROMPT_SUBMIT, prompt_subject(command["arguments"][said]), command["commandId"]
         )
         if isinstance(fired.decision, Deny):
-            return told | {"arguments": {"denied": fired.decision.reason}}
-        return told | {"arguments": {said: prompt_input(fired.subject)}}
+            return command | {"arguments": {"denied": fired.decision.reason}}
+        return command | {"arguments": {said: prompt_input(fired.subject)}}
 
-    def _new_commands(self) -> list[Told]:
+    def _new_commands(self) -> list[StoredPayload]:
         memo = self._log.memo
         if not memo.commands and not self._log.control.commands:
             return []
         steps = [step for step in memo.steps.values() if step["step"] == "commands"]
-        seen = self._log.control.taken.union(told["commandId"] for step in steps for told in step["result"])
-        fresh: dict[str, Told] = {}
+        seen = self._log.control.taken.union(command["commandId"] for step in steps for command in step["result"])
+        fresh: dict[str, StoredPayload] = {}
         # Commands are for the root run; those that came since it was entered are not a subagent's to take up.
         since = self._log.control.commands if self._log.is_root else []
-        for told in memo.commands + since:
-            if told["commandId"] not in seen and told["command"] in _TAKEN_UP:
-                fresh[told["commandId"]] = told
+        for command in memo.commands + since:
+            if command["commandId"] not in seen and command["command"] in _TAKEN_UP:
+                fresh[command["commandId"]] = command
         self._log.control.commands = [c for c in self._log.control.commands if c["commandId"] not in fresh]
         return list(fresh.values())
 
-    def _obey(self, command: str, arguments: Told) -> None:
+    def _obey(self, command: str, arguments: StoredPayload) -> None:
         if command == "switch_model_plan":
             self._models.model = arguments["model"]
         elif command == "set_limits":
@@ -221,13 +228,22 @@ class RunContext:
         return decision.changes["instructions"] if isinstance(decision, Transform) else ""
 
     async def compacted(
-        self, strategy: str, before: tuple[int, int], after: tuple[int, int], summary: str | None = None,
+        self,
+        strategy: str,
+        before: tuple[int, int],
+        after: tuple[int, int],
+        summary: str | None = None,
         kept: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         payload = ContextCompacted(
-            strategy=strategy, messages_before=before[0], messages_after=after[0], tokens_before=before[1],
-            tokens_after=after[1], summary=summary, kept_messages=kept,
-        )  # fmt: skip
+            strategy=strategy,
+            messages_before=before[0],
+            messages_after=after[0],
+            tokens_before=before[1],
+            tokens_after=after[1],
+            summary=summary,
+            kept_messages=kept,
+        )
         await self._tell_once(payload, "messagesBefore")
 
     # -- tools and subagents -------------------------------------------------------------------------
@@ -242,7 +258,7 @@ class RunContext:
         number, self._agents = self._agents, self._agents + 1
         return await self._ask_agent(name, given, self._tools.ids.of(call_id or f"agent-{number + 1}", name, given))
 
-    # -- people --------------------------------------------------------------------------------------
+    # -- interrupts --------------------------------------------------------------------------------------
 
     async def ask(self, title: str, questions: Sequence[JsonObject]) -> JsonObject:
         number, self._questions = self._questions, self._questions + 1
@@ -251,10 +267,13 @@ class RunContext:
             await self._log.begin_step()
             raise await self._log.raise_interrupt(
                 InterruptRaised(
-                    interrupt_id=new_id("interrupt"), kind="question", title=title, questions=list(questions),
+                    interrupt_id=new_id("interrupt"),
+                    kind="question",
+                    title=title,
+                    questions=list(questions),
                     expires_at=self._log.expiry(),
                 )
-            )  # fmt: skip
+            )
         if asked["title"] != title:
             raise StepFailed(Failure("BACKEND_NOT_DETERMINISTIC", f"question {number + 1} is not the recorded one"))
         if asked.get("expired"):

@@ -17,7 +17,7 @@ from app.events.ports import Draft
 from app.views.run import MUST_BE_SEEN
 
 
-class Cancellation(CancelSignal):
+class RunCancellation(CancelSignal):
     """Set when the run's cancel was committed. While tools act, they are given their grace to end."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Cancellation(CancelSignal):
 
 @dataclass(slots=True)
 class Control:
-    cancelled: Cancellation = field(default_factory=Cancellation)
+    cancelled: RunCancellation = field(default_factory=RunCancellation)
     commands: list[dict[str, Any]] = field(default_factory=list)
     """Committed commands since the run was entered, oldest first."""
     known: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -63,13 +63,13 @@ class Control:
     def note_stored(self, run_id: str, events: Iterable[Event]) -> None:
         """What the log says about commands and what became of them."""
         for event in events:
-            told = event.payload
+            payload = event.payload
             if event.type == CommandInjected.type and event.run_id == run_id:
-                self.note(told)
-            elif event.type == StepCompleted.type and told["step"] == "commands" and event.run_id == run_id:
-                self.taken |= {command["commandId"] for command in told["result"]}
-            elif event.type == InterruptRaised.type and told["kind"] == "paused":
-                self.taken.add(told["arguments"]["commandId"])
+                self.note(payload)
+            elif event.type == StepCompleted.type and payload["step"] == "commands" and event.run_id == run_id:
+                self.taken |= {command["commandId"] for command in payload["result"]}
+            elif event.type == InterruptRaised.type and payload["kind"] == "paused":
+                self.taken.add(payload["arguments"]["commandId"])
 
     def unanswered(self) -> list[dict[str, Any]]:
         return [command for name, command in self.known.items() if name not in self.taken]

@@ -1,8 +1,8 @@
 """What was said on a thread before a run, without reading all of it again for each run.
 
 A thread's conversation is kept folded after it was asked for, and goes on from there the next time; only events that
-make up a conversation are read. Everything is a function of the log: a run that is entered again is told the same,
-whether its thread was at hand or not. Leaves to the views: what a conversation is; to the conductor: who asks.
+make up a conversation are read. Everything is a function of the log: a run that is entered again gets the same,
+whether its thread was in memory or not. Leaves to the views: what a conversation is; to the conductor: who asks.
 """
 
 from collections.abc import Sequence
@@ -20,19 +20,19 @@ from app.views.ports import Reader
 from app.views.run import Run
 
 _Key = tuple[str, str, str | None]
-"""Tenant, thread, agent: agents are told different summaries."""
+"""Tenant, thread, agent: agents get different summaries."""
 
 _TYPES: Final = sorted(TYPES)
 _PAGE: Final = 200
 """Events read at once: each may hold some tens of kilobytes."""
 MAX_THREADS: Final = 1000
 MAX_KEPT: Final = 2 * MAX_SIZE
-"""Characters of all conversations that are kept at hand; each takes one to four bytes."""
+"""Characters of all conversations that are kept in memory; each takes one to four bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What a run is told of its thread."""
+    """What a run gets of its thread."""
 
     messages: Sequence[JsonObject]
     brought: bool
@@ -53,7 +53,7 @@ class Histories:
         """`events` is the whole thread, where it is known without reading it.
 
         All runs before this one had ended when it was started, so that is where its history ends. What came later,
-        such as a summary that the run made itself, is not what it was told.
+        such as a summary that the run made itself, is not what it was given.
         """
         if events:
             found = History(run.agent, MAX_SIZE)

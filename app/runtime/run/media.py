@@ -13,7 +13,7 @@ from app.core.json import JsonObject
 Load = Callable[[Mapping[str, Any]], Awaitable[bytes | None]]
 
 
-class Media:
+class RunMedia:
     def __init__(self, load: Load) -> None:
         self._load = load
         self._loaded: dict[str, bytes] = {}

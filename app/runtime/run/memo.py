@@ -12,7 +12,7 @@ from app.events.catalog import execution, interrupt, log, model, policy, request
 from app.events.envelope import Event
 from app.views.run import Run
 
-Told = dict[str, Any]
+StoredPayload = dict[str, Any]
 
 MALFORMED: Final = "MALFORMED_AGENT_MESSAGE"
 _COUNTED: Final = frozenset(
@@ -23,33 +23,33 @@ _COUNTED: Final = frozenset(
         execution.ContextCompacted.type,
     }
 )
-"""Facts that a backend tells in order and that are told once."""
+"""Facts that a backend reports in order and that are recorded once."""
 
 
 @dataclass(slots=True)
 class Memo:
-    answers: list[Told] = field(default_factory=list)
+    answers: list[StoredPayload] = field(default_factory=list)
     """Completed model calls of the conversation, in order."""
-    repairs: dict[str, Told] = field(default_factory=dict)
+    repairs: dict[str, StoredPayload] = field(default_factory=dict)
     """Completed model calls that mended a tool call, by call id."""
-    intents: dict[str, Told] = field(default_factory=dict)
+    intents: dict[str, StoredPayload] = field(default_factory=dict)
     """Tool calls that were begun, by call id; the newest attempt."""
-    results: dict[str, Told] = field(default_factory=dict)
+    results: dict[str, StoredPayload] = field(default_factory=dict)
     asked_since_intent: dict[str, str] = field(default_factory=dict)
     """By call id: the recovery that was raised after the newest attempt. An answer to an older one is used up."""
-    interrupts: list[Told] = field(default_factory=list)
+    interrupts: list[StoredPayload] = field(default_factory=list)
     """Raised, in order, each with `answer` or `expired` once it has one."""
-    commands: list[Told] = field(default_factory=list)
+    commands: list[StoredPayload] = field(default_factory=list)
     """Injected, in order; the cancel is the executor's."""
-    steps: dict[str, Told] = field(default_factory=dict)
+    steps: dict[str, StoredPayload] = field(default_factory=dict)
     """Steps that are neither a model nor a tool call, by key."""
-    told: dict[str, list[Told]] = field(default_factory=dict)
-    """Facts told once each, by type, in order."""
+    facts: dict[str, list[StoredPayload]] = field(default_factory=dict)
+    """Facts that are recorded once each, by type, in order."""
     children: dict[str, Run] = field(default_factory=dict)
     """Runs of subagents, by the call that asked for them."""
-    skill: Told | None = None
+    skill: StoredPayload | None = None
     worked_ms: int = 0
-    """How long executors have worked on the run; waiting for people does not count."""
+    """How long executors have worked on the run; waiting for a person does not count."""
 
     @classmethod
     def of(cls, run_id: str, family: Sequence[Event]) -> "Memo":
@@ -69,59 +69,59 @@ class Memo:
         return memo
 
     def _apply(self, event: Event, of_child: bool) -> None:
-        told = event.payload
+        payload = event.payload
         match event.type:
-            case model.ModelCompleted.type if told.get("role") == "repair":
-                self.repairs[told["repairs"]] = told
+            case model.ModelCompleted.type if payload.get("role") == "repair":
+                self.repairs[payload["repairs"]] = payload
             case model.ModelCompleted.type:
-                self.answers.append(told)
+                self.answers.append(payload)
             case tool.ToolInvoked.type:
-                self.intents[told["callId"]] = told
-                self.asked_since_intent.pop(told["callId"], None)
+                self.intents[payload["callId"]] = payload
+                self.asked_since_intent.pop(payload["callId"], None)
             case tool.ToolResulted.type:
-                self.results[told["callId"]] = told
-            case interrupt.InterruptRaised.type if of_child or not told.get("forRunId"):
-                self.interrupts.append(dict(told))
-                if told["kind"] == "recovery":
-                    self.asked_since_intent[told["callId"]] = told["interruptId"]
+                self.results[payload["callId"]] = payload
+            case interrupt.InterruptRaised.type if of_child or not payload.get("forRunId"):
+                self.interrupts.append(dict(payload))
+                if payload["kind"] == "recovery":
+                    self.asked_since_intent[payload["callId"]] = payload["interruptId"]
             case interrupt.InterruptResolved.type:
-                self._settle(told["interruptId"], {"answer": told["answer"], "answeredBy": told["answeredBy"]})
+                self._settle(payload["interruptId"], {"answer": payload["answer"], "answeredBy": payload["answeredBy"]})
             case interrupt.InterruptExpired.type:
-                self._settle(told["interruptId"], {"expired": True})
-            case execution.CommandInjected.type if told["command"] != "cancel":
-                self.commands.append(told)
+                self._settle(payload["interruptId"], {"expired": True})
+            case execution.CommandInjected.type if payload["command"] != "cancel":
+                self.commands.append(payload)
             case execution.StepCompleted.type:
-                self.steps[told["key"]] = told
-            case policy.SchemaViolated.type if told["code"] == MALFORMED:
-                self.told.setdefault(event.type, []).append(told)
+                self.steps[payload["key"]] = payload
+            case policy.SchemaViolated.type if payload["code"] == MALFORMED:
+                self.facts.setdefault(event.type, []).append(payload)
             case skill.SkillInvoked.type:
-                self.skill = told
+                self.skill = payload
             case _ if event.type in _COUNTED:
-                self.told.setdefault(event.type, []).append(told)
+                self.facts.setdefault(event.type, []).append(payload)
 
-    def _settle(self, interrupt_id: str, ending: Told) -> None:
+    def _settle(self, interrupt_id: str, ending: StoredPayload) -> None:
         for asked in self.interrupts:
             if asked["interruptId"] == interrupt_id:
                 asked |= ending
 
-    def of_call(self, kind: str, call_id: str) -> Told | None:
+    def of_call(self, kind: str, call_id: str) -> StoredPayload | None:
         """The newest interrupt of that kind for a tool call."""
         found = (it for it in reversed(self.interrupts) if it["kind"] == kind and it.get("callId") == call_id)
         return next(found, None)
 
-    def recovery(self, call_id: str) -> Told | None:
+    def recovery(self, call_id: str) -> StoredPayload | None:
         """The question whether a call that was cut off may be repeated, if it was raised after the newest attempt."""
         asked = self.of_call("recovery", call_id)
         return asked if asked is not None and self.asked_since_intent.get(call_id) == asked["interruptId"] else None
 
-    def question(self, number: int) -> Told | None:
+    def question(self, number: int) -> StoredPayload | None:
         asked = [it for it in self.interrupts if it["kind"] == "question"]
         return asked[number] if number < len(asked) else None
 
 
 _ANSWERS: Final = frozenset({interrupt.InterruptResolved.type, interrupt.InterruptExpired.type})
 _BY_PEOPLE: Final = _ANSWERS | {execution.CommandInjected.type, log.ProgressNarration.type}
-"""What is told while nobody works: what people did, and words about it."""
+"""What is recorded while no executor works on the run: answers, commands, and narration of them."""
 
 
 def _children(run_id: str, family: Iterable[Event]) -> dict[str, Run]:

@@ -29,11 +29,11 @@ from app.models.negotiate import ModelPlan as Plan
 from app.models.negotiate import Negotiation
 from app.models.prepare import input_room
 from app.models.router import ModelRouter
-from app.runtime.run.kits import Kit
-from app.runtime.run.media import Media
-from app.runtime.run.memo import Told
-from app.runtime.run.parameters import Wanted, wanted_of
+from app.runtime.run.media import RunMedia
+from app.runtime.run.memo import StoredPayload
+from app.runtime.run.parameters import RequestedParameters, requested_parameters
 from app.runtime.run.run_log import RunLog
+from app.runtime.run.toolsets import Toolset
 from app.tools.contract import ToolDefinition, definition_hash
 from app.views.history import recorded_call
 from app.workspace.compiled import CompiledAgent
@@ -46,30 +46,30 @@ _BUDGETS: Final = {"tokens": "tokens", "cost": "cost", "calls": "model_calls"}
 
 class ModelCalls:
     def __init__(
-        self, log: RunLog, agent: CompiledAgent, kit: Kit, router: ModelRouter, budget: Budget, media: Media
+        self, log: RunLog, agent: CompiledAgent, toolset: Toolset, router: ModelRouter, budget: Budget, media: RunMedia
     ) -> None:
-        self._log, self._agent, self._kit = log, agent, kit
+        self._log, self._agent, self._toolset = log, agent, toolset
         self._router, self._budget, self._media = router, budget, media
         self._negotiated: Negotiation | None = None
         self.number = 0
         """How many were made; the next one is known by this number."""
         self.model: str | None = None
-        """What people switched to; None keeps the agent's plan."""
+        """The model that somebody switched to; None keeps the agent's plan."""
         self.response_schema: Mapping[str, Any] | None = agent.spec.output_schema
         self.parallel = agent.spec.parallel_tools
         self._asked: JsonObject = {}
-        self._wanted: Wanted | None = None
+        self._requested: RequestedParameters | None = None
         """None as long as the client wants nothing of its own."""
         self._choice: str | None = None
 
-    def ask(self, told: Mapping[str, Any]) -> None:
+    def ask(self, request: Mapping[str, Any]) -> None:
         """What the client wants of the answering calls from now on; its choice of a tool holds for the next one only,
         because a model that must always call never answers."""
-        if (parameters := told.get("parameters")) is not None and self._agent.spec.client_parameters:
+        if (parameters := request.get("parameters")) is not None and self._agent.spec.client_parameters:
             self._asked |= parameters
-            self._wanted = wanted_of(self._agent.spec, self._asked)
-            self.parallel = self._wanted.parallel
-        choice = told.get("toolChoice")
+            self._requested = requested_parameters(self._agent.spec, self._asked)
+            self.parallel = self._requested.parallel
+        choice = request.get("toolChoice")
         self._choice = choice["name"] if isinstance(choice, Mapping) else choice
 
     async def call(
@@ -92,19 +92,23 @@ class ModelCalls:
     def room(self, tools: Sequence[ToolDefinition]) -> int | None:
         """What messages may come to, by the smallest model that might be asked; None when none of them says."""
         plan = self._plan(None)
-        knobs = self._agent.spec.parameters if self._wanted is None else self._wanted.within(plan)
-        wanted = knobs.max_tokens
-        rooms = [input_room(model, wanted) for model in (plan.primary, *plan.fallbacks)]
+        knobs = self._agent.spec.parameters if self._requested is None else self._requested.within(plan)
+        max_tokens = knobs.max_tokens
+        rooms = [input_room(model, max_tokens) for model in (plan.primary, *plan.fallbacks)]
         known = [room for room in rooms if room is not None]
         if not known:
             return None
         offered = [ToolDef(tool.name, tool.description, dict(tool.input)) for tool in tools]
-        return max(0, min(known) - estimate_tokens(CompletionRequest(
-            messages=(), tools=tuple(offered), response_schema=self.response_schema
-        )))  # fmt: skip
+        return max(
+            0,
+            min(known)
+            - estimate_tokens(
+                CompletionRequest(messages=(), tools=tuple(offered), response_schema=self.response_schema)
+            ),
+        )
 
     async def mend(self, call_id: str, messages: Sequence[JsonObject], tool: ToolDefinition) -> ModelAnswer | None:
-        """One try to get a better tool call; beside the conversation, so it has no number."""
+        """One try to get a better tool call; outside the conversation, so it has no number."""
         recorded = self._log.memo.repairs.get(call_id)
         if recorded is not None:
             return _recorded_answer(recorded)
@@ -114,14 +118,14 @@ class ModelCalls:
         except StepFailed:
             return None  # the refusal of the first call stands
 
-    def _plan(self, wanted: str | None) -> Plan:
-        name = wanted or self.model
+    def _plan(self, switched_to: str | None) -> Plan:
+        name = switched_to or self.model
         chosen = ModelPlan(primary=name) if name is not None else self._agent.model_plan
         if chosen is None:
             raise StepFailed(Failure("AGENT_HAS_NO_MODEL", f"agent {self._agent.name!r} names no model"))
-        if chosen.primary not in self._kit.workspace.models:
+        if chosen.primary not in self._toolset.workspace.models:
             raise StepFailed(Failure("MODEL_NOT_FOUND", "the workspace has no such model"))
-        return self._kit.plans.plan(chosen)
+        return self._toolset.plans.plan(chosen)
 
     async def _complete(
         self, plan: Plan, request: CompletionRequest, marks: dict[str, str], foreign: str | None = None
@@ -149,12 +153,19 @@ class ModelCalls:
 
         negotiation = self._router.negotiate(plan, request)
         outcome = await self._router.complete(
-            plan, request, record=record, message_id=new_id("message"), cancelled=self._log.control.cancelled,
-            tenant=scope.tenant, adapter=scope.actor.removeprefix("backend:"),
-            contents=ContentPolicy(reasoning=self._kit.workspace.runtime.redaction.reasoning),
-            negotiated=self._negotiated, negotiation=negotiation, budget=self._budget,
+            plan,
+            request,
+            record=record,
+            message_id=new_id("message"),
+            cancelled=self._log.control.cancelled,
+            tenant=scope.tenant,
+            adapter=scope.actor.removeprefix("backend:"),
+            contents=ContentPolicy(reasoning=self._toolset.workspace.runtime.redaction.reasoning),
+            negotiated=self._negotiated,
+            negotiation=negotiation,
+            budget=self._budget,
             outside=self._log.control.outside,
-        )  # fmt: skip
+        )
         if held:
             await self._log.record(*held)
         self._negotiated = negotiation
@@ -166,25 +177,25 @@ class ModelCalls:
         raise StepFailed(outcome)
 
     async def _over_budget(self, failure: Failure) -> StepFailed:
-        told: dict[str, Any] = dict(failure.detail or {})
-        budget, limit = _BUDGETS[told["budget"]], told["limit"]
+        detail: dict[str, Any] = dict(failure.detail or {})
+        budget, limit = _BUDGETS[detail["budget"]], detail["limit"]
         payload = BudgetExceeded.model_validate(
-            {"budget": budget, "scope": told.get("scope", "run"), "limit": limit, "used": told.get("used", limit)}
+            {"budget": budget, "scope": detail.get("scope", "run"), "limit": limit, "used": detail.get("used", limit)}
         )
         return await self._log.exceeded(payload)
 
-    async def _record(self, told: Payload) -> Payload | None:
+    async def _record(self, payload: Payload) -> Payload | None:
         """Returns a model's answer as it is stored, so that a resumed run sees what this one saw."""
-        if not isinstance(told, ModelCompleted):
-            await self._log.record(told)
+        if not isinstance(payload, ModelCompleted):
+            await self._log.record(payload)
             return None
-        made = told.to_json()
+        made = payload.to_json()
         words_only = not made["toolCalls"] and "reasoning" not in made
         drafts = None
         if words_only and not self._log.control.cancelled.is_set():
-            drafts = self._log.hold(told)  # the run's end usually follows at once, in the same commit
+            drafts = self._log.hold(payload)  # the run's end usually follows at once, in the same commit
         if drafts is None:
-            event = (await self._log.record(told)).events[0]
+            event = (await self._log.record(payload)).events[0]
             stored, encoded = event.payload, event.payload_bytes
         else:
             stored, encoded = drafts[0].payload, drafts[0].encoded
@@ -197,9 +208,13 @@ class ModelCalls:
     ) -> CompletionRequest:
         agent = self._agent
         knobs, thinking, parallel = agent.spec.parameters, agent.spec.reasoning, agent.spec.parallel_tools
-        wanted, choice = (self._wanted, self._choice) if answering else (None, None)
-        if wanted is not None:
-            knobs, thinking, parallel = wanted.within(self._plan(options.model)), wanted.reasoning, wanted.parallel
+        requested, choice = (self._requested, self._choice) if answering else (None, None)
+        if requested is not None:
+            knobs, thinking, parallel = (
+                requested.within(self._plan(options.model)),
+                requested.reasoning,
+                requested.parallel,
+            )
         if choice is not None:
             self._choice = None
         offered = tuple(ToolDef(tool.name, tool.description, dict(tool.input)) for tool in tools)
@@ -208,13 +223,20 @@ class ModelCalls:
             reasoning = Reasoning(thinking.effort, thinking.budget_tokens)
         load = await self._media.of(messages)
         return CompletionRequest(
-            messages=tuple(message_from_json(message, load) for message in messages), tools=offered,
-            tool_choice=choice if offered else None, parallel_tool_calls=parallel if offered else None,
-            max_tokens=knobs.max_tokens, temperature=knobs.temperature, top_p=knobs.top_p, stop=knobs.stop,
+            messages=tuple(message_from_json(message, load) for message in messages),
+            tools=offered,
+            tool_choice=choice if offered else None,
+            parallel_tool_calls=parallel if offered else None,
+            max_tokens=knobs.max_tokens,
+            temperature=knobs.temperature,
+            top_p=knobs.top_p,
+            stop=knobs.stop,
             seed=knobs.seed,
-            presence_penalty=knobs.presence_penalty, frequency_penalty=knobs.frequency_penalty, reasoning=reasoning,
+            presence_penalty=knobs.presence_penalty,
+            frequency_penalty=knobs.frequency_penalty,
+            reasoning=reasoning,
             response_schema=options.response_schema or (self.response_schema if options.role is None else None),
-        )  # fmt: skip
+        )
 
 
 def foreign_tools(tools: Sequence[ToolDefinition]) -> str | None:
@@ -224,7 +246,7 @@ def foreign_tools(tools: Sequence[ToolDefinition]) -> str | None:
 
 
 def _marked(payload: Payload, marks: Mapping[str, str]) -> Payload | None:
-    """The payload of a call that is not the run's own, with who it is for; None for what is not to be told."""
+    """The payload of a call that is not the run's own, with who it is for; None for what is not to be recorded."""
     if isinstance(payload, AdapterEvent) and "role" in marks:
         if marks["role"] in ASIDES:
             return None  # nobody is to take the pieces of it for the answer
@@ -240,11 +262,11 @@ def _answer(response: CompletionResponse) -> ModelAnswer:
     return ModelAnswer(response.text, calls, response.as_message().to_json(), response.message_id)
 
 
-def _recorded_answer(told: Told) -> ModelAnswer:
-    calls = tuple(CallRequest(c["id"], c["name"], c["args"], c.get("rawArgs")) for c in told["toolCalls"])
-    message: JsonObject = {"role": "assistant", "content": told["text"]}
+def _recorded_answer(payload: StoredPayload) -> ModelAnswer:
+    calls = tuple(CallRequest(c["id"], c["name"], c["args"], c.get("rawArgs")) for c in payload["toolCalls"])
+    message: JsonObject = {"role": "assistant", "content": payload["text"]}
     if calls:
-        message["tool_calls"] = [recorded_call(call) for call in told["toolCalls"]]
-    if told.get("thoughts"):
-        message["thoughts"] = told["thoughts"]
-    return ModelAnswer(told["text"], calls, message, told["messageId"])
+        message["tool_calls"] = [recorded_call(call) for call in payload["toolCalls"]]
+    if payload.get("thoughts"):
+        message["thoughts"] = payload["thoughts"]
+    return ModelAnswer(payload["text"], calls, message, payload["messageId"])

@@ -1,6 +1,6 @@
-"""The newest messages of a thread, without reading the thread from its beginning: pages for people who look back.
+"""The newest messages of a thread, without reading the thread from its beginning: pages from the end.
 
-Leaves to `histories` what a run is told, and to the views what a conversation is.
+Leaves to `histories` what a run gets, and to the views what a conversation is.
 """
 
 from collections.abc import Sequence
@@ -26,12 +26,12 @@ async def newest_messages(
     """
     end, parts = before or _END, list[tuple[int, list[JsonObject]]]()
     while True:
-        wanted = min(_RUNS_AT_ONCE, limit)
-        spans = await reader.root_runs(tenant, thread.id, end, wanted + 1)
+        count = min(_RUNS_AT_ONCE, limit)
+        spans = await reader.root_runs(tenant, thread.id, end, count + 1)
         # What the thread began with belongs to the page that holds its first run.
-        first = spans[wanted - 1][0] if len(spans) > wanted else 0
+        first = spans[count - 1][0] if len(spans) > count else 0
         # A run may end long after the next one was queued.
-        until = max((last for _, last in spans[:wanted]), default=1)
+        until = max((last for _, last in spans[:count]), default=1)
         history = History()
         history.seq = max(0, first - 1)
         await fold(reader, tenant, thread.id, history, until)

@@ -1,6 +1,6 @@
 """What a client wants of a run's answering model calls, within what the agent and its models allow.
 
-`wanted` is JSON as the run's first event has it: the knobs of an agent's `parameters`, `effort` and `parallelTools`.
+`requested` is JSON as the run's first event has it: the knobs of an agent's `parameters`, `effort` and `parallelTools`.
 Pure. Leaves to others: whether the values make sense (the protocols), what a provider knows of them (the models room).
 """
 
@@ -24,7 +24,7 @@ _KNOBS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedParameters:
     """The agent's own settings with the client's in their place."""
 
     parameters: Parameters
@@ -44,17 +44,17 @@ class Wanted:
         return self.parameters.model_copy(update={"max_tokens": most})
 
 
-def wanted_of(spec: AgentSpec, wanted: Mapping[str, Any]) -> Wanted:
-    given = {name: wanted[key] for key, name in _KNOBS.items() if key in wanted}
+def requested_parameters(spec: AgentSpec, requested: Mapping[str, Any]) -> RequestedParameters:
+    given = {name: requested[key] for key, name in _KNOBS.items() if key in requested}
     own = spec.parameters.max_tokens
     if own is not None and "max_tokens" in given:
         given["max_tokens"] = min(own, given["max_tokens"])
     if "stop" in given:
         given["stop"] = tuple(given["stop"])
     reasoning = spec.reasoning
-    if (effort := wanted.get("effort")) is not None:
+    if (effort := requested.get("effort")) is not None:
         # The agent's number of tokens still bounds the thinking, unless there is to be none.
         changed = {"effort": effort, "budget_tokens": None} if effort == "none" else {"effort": effort}
         reasoning = reasoning.model_copy(update=changed)
-    parallel = spec.parallel_tools and wanted.get("parallelTools", True)
-    return Wanted(spec.parameters.model_copy(update=given), reasoning, parallel, own is not None)
+    parallel = spec.parallel_tools and requested.get("parallelTools", True)
+    return RequestedParameters(spec.parameters.model_copy(update=given), reasoning, parallel, own is not None)

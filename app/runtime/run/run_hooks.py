@@ -15,7 +15,7 @@ from app.events.ports import StoreError
 from app.policy.contract import About, Point
 from app.policy.hooks import Fired, HookRunner, recall, subject_hash
 from app.runtime.run.inlined import Load, inline
-from app.runtime.run.memo import Told
+from app.runtime.run.memo import StoredPayload
 from app.runtime.run.run_log import CutOff, RunLog, Superseded
 
 _WITHIN_A_CALL: Final = frozenset({Point.PRE_TOOL_USE, Point.POST_TOOL_USE})
@@ -24,15 +24,15 @@ _WITHIN_A_CALL: Final = frozenset({Point.PRE_TOOL_USE, Point.POST_TOOL_USE})
 class RunHooks:
     def __init__(self, runner: HookRunner, log: RunLog, about: About, family: Iterable[Event], load: Load) -> None:
         self._runner, self._log, self._about, self._load = runner, log, about, load
-        self._told: dict[str, list[Told]] = {}
+        self._fired: dict[str, list[StoredPayload]] = {}
         self.asked: set[Point] = set()
         """The points that this run has come by."""
         for event in family:
             if event.run_id == log.run_id and event.type == HookFired.type:
-                self._told.setdefault(event.payload["key"], []).append(event.payload)
+                self._fired.setdefault(event.payload["key"], []).append(event.payload)
 
     async def fire(self, point: Point, subject: JsonObject, key: str = "", call_id: str | None = None) -> Fired:
-        """`key` tells apart what is asked several times in a run."""
+        """`key` distinguishes what is asked several times in a run."""
         self.asked.add(point)
         if not self._runner.asks(point, subject, self._about):
             return self._runner.unasked(point, subject)
@@ -47,16 +47,16 @@ class RunHooks:
         # What was stored counts, redacted and all, so that a resumed run sees what this one saw.
         events = [event for event in appended.events if event.type == HookFired.type]
         stored = [(await inline(event, self._load)).payload for event in events]
-        self._told.setdefault(key, []).extend(stored)
+        self._fired.setdefault(key, []).extend(stored)
         return recall(point, subject, stored)
 
-    def _recorded(self, point: Point, subject: JsonObject, key: str) -> list[Told]:
-        told = self._told.get(key, [])
+    def _recorded(self, point: Point, subject: JsonObject, key: str) -> list[StoredPayload]:
+        fired = self._fired.get(key, [])
         if point is Point.POST_TOOL_USE:
             # A call has one result. What the log holds of it was redacted, so its hash may differ from the first.
-            return told
+            return fired
         digest = subject_hash(subject)
-        return [one for one in told if one["subjectHash"] == digest]
+        return [one for one in fired if one["subjectHash"] == digest]
 
     # -- the gateway's port ----------------------------------------------------------------------------
 

@@ -16,12 +16,12 @@ from app.events.catalog import Payload
 from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.ports import Answer, Appended, Draft, Refused
-from app.events.recorder import UNSTORABLE, Entry, Recorder, Scope
+from app.events.recorder import UNSTORABLE, PayloadEntry, Recorder, Scope
 from app.runtime.run.budget_messages import budget_failure
 from app.runtime.run.completed_steps import COMPLETES_A_STEP
 from app.runtime.run.control import Control
-from app.runtime.run.expected import Expected
 from app.runtime.run.memo import Memo
+from app.runtime.run.rerun_check import RerunCheck
 
 PERSON_MS: Final = 24 * 3600 * 1000
 """How long a person has where the workspace does not say; then the answer is no."""
@@ -68,20 +68,20 @@ class RunLog:
         root_run_id: str | None = None,
         person_ms: int = PERSON_MS,
         over_time: Callable[[], BudgetExceeded | None] = lambda: None,
-        expected: Expected | None = None,
+        rerun_check: RerunCheck | None = None,
     ) -> None:
         assert scope.run_id is not None
         self.recorder, self.scope, self.memo, self.control = recorder, scope, memo, control
         self.run_id = scope.run_id
         self._clock, self._person_ms, self._over_time = clock, person_ms, over_time
-        self._expected = expected
+        self._rerun_check = rerun_check
         self._root = root_run_id or scope.run_id
 
     @property
     def is_root(self) -> bool:
         return self._root == self.run_id
 
-    async def record(self, *payloads: Payload | Entry) -> Appended:
+    async def record(self, *payloads: Payload | PayloadEntry) -> Appended:
         self._check(payloads)
         control = self.control
         if control.flushing is None and not control.held:
@@ -102,10 +102,10 @@ class RunLog:
             on_step()
         return appended
 
-    def _check(self, payloads: Sequence[Payload | Entry]) -> None:
-        if self._expected is not None:
+    def _check(self, payloads: Sequence[Payload | PayloadEntry]) -> None:
+        if self._rerun_check is not None:
             for payload in payloads:
-                self._expected.check(payload.payload if isinstance(payload, Entry) else payload)
+                self._rerun_check.check(payload.payload if isinstance(payload, PayloadEntry) else payload)
 
     def hold(self, *payloads: Payload, within: float = 0.0) -> list[Draft] | None:
         """Ready to be stored in one commit with what the run records next, if that comes within so many seconds, or
@@ -113,7 +113,7 @@ class RunLog:
 
         The events as they will be stored; None if they cannot be held.
         """
-        if self._expected is not None or not self.is_root:
+        if self._rerun_check is not None or not self.is_root:
             return None
         drafts = self.recorder.prepared(self.scope, *payloads)
         if drafts is not None:
@@ -163,11 +163,14 @@ class RunLog:
             title = "The run was paused"
             arguments = {"commandId": pause}
             raised = InterruptRaised(
-                interrupt_id=new_id("interrupt"), kind="paused", title=title, expires_at=self.expiry(),
+                interrupt_id=new_id("interrupt"),
+                kind="paused",
+                title=title,
+                expires_at=self.expiry(),
                 arguments=arguments,
-            )  # fmt: skip
+            )
             # Of the root run, whoever of the family came to it first: the pause is for all of them.
-            expect(await self.recorder.record(self.scope, Entry(raised, run_id=self._root)))
+            expect(await self.recorder.record(self.scope, PayloadEntry(raised, run_id=self._root)))
             raise Suspended(raised.interrupt_id)
 
     def stop_if_cancelled(self) -> None:
@@ -177,10 +180,10 @@ class RunLog:
     def _open_pause(self) -> str | None:
         """The newest pause that nothing has answered: no interrupt yet, and no resume after it."""
         pause: str | None = None
-        for told in self.memo.commands + self.control.commands:
-            if told["command"] == "pause":
-                pause = told["commandId"]
-            elif told["command"] == "resume":
+        for command in self.memo.commands + self.control.commands:
+            if command["command"] == "pause":
+                pause = command["commandId"]
+            elif command["command"] == "resume":
                 pause = None
         if pause is None:
             return None
@@ -200,7 +203,7 @@ class RunLog:
         if self.is_root:
             await self.record(raised)
         else:
-            entry = Entry(raised.model_copy(update={"for_run_id": self.run_id}), run_id=self._root)
+            entry = PayloadEntry(raised.model_copy(update={"for_run_id": self.run_id}), run_id=self._root)
             expect(await self.recorder.record(self.scope, entry))
         return Suspended(raised.interrupt_id)
 

@@ -21,7 +21,7 @@ from app.events.catalog.tool import ToolResulted
 from app.events.catalog.values import Effect
 from app.runtime.run.approvals import Approvals
 from app.runtime.run.call_ids import RunCallIds
-from app.runtime.run.memo import Told
+from app.runtime.run.memo import StoredPayload
 from app.runtime.run.run_log import RunLog
 from app.tools.contract import (
     AskModel,
@@ -57,9 +57,16 @@ class ToolPorts:
 
 class ToolCalls:
     def __init__(
-        self, log: RunLog, gateway: Gateway, scope: Scope, ports: ToolPorts, approvals: Approvals, *,
-        parallel: bool = True, limit: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        log: RunLog,
+        gateway: Gateway,
+        scope: Scope,
+        ports: ToolPorts,
+        approvals: Approvals,
+        *,
+        parallel: bool = True,
+        limit: int | None = None,
+    ) -> None:
         self._log, self._gateway, self._scope = log, gateway, scope
         self._ports, self._approvals, self.parallel = ports, approvals, parallel
         self.ids = RunCallIds(log.run_id)
@@ -117,9 +124,14 @@ class ToolCalls:
             return await mend(call, complaint) if mend is not None and call.name in scope.allowed else None
 
         return Ports(
-            record=self._record, put_blob=lent.put_blob, load_blob=lent.load_blob, hook=lent.hook,
-            approve=self._approvals.approve, ask_model=ask_model, cancelled=self._log.control.cancelled,
-        )  # fmt: skip
+            record=self._record,
+            put_blob=lent.put_blob,
+            load_blob=lent.load_blob,
+            hook=lent.hook,
+            approve=self._approvals.approve,
+            ask_model=ask_model,
+            cancelled=self._log.control.cancelled,
+        )
 
     async def _record(self, payload: Payload) -> JsonObject | None:
         """As it was stored, unless the recorder moved values of its own accord out of it."""
@@ -153,7 +165,7 @@ class ToolCalls:
 
     # -- what was cut off ----------------------------------------------------------------------------
 
-    async def _recover(self, call: ToolCall, intent: Told) -> ToolCall | ToolOutcome:
+    async def _recover(self, call: ToolCall, intent: StoredPayload) -> ToolCall | ToolOutcome:
         """A call that was begun and has no result: repeated if that is harmless, else an operator decides."""
         again = replace(call, attempt=intent.get("attempt", 1) + 1)
         if intent["effect"] != "unsafe":
@@ -162,11 +174,16 @@ class ToolCalls:
         if asked is None:
             raise await self._log.raise_interrupt(
                 InterruptRaised(
-                    interrupt_id=new_id("interrupt"), kind="recovery", expires_at=self._log.expiry(), tool=call.name,
-                    title=f"{call.name} was cut off; whether it took effect is unknown", call_id=call.id,
-                    arguments=intent["arguments"], argument_hash=intent["argumentHash"],
+                    interrupt_id=new_id("interrupt"),
+                    kind="recovery",
+                    expires_at=self._log.expiry(),
+                    tool=call.name,
+                    title=f"{call.name} was cut off; whether it took effect is unknown",
+                    call_id=call.id,
+                    arguments=intent["arguments"],
+                    argument_hash=intent["argumentHash"],
                 )
-            )  # fmt: skip
+            )
         answer = asked.get("answer")
         if answer is None and not asked.get("expired"):
             raise Suspended(asked["interruptId"])
@@ -192,10 +209,15 @@ class ClientTool:
             name = self.definition.name
             raise await self._log.raise_interrupt(
                 InterruptRaised(
-                    interrupt_id=new_id("interrupt"), kind="external", expires_at=self._log.expiry(), tool=name,
-                    title=f"The client is to run {name}", call_id=ctx.call_id, arguments=arguments,
+                    interrupt_id=new_id("interrupt"),
+                    kind="external",
+                    expires_at=self._log.expiry(),
+                    tool=name,
+                    title=f"The client is to run {name}",
+                    call_id=ctx.call_id,
+                    arguments=arguments,
                 )
-            )  # fmt: skip
+            )
         if asked.get("expired"):
             return Failure("TOOL_FAILED", "the client did not answer in time")
         answer = asked.get("answer")
@@ -214,10 +236,16 @@ class AgentTool:
 
     def __init__(self, name: str, description: str, ask: AskAgent) -> None:
         self._ask = ask
-        self.definition = outside_definition(name, description, {
-            "type": "object", "required": ["input"], "additionalProperties": False,
-            "properties": {"input": {"type": "string", "description": "The task, with all it needs to know."}},
-        })  # fmt: skip
+        self.definition = outside_definition(
+            name,
+            description,
+            {
+                "type": "object",
+                "required": ["input"],
+                "additionalProperties": False,
+                "properties": {"input": {"type": "string", "description": "The task, with all it needs to know."}},
+            },
+        )
 
     async def invoke(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
         return await self._ask(self.definition.name, arguments["input"], ctx.call_id)
@@ -231,27 +259,32 @@ def outside_definition(name: str, description: str, schema: JsonObject) -> ToolD
     )
 
 
-def client_tools(log: RunLog, wanted: Iterable[JsonObject]) -> list[Tool]:
+def client_tools(log: RunLog, declared: Iterable[JsonObject]) -> list[Tool]:
     return [
         ClientTool(log, outside_definition(tool["name"], tool.get("description") or "", tool["input"]))
-        for tool in wanted
+        for tool in declared
     ]
 
 
 def _result(call: CallRequest, outcome: ToolOutcome) -> CallResult:
     if outcome.error is not None:
         return CallResult(call.id, outcome.tool, False, f"{outcome.error.code}: {outcome.error.message}")
-    # Canonical, as the log keeps it: a result that is told again must be the same text.
+    # Canonical, as the log keeps it: a result that is returned again must be the same text.
     content = outcome.output if isinstance(outcome.output, str) else json.canonical(outcome.output).decode()
     return CallResult(call.id, outcome.tool, True, content)
 
 
-def _recorded_outcome(told: Told, intent: Told | None) -> ToolOutcome:
+def _recorded_outcome(payload: StoredPayload, intent: StoredPayload | None) -> ToolOutcome:
     """A result without an intent is that of a call which was refused; hooks are asked about the others."""
-    error = told.get("error")
+    error = payload.get("error")
     failure = Failure(error["code"], error["message"], error.get("retryable", False)) if error else None
     return ToolOutcome(
-        told["callId"], told["tool"], output=told.get("output"), error=failure, executed=intent is not None,
-        arguments=None if intent is None else intent["arguments"], applied=told.get("applied", True),
-        truncated=bool(told.get("truncated")),
-    )  # fmt: skip
+        payload["callId"],
+        payload["tool"],
+        output=payload.get("output"),
+        error=failure,
+        executed=intent is not None,
+        arguments=None if intent is None else intent["arguments"],
+        applied=payload.get("applied", True),
+        truncated=bool(payload.get("truncated")),
+    )

@@ -26,12 +26,12 @@ class EffectiveSettings:
         """Asked for at each run, so it is worked out once for a workspace."""
         current = self._workspace.current
         if current is not self._seen:
-            wanted, ceilings = current.runtime.concurrency, self._settings
+            given, ceilings = current.runtime.concurrency, self._settings
             self._queue = QueueLimits(
-                running=_at_most(wanted.runs, ceilings.max_concurrent_runs),
+                running=_at_most(given.runs, ceilings.max_concurrent_runs),
                 waiting=ceilings.max_queued_runs,
                 waiting_per_tenant=ceilings.max_queued_runs_per_tenant,
-                running_per_tenant=_least(wanted.per_tenant, ceilings.max_concurrent_runs_per_tenant),
+                running_per_tenant=_least(given.per_tenant, ceilings.max_concurrent_runs_per_tenant),
             )
             self._seen = current
         return self._queue
@@ -52,8 +52,8 @@ class EffectiveSettings:
     @property
     def runs_per_minute(self) -> int | None:
         """New runs of one tenant."""
-        wanted = self._workspace.current.runtime.budgets.tenant.runs_per_minute
-        return _least(wanted, self._settings.max_runs_per_minute_per_tenant)
+        given = self._workspace.current.runtime.budgets.tenant.runs_per_minute
+        return _least(given, self._settings.max_runs_per_minute_per_tenant)
 
     @property
     def deleted_days(self) -> int:
@@ -71,9 +71,9 @@ class EffectiveSettings:
         return _at_most(self._workspace.current.runtime.drain_seconds, self._settings.drain_seconds)
 
 
-def _at_most(wanted: N | None, ceiling: N) -> N:
-    return ceiling if wanted is None else min(wanted, ceiling)
+def _at_most(given: N | None, ceiling: N) -> N:
+    return ceiling if given is None else min(given, ceiling)
 
 
-def _least(wanted: int | None, ceiling: int | None) -> int | None:
-    return min((value for value in (wanted, ceiling) if value is not None), default=None)
+def _least(given: int | None, ceiling: int | None) -> int | None:
+    return min((value for value in (given, ceiling) if value is not None), default=None)

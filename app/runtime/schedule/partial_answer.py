@@ -23,12 +23,12 @@ async def partial_answer(reader: Reader, ref: RunRef, run: Run) -> tuple[str, st
         for event in page:
             if event.run_id != run.id:
                 continue
-            told = event.payload
+            payload = event.payload
             if event.type != adapter.AdapterEvent.type:
-                if told.get("messageId") == message_id:
+                if payload.get("messageId") == message_id:
                     message_id, pieces = "", []
                 continue
-            signal = told["event"]
+            signal = payload["event"]
             if signal["phase"] != adapter.OUTPUT_DELTA or signal.get("role") is not None:
                 continue
             if signal["messageId"] != message_id:

@@ -1,6 +1,6 @@
 """Who works next: runs that wait for a worker, in turn by tenant, within the limits of the process and of each agent.
 
-A pure value that is told and asked; it starts nothing. Bounded: what it has no room for, it refuses, and the store
+A pure value; it starts nothing. Bounded: what it has no room for, it refuses, and the store
 still knows the run. Leaves to others: claiming and conducting (the executor), refusing new runs (the service).
 """
 
@@ -78,7 +78,7 @@ class FairQueue:
         return self._of_tenant.get(tenant, 0)
 
     def refusal(self, tenant: str) -> Failure | None:
-        """Why a new run of the tenant should not be accepted now, if it should not (G14)."""
+        """Why a new run of the tenant should not be accepted now, if it should not."""
         limits = self._now()
         if self.waiting >= limits.waiting:
             return Failure("SERVER_BUSY", "too many runs wait for a worker", True)

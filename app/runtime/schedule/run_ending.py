@@ -10,7 +10,7 @@ from app.events.catalog import Payload, request
 from app.events.catalog.execution import CommandInjected
 from app.events.envelope import Event
 from app.events.ports import CommandsSeen, Draft, Refused
-from app.events.recorder import UNSTORABLE, Entry, Recorder, Scope
+from app.events.recorder import UNSTORABLE, PayloadEntry, Recorder, Scope
 from app.models.router import error_value
 from app.runtime.ports import OpenChildren
 from app.runtime.run.control import too_late
@@ -73,10 +73,10 @@ class RunEnding:
         types, after = [CommandInjected.type], run.first_seq - 1
         return await self._reader.events_of(scope.tenant, scope.thread_id, types, after, _MAX_SEQ, COMMANDS_LIMIT)
 
-    async def _end_children(self, run: Run, held: HeldRun) -> list[Entry]:
+    async def _end_children(self, run: Run, held: HeldRun) -> list[PayloadEntry]:
         """A parent's subagents end with it. Only a run that was entered before can have others than those of now."""
         children = set(held.control.children)
         if run.started_at is not None:
             children |= set(await self._children.open_children(held.ref.tenant, run.thread_id))
         ended = request.RequestCancelled(reason="its parent ended")
-        return [Entry(ended, run_id=child, actor="system") for child in sorted(children)]
+        return [PayloadEntry(ended, run_id=child, actor="system") for child in sorted(children)]

@@ -15,9 +15,10 @@ from app.core.clock import ManualClock
 from app.core.settings import Settings
 from app.protocols.auth.access import Access
 from app.protocols.auth.denials import Denials
-from app.protocols.edge import connection, gate, limits
+from app.protocols.edge import gate, limits
 from app.protocols.edge.limits import InFlight, Rates
 from app.protocols.edge.origins import Origins
+from app.protocols.wire import uvicorn_connection
 from tests.protocols.auth.house import House, open_house
 from tests.server import in_process
 
@@ -119,7 +120,7 @@ async def test_headers_that_never_end_are_cut_off(tmp_path: Path, monkeypatch: p
     async with open_house(tmp_path) as house:
         assert b" 431 " in await _raw(house, b"GET /healthz HTTP/1.1\r\nx-note: " + b"n" * 200_000)
         assert b" 431 " in await _raw(house, b"GET /" + b"n" * 200_000)
-        monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
+        monkeypatch.setattr(uvicorn_connection, "HEAD_SECONDS", 0.2)
         assert await _raw(house, b"GET /healthz HTTP/1.1\r\nhost: x\r\n") == b""
         assert await _raw(house, b"") == b""
         complete = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
@@ -255,7 +256,6 @@ async def test_a_server_without_keys_meters_nobody(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("S7")
 async def test_an_event_stream_ends_when_its_reader_s_key_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "LOOK_SECONDS", 0.0)
     async with open_house(tmp_path) as house:
         admin = await house.caller("admin")
         made = (await admin.post("/api/keys", json={"name": "reader", "roles": ["viewer"]})).json()

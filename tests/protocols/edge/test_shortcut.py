@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message
 
 from app.core.errors import Failure
@@ -14,6 +15,7 @@ from app.protocols.edge.shortcut import Shortcut
 from app.protocols.http import errors
 from app.protocols.http.caller import Caller
 from app.protocols.http.errors import Problem
+from app.protocols.http.straight import straight, straight_handlers
 from app.protocols.openai.errors import OpenAiRoute
 
 
@@ -21,6 +23,7 @@ def app_with(serve: Callable[[], Response]) -> FastAPI:
     router = APIRouter(prefix="/v1", route_class=OpenAiRoute)
 
     @router.post("/made/up")
+    @straight
     async def made_up(request: Request, caller: Caller) -> Response:
         assert caller is LOCAL and request.url.path == "/v1/made/up"
         return serve()
@@ -52,10 +55,10 @@ async def asked(way: ASGIApp, method: str) -> tuple[int, bytes]:
 
 async def both_ways(app: FastAPI, method: str = "POST") -> tuple[tuple[int, bytes], tuple[int, bytes]]:
     """What the shortcut answers, and what the framework does."""
-    routes = [route for route in app.routes if isinstance(route, OpenAiRoute)]
-    for route in routes:
-        route.holdfast_needs = ANYBODY  # type: ignore[attr-defined]  # as `guard` notes it
-    return await asked(Shortcut(app, routes), method), await asked(app, method)
+    for route in app.routes:
+        if isinstance(route, OpenAiRoute):
+            route.holdfast_needs = ANYBODY  # type: ignore[attr-defined]  # as `guard` notes it
+    return await asked(Shortcut(app, straight_handlers(app.routes)), method), await asked(app, method)
 
 
 def refuse() -> Response:
@@ -75,3 +78,38 @@ async def test_the_shortcut_answers_as_the_framework_does(serve: Callable[[], Re
 async def test_another_method_goes_the_long_way() -> None:
     short, long = await both_ways(app_with(lambda: Response(b"fine")), "GET")
     assert short == long and short[0] == 405
+
+
+def _wrong(problem: str, route: APIRoute) -> None:
+    route.holdfast_needs = ANYBODY  # type: ignore[attr-defined]  # as `guard` notes it
+    with pytest.raises(RuntimeError, match=problem):
+        straight_handlers([route])
+
+
+async def with_path(request: Request, caller: Caller, id: str) -> Response:
+    return Response(b"")
+
+
+async def with_query(request: Request, caller: Caller, stream: bool = False) -> Response:
+    return Response(b"")
+
+
+async def without_caller(request: Request) -> Response:
+    return Response(b"")
+
+
+async def fit(request: Request, caller: Caller) -> Response:
+    return Response(b"")
+
+
+def test_a_route_that_cannot_be_straight_is_refused_when_the_server_starts() -> None:
+    assert straight_handlers([OpenAiRoute("/x", fit, methods=["POST"])]) == {}  # not declared
+    for endpoint in (with_path, with_query, without_caller, fit):
+        straight(endpoint)  # type: ignore[type-var]  # that is what is wrong with them
+    _wrong("has parameters", OpenAiRoute("/x/{id}", with_path, methods=["POST"]))
+    _wrong("has parameters", OpenAiRoute("/x", with_query, methods=["POST"]))
+    _wrong("something else than its caller", OpenAiRoute("/x", without_caller, methods=["POST"]))
+    _wrong("method is not POST", OpenAiRoute("/x", fit, methods=["GET"]))
+    _wrong("does not answer failures", APIRoute("/x", fit, methods=["POST"]))
+    with pytest.raises(RuntimeError, match="has no permission"):
+        straight_handlers([OpenAiRoute("/x", fit, methods=["POST"])])

@@ -24,6 +24,14 @@ MEANING = [
         tool("kind: builtin\nentry: echo\ninput:\n  type: object\n  properties:\n    x: {type: strin}\noutput: {}"),
     ),
     Case(
+        "a schema with a misspelt keyword",
+        "SCHEMA_KEYWORD_UNKNOWN",
+        T,
+        9,
+        tool("kind: builtin\nentry: echo\ninput:\n  {type: object, requird: [x]}\noutput: {}"),
+        warning=True,
+    ),
+    Case(
         "an output schema that is wrong",
         "SCHEMA_INVALID",
         T,

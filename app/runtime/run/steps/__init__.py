@@ -1,4 +1,4 @@
-"""The steps of a run, in order. Each is one function of the passage; a `StepFailed` ends the run with its failure.
+"""The steps of a run, in order. Each is one function of the run_scope; a `StepFailed` ends the run with its failure.
 
 A step that acts looks first at what the log already says of it, because a resumed run walks the list again.
 """
@@ -12,11 +12,11 @@ from app.runtime.run.steps.gates import pass_gates
 from app.runtime.run.steps.guardrails import guard_input, guard_output
 from app.runtime.run.steps.hooks import ask_to_stop, start_session, submit_prompt
 from app.runtime.run.steps.memory import learn, recall
-from app.runtime.run.steps.passage import Passage, Services
 from app.runtime.run.steps.ports import NoGates, NoGuardrails, NoMemory
+from app.runtime.run.steps.run_scope import RunScope, RunServices
 from app.runtime.run.steps.skill import choose_skill
 
-Step = Callable[[Passage], Awaitable[None]]
+Step = Callable[[RunScope], Awaitable[None]]
 
 STEPS: Final[tuple[Step, ...]] = (
     start_session,
@@ -32,7 +32,7 @@ STEPS: Final[tuple[Step, ...]] = (
     ask_to_stop,
 )
 
-_IDLE: Final[dict[Step, Callable[[Services], bool]]] = {
+_IDLE: Final[dict[Step, Callable[[RunServices], bool]]] = {
     guard_input: lambda services: isinstance(services.guardrails, NoGuardrails),
     guard_output: lambda services: isinstance(services.guardrails, NoGuardrails),
     recall: lambda services: isinstance(services.memory, NoMemory),
@@ -42,8 +42,8 @@ _IDLE: Final[dict[Step, Callable[[Services], bool]]] = {
 """When a step has nothing to do, whatever the run: its capability is not there."""
 
 
-def steps_for(services: Services) -> tuple[Step, ...]:
+def steps_for(services: RunServices) -> tuple[Step, ...]:
     return tuple(step for step in STEPS if step not in _IDLE or not _IDLE[step](services))
 
 
-__all__ = ["STEPS", "Passage", "Services", "Step", "steps_for"]
+__all__ = ["STEPS", "RunScope", "RunServices", "Step", "steps_for"]

@@ -16,10 +16,10 @@ from app.events.ports import StoreError
 from app.runtime.run.approvals import Approvals, session_grants
 from app.runtime.run.context import Brief, RunContext
 from app.runtime.run.inlined import stored_blobs
-from app.runtime.run.media import Media
+from app.runtime.run.media import RunMedia
 from app.runtime.run.model_calls import ModelCalls
 from app.runtime.run.run_log import CutOff, Superseded
-from app.runtime.run.steps.passage import Passage
+from app.runtime.run.steps.run_scope import RunScope
 from app.runtime.run.tool_calls import AgentTool, ToolCalls, ToolPorts, client_tools
 from app.tools.contract import JsonResult, Proposal, Result, Tool, ToolCall
 from app.tools.contract import Scope as ToolScope
@@ -28,103 +28,125 @@ from app.tools.registry import Registry
 from app.workspace.specs.base import Limits
 
 
-async def run_backend(passage: Passage) -> None:
-    context = make_context(passage)
+async def run_backend(run_scope: RunScope) -> None:
+    context = make_context(run_scope)
     try:
-        with passage.budget.timer() as timer:
-            result = await passage.backend.run(context)
+        with run_scope.budget.timer() as timer:
+            result = await run_scope.backend.run(context)
     except TimeoutError:
         if not timer.ended:
             raise
-        limit = passage.budget.wall_seconds or 0
+        limit = run_scope.budget.wall_seconds or 0
         exceeded = BudgetExceeded(budget="wall_time", scope="run", limit=limit, used=limit)
-        raise await passage.log.exceeded(exceeded) from None
-    if passage.log.is_root:
-        await passage.log.pause_if_asked()  # one that came with the last model call
-    passage.output = Output(result) if isinstance(result, str) else result
+        raise await run_scope.log.exceeded(exceeded) from None
+    if run_scope.log.is_root:
+        await run_scope.log.pause_if_asked()  # one that came with the last model call
+    run_scope.output = Output(result) if isinstance(result, str) else result
 
 
-def make_context(passage: Passage) -> RunContext:
-    agent, log, services = passage.agent, passage.log, passage.services
-    gateway, allowed = _gateway(passage)
+def make_context(run_scope: RunScope) -> RunContext:
+    agent, log, services = run_scope.agent, run_scope.log, run_scope.services
+    gateway, allowed = _gateway(run_scope)
     load = stored_blobs(services.reader, log.scope.tenant, log.scope.thread_id)
-    models = ModelCalls(log, agent, passage.kit, services.router, passage.budget, Media(load))
-    plan = passage.asked.get("modelPlan")
+    models = ModelCalls(log, agent, run_scope.toolset, services.router, run_scope.budget, RunMedia(load))
+    plan = run_scope.asked.get("modelPlan")
     models.model = plan["model"] if plan else None
-    models.response_schema = passage.asked.get("responseSchema") or models.response_schema
-    if "parameters" in passage.asked or "toolChoice" in passage.asked:
-        models.ask(passage.asked)
-    hooks = passage.hooks
+    models.response_schema = run_scope.asked.get("responseSchema") or models.response_schema
+    if "parameters" in run_scope.asked or "toolChoice" in run_scope.asked:
+        models.ask(run_scope.asked)
+    hooks = run_scope.hooks
     ports = ToolPorts(
-        partial(_put_blob, passage), load, hook=hooks.of_a_call if hooks.concern_tools else None,
+        partial(_put_blob, run_scope),
+        load,
+        hook=hooks.of_a_call if hooks.concern_tools else None,
         ask_model=partial(_mend, models, gateway, allowed),
-    )  # fmt: skip
-    scope = _approvals(passage, ToolScope(log.run_id, allowed, log.scope.tenant))
-    submitted_by = passage.family[0].actor if passage.family else None
+    )
+    scope = _approvals(run_scope, ToolScope(log.run_id, allowed, log.scope.tenant))
+    submitted_by = run_scope.family[0].actor if run_scope.family else None
     grants = session_grants(services.reader, log.scope.tenant, log.scope.thread_id)
-    tools = passage.tools = ToolCalls(
-        log, gateway, scope, ports, Approvals(log, grants, who=agent.name, submitted_by=submitted_by),
-        parallel=models.parallel, limit=passage.budget.tool_calls,
-    )  # fmt: skip
+    tools = run_scope.tools = ToolCalls(
+        log,
+        gateway,
+        scope,
+        ports,
+        Approvals(log, grants, who=agent.name, submitted_by=submitted_by),
+        parallel=models.parallel,
+        limit=run_scope.budget.tool_calls,
+    )
 
-    def set_limits(wanted: Any) -> None:
-        passage.budget.set(Limits.model_validate(wanted))
-        tools.limit = passage.budget.tool_calls
+    def set_limits(limits: Any) -> None:
+        run_scope.budget.set(Limits.model_validate(limits))
+        tools.limit = run_scope.budget.tool_calls
 
     return RunContext(
-        _brief(passage, allowed), log, models, tools, partial(passage.ask_agent, passage), services.schemas, set_limits,
+        _brief(run_scope, allowed),
+        log,
+        models,
+        tools,
+        partial(run_scope.ask_agent, run_scope),
+        services.schemas,
+        set_limits,
         hooks,
-    )  # fmt: skip
+    )
 
 
-def _brief(passage: Passage, allowed: frozenset[str]) -> Brief:
-    agent, skill = passage.agent, passage.skill
+def _brief(run_scope: RunScope, allowed: frozenset[str]) -> Brief:
+    agent, skill = run_scope.agent, run_scope.skill
     # Instructions and policy, skill, memory; the conversation follows.
     texts = [
-        agent.instructions, passage.asked.get("instructions") or "", *passage.policy, skill.body if skill else "",
-        *passage.notes,
-    ]  # fmt: skip
+        agent.instructions,
+        run_scope.asked.get("instructions") or "",
+        *run_scope.policy,
+        skill.body if skill else "",
+        *run_scope.notes,
+    ]
     return Brief(
-        run_id=passage.run.id, thread_id=passage.run.thread_id, agent=agent.name, input=passage.given,
-        instructions="\n\n".join(text for text in texts if text), history=passage.history,
+        run_id=run_scope.run.id,
+        thread_id=run_scope.run.thread_id,
+        agent=agent.name,
+        input=run_scope.given,
+        instructions="\n\n".join(text for text in texts if text),
+        history=run_scope.history,
         skill=None if skill is None else Skill(skill.name, skill.body, frozenset(skill.allowed_tools)),
-        roles=passage.kit.roles, tools=allowed,
-        max_turns=agent.spec.max_turns, max_reworks=agent.spec.max_reworks,
+        roles=run_scope.toolset.roles,
+        tools=allowed,
+        max_turns=agent.spec.max_turns,
+        max_reworks=agent.spec.max_reworks,
         context_policy=agent.spec.context_policy,
-        config=agent.spec.config.get(passage.backend.kind, {}),
-    )  # fmt: skip
+        config=agent.spec.config.get(run_scope.backend.kind, {}),
+    )
 
 
-def _gateway(passage: Passage) -> tuple[Gateway, frozenset[str]]:
+def _gateway(run_scope: RunScope) -> tuple[Gateway, frozenset[str]]:
     """The workspace's tools, and what only this run has: the client's own and the agent's subagents."""
-    agent, registry = passage.agent, passage.kit.gateway.registry
-    allowed = passage.kit.tools_of(agent)
-    if passage.ceiling is not None:
-        # Down the line of subagents nothing is added but what a parent expressly passes on (S17).
-        allowed = (allowed & passage.ceiling) | frozenset(agent.subagents)
-    if passage.skill is not None:
+    agent, registry = run_scope.agent, run_scope.toolset.gateway.registry
+    allowed = run_scope.toolset.tools_of(agent)
+    if run_scope.ceiling is not None:
+        # Down the line of subagents nothing is added but what a parent expressly passes on.
+        allowed = (allowed & run_scope.ceiling) | frozenset(agent.subagents)
+    if run_scope.skill is not None:
         # A skill only narrows; text never widens what an agent may use.
-        allowed &= frozenset(passage.skill.allowed_tools)
-    passage.own_tools = allowed - frozenset(agent.subagents)
-    wanted = passage.asked.get("clientTools")
-    if not wanted and not agent.subagents:
-        return passage.kit.gateway, allowed
-    extra: list[Tool] = client_tools(passage.log, wanted or ())
+        allowed &= frozenset(run_scope.skill.allowed_tools)
+    run_scope.own_tools = allowed - frozenset(agent.subagents)
+    declared = run_scope.asked.get("clientTools")
+    if not declared and not agent.subagents:
+        return run_scope.toolset.gateway, allowed
+    extra: list[Tool] = client_tools(run_scope.log, declared or ())
     allowed |= {tool.definition.name for tool in extra}
     for name in agent.subagents:
-        described = passage.workspace.agents[name].description
-        extra.append(AgentTool(name, described, partial(_ask_as_tool, passage)))
-    return passage.kit.gate(Registry.beside(registry, extra)), allowed
+        described = run_scope.workspace.agents[name].description
+        extra.append(AgentTool(name, described, partial(_ask_as_tool, run_scope)))
+    return run_scope.toolset.gate(Registry.beside(registry, extra)), allowed
 
 
-def _approvals(passage: Passage, scope: ToolScope) -> ToolScope:
+def _approvals(run_scope: RunScope, scope: ToolScope) -> ToolScope:
     """What the conversation asks for makes the workspace's rules stricter, or leaves them as they are."""
-    match passage.asked.get("approvalPolicy"):
+    match run_scope.asked.get("approvalPolicy"):
         case "never":
             return replace(scope, ask_nobody=True)
         case "untrusted":
             # The workspace's tools alone: a client decides about its own, and a subagent's calls are asked about.
-            known = ((name, passage.kit.gateway.registry.find(name)) for name in scope.allowed)
+            known = ((name, run_scope.toolset.gateway.registry.find(name)) for name in scope.allowed)
             return replace(
                 scope,
                 always_ask=frozenset(
@@ -134,9 +156,9 @@ def _approvals(passage: Passage, scope: ToolScope) -> ToolScope:
     return scope
 
 
-async def _ask_as_tool(passage: Passage, name: str, given: Any, call_id: str) -> Result | Failure:
+async def _ask_as_tool(run_scope: RunScope, name: str, given: Any, call_id: str) -> Result | Failure:
     try:
-        answer: AgentAnswer = await passage.ask_agent(passage, name, given, call_id)
+        answer: AgentAnswer = await run_scope.ask_agent(run_scope, name, given, call_id)
     except (StoreError, Superseded) as error:
         raise CutOff(error) from error
     except StepFailed as failed:
@@ -164,6 +186,6 @@ async def _mend(
     return Proposal(better.name, arguments, raw=better.raw_args, complete=True)
 
 
-async def _put_blob(passage: Passage, data: bytes, mime: str) -> JsonObject:
-    scope = passage.log.scope
-    return await passage.services.blobs.put(scope.tenant, scope.thread_id, data, mime)
+async def _put_blob(run_scope: RunScope, data: bytes, mime: str) -> JsonObject:
+    scope = run_scope.log.scope
+    return await run_scope.services.blobs.put(scope.tenant, scope.thread_id, data, mime)

@@ -1,14 +1,14 @@
 """Memory before and after the backend. Leaves to the memory room: what is kept and what is found."""
 
-from app.runtime.run.steps.passage import Passage
+from app.runtime.run.steps.run_scope import RunScope
 
 
-async def recall(passage: Passage) -> None:
-    tenant = passage.log.scope.tenant
-    passage.notes = await passage.services.memory.recall(tenant, passage.given, passage.agent)
+async def recall(run_scope: RunScope) -> None:
+    tenant = run_scope.log.scope.tenant
+    run_scope.notes = await run_scope.services.memory.recall(tenant, run_scope.given, run_scope.agent)
 
 
-async def learn(passage: Passage) -> None:
-    assert passage.output is not None
-    said = [{"role": "user", "content": str(passage.given)}, {"role": "assistant", "content": passage.output.text}]
-    await passage.services.memory.learn(passage.log.scope.tenant, said, passage.agent)
+async def learn(run_scope: RunScope) -> None:
+    assert run_scope.output is not None
+    said = [{"role": "user", "content": str(run_scope.given)}, {"role": "assistant", "content": run_scope.output.text}]
+    await run_scope.services.memory.learn(run_scope.log.scope.tenant, said, run_scope.agent)

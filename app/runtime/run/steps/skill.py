@@ -12,29 +12,32 @@ from app.core.errors import Failure
 from app.events.catalog.skill import SkillInvoked
 from app.policy.contract import Point
 from app.policy.points import text_of
-from app.runtime.run.steps.passage import Passage
+from app.runtime.run.steps.run_scope import RunScope
 
 
-async def choose_skill(passage: Passage) -> None:
-    workspace, recorded = passage.workspace, passage.log.memo.skill
+async def choose_skill(run_scope: RunScope) -> None:
+    workspace, recorded = run_scope.workspace, run_scope.log.memo.skill
     if recorded is not None:
         kept = workspace.skills.get(recorded["skill"])
         if kept is None:
             # Without it the run would go on with tools that the skill had taken away.
             raise StepFailed(Failure("WORKSPACE_GONE", "the skill that the run began with is not there any more"))
-        passage.skill = replace(kept, allowed_tools=tuple(recorded["allowedTools"]))
+        run_scope.skill = replace(kept, allowed_tools=tuple(recorded["allowedTools"]))
         return
-    text = text_of(passage.given)
-    hit = workspace.triggers.best(text, passage.agent.skills)
+    text = text_of(run_scope.given)
+    hit = workspace.triggers.best(text, run_scope.agent.skills)
     if hit is None:
         return
     chosen = workspace.skills[hit.skill]
     subject = {
-        "skill": hit.skill, "trigger": hit.trigger, "allowedTools": list(chosen.allowed_tools), "prompt": text,
-    }  # fmt: skip
-    fired = await passage.hooks.fire(Point.SKILL_START, subject)
+        "skill": hit.skill,
+        "trigger": hit.trigger,
+        "allowedTools": list(chosen.allowed_tools),
+        "prompt": text,
+    }
+    fired = await run_scope.hooks.fire(Point.SKILL_START, subject)
     if isinstance(fired.decision, Deny):
         raise StepFailed(Failure("SKILL_DENIED", fired.decision.reason))
     allowed = fired.subject["allowedTools"]
-    passage.skill = replace(chosen, allowed_tools=tuple(allowed))
-    await passage.log.record(SkillInvoked(skill=hit.skill, trigger=hit.trigger, allowed_tools=allowed))
+    run_scope.skill = replace(chosen, allowed_tools=tuple(allowed))
+    await run_scope.log.record(SkillInvoked(skill=hit.skill, trigger=hit.trigger, allowed_tools=allowed))

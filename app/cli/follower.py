@@ -1,6 +1,6 @@
-"""Follows a run to its rest: shows what happens, asks where a person is wanted, cancels on Ctrl-C.
+"""Follows a run until it ends: shows its events, prompts for answers, cancels on Ctrl-C.
 
-A run rests when it has ended, or when it waits for an answer that cannot be had here.
+Also returns when the run waits for an answer that cannot be given here.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 import typer
 
-from app.cli.ask import ask, can_ask
 from app.cli.client import path_of
+from app.cli.command_session import WAITS, CommandSession
+from app.cli.prompts import ask, can_ask
 from app.cli.screen import Screen
-from app.cli.session import WAITS, Session
 from app.core import json
 from app.core.errors import HoldfastError
 from app.events.catalog.request import TERMINAL
@@ -24,29 +24,29 @@ _CLOSED: Final = frozenset({"runtime.interrupt.resolved", "runtime.interrupt.exp
 Approve: TypeAlias = Literal["ask", "always", "never"]
 
 
-async def patterns(session: Session, given: list[str] | None) -> list[str]:
-    """The events to show: what the command was told, else what the workspace says (`runtime.cli.events.include`)."""
+async def patterns(session: CommandSession, given: list[str] | None) -> list[str]:
+    """The event types to show: those of `--events`, else those of the workspace (`runtime.cli.events.include`)."""
     if given:
         return given
-    told = await session.client.get("/api/workspace")
-    include: list[str] = ((told.get("cli") or {}).get("events") or {}).get("include") or []
+    workspace = await session.client.get("/api/workspace")
+    include: list[str] = ((workspace.get("cli") or {}).get("events") or {}).get("include") or []
     return include
 
 
-async def first_seq(session: Session, run_id: str) -> int:
+async def first_seq(session: CommandSession, run_id: str) -> int:
     page = await session.client.get(f"{path_of('runs', run_id)}/events", limit=1)
     return int(page["items"][0]["seq"])
 
 
 class Follower:
-    def __init__(self, session: Session, screen: Screen | None, approve: Approve = "ask") -> None:
+    def __init__(self, session: CommandSession, screen: Screen | None, approve: Approve = "ask") -> None:
         """Without a screen, each event is a JSON line on standard output."""
         self._session, self._screen, self._approve = session, screen, approve
         self._depths: dict[str, int] = {}
         self._message: str | None = None
 
     async def follow(self, run_id: str, after: int) -> dict[str, Any]:
-        """The run as it stands when it has ended or waits for somebody who is not here."""
+        """The run when it has ended, or when it waits for an answer that cannot be given here."""
         self._depths = {run_id: 0}
         run = await self._session.client.get(path_of("runs", run_id))
         events = self._session.client.events(run["threadId"], after)
@@ -66,7 +66,7 @@ class Follower:
         return dict(run)
 
     def _concerns(self, event: dict[str, Any]) -> bool:
-        """The run and the runs below it, which are on the same thread."""
+        """Whether the event belongs to the run or to one of its subagents' runs, which are on the same thread."""
         run_id = event["runId"]
         if event["type"] == "runtime.request.queued" and run_id not in self._depths:
             parent = event["payload"].get("parentRunId")
@@ -81,7 +81,7 @@ class Follower:
             self._screen.show(event, depth=self._depths[event["runId"]])
 
     async def _answered(self, event: dict[str, Any]) -> bool:
-        """Whether the run goes on. An interrupt of the past may have been answered long ago."""
+        """Whether the run continues. An earlier interrupt may already have been answered."""
         raised = event["payload"]
         path = path_of("interrupts", raised["interruptId"])
         if not await self._is_open(raised["interruptId"]):
@@ -93,7 +93,7 @@ class Follower:
             self._screen.close()
             asking = asyncio.create_task(ask(raised))
             if not await self._first(asking, self._closed_elsewhere(event)):
-                typer.echo("", err=True)  # the prompt's line stays unfinished
+                typer.echo("", err=True)  # ends the line of the abandoned prompt
                 return True
             answer = asking.result()
         if answer is None:
@@ -103,11 +103,11 @@ class Follower:
         except HoldfastError as error:
             if error.code != "INTERRUPT_NOT_OPEN":
                 raise
-            self._session.notes.print("  somebody else was quicker")
+            self._session.notes.print("  already answered elsewhere")
         return True
 
     async def _first(self, asking: "asyncio.Task[Any]", elsewhere: Coroutine[Any, Any, None]) -> bool:
-        """Whether the person here answered before it was settled elsewhere; then nobody is asked any more."""
+        """Whether the person here answered first. Otherwise the prompt is abandoned."""
         watching = asyncio.create_task(elsewhere)
         try:
             await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
@@ -121,8 +121,10 @@ class Follower:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _closed_elsewhere(self, raised: dict[str, Any]) -> None:
-        """Returns when the interrupt was answered or expired, or its run ended. Listens beside the main stream, which
-        goes on with whatever happened meanwhile."""
+        """Return when the interrupt was answered or expired, or its run ended.
+
+        Uses a second stream; the main one continues afterwards with the events in between.
+        """
         interrupt_id, run_id = raised["payload"]["interruptId"], raised["runId"]
         events = self._session.client.events(raised["threadId"], raised["seq"])
         async with contextlib.aclosing(events):
@@ -138,15 +140,15 @@ class Follower:
         return False
 
 
-async def see_to_its_rest(session: Session, run_id: str) -> None:
-    """No other server is there to go on with the run: this one does, until it has ended or waits again."""
+async def follow_in_process(session: CommandSession, run_id: str) -> None:
+    """Wait until the run ends or waits again: the server that executes it stops with this command."""
     screen = Screen(session.notes, (), answer=not session.as_json)
     await Follower(session, screen).follow(run_id, await first_seq(session, run_id) - 1)
 
 
 @contextlib.contextmanager
-def cancelling(session: Session, run_id: str) -> Iterator[None]:
-    """Ctrl-C cancels the run; it is then followed to its end. A second one leaves at once."""
+def cancelling(session: CommandSession, run_id: str) -> Iterator[None]:
+    """Ctrl-C cancels the run, which is then followed to its end. A second Ctrl-C exits at once."""
     loop = asyncio.get_running_loop()
     following = asyncio.current_task()
     tasks: list[asyncio.Task[Any]] = []
@@ -155,7 +157,7 @@ def cancelling(session: Session, run_id: str) -> Iterator[None]:
         if tasks and following is not None:
             following.cancel()
         else:
-            session.notes.print("  cancelling; once more to leave it")
+            session.notes.print("  cancelling; press Ctrl-C again to exit at once")
             tasks.append(loop.create_task(session.client.post(f"{path_of('runs', run_id)}/cancel")))
 
     loop.add_signal_handler(signal.SIGINT, interrupted)
@@ -165,8 +167,8 @@ def cancelling(session: Session, run_id: str) -> Iterator[None]:
         loop.remove_signal_handler(signal.SIGINT)
 
 
-def leave_with(session: Session, run: dict[str, Any]) -> None:
-    """The exit code says how the run rests; one that waits gets a word on how to answer it."""
+def leave_with(session: CommandSession, run: dict[str, Any]) -> None:
+    """Set the exit code by the run's status, and print how to answer a run that waits."""
     if run["status"] == "completed":
         return
     if run["status"] in ("failed", "cancelled"):

@@ -1,37 +1,37 @@
-"""`holdfast run` and `holdfast chat`: ask an agent from the terminal."""
+"""`holdfast run` and `holdfast chat`: run an agent from the terminal."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from app.cli.session import Session, print_json, talks
+from app.cli.command_session import CommandSession, print_json, server_command
 
 if TYPE_CHECKING:
-    from app.cli.follow import Approve
+    from app.cli.follower import Approve
 
 Agent = Annotated[str, typer.Argument(help="The agent's name.")]
 ApproveOption = Annotated[
     Literal["ask", "always", "never"],
-    typer.Option("--approve", help="What to answer when a tool needs approval: ask here, always, or never."),
+    typer.Option("--approve", help="How to answer approvals: ask at the terminal, always approve, or never approve."),
 ]
 EventsOption = Annotated[
     list[str] | None,
-    typer.Option("--events", help="Pattern of event types to show as well, such as 'runtime.*'; may be repeated."),
+    typer.Option("--events", help="Also show events of these types, such as 'runtime.*'. May be repeated."),
 ]
 
 
-@talks
+@server_command
 async def run(
-    session: Session,
+    session: CommandSession,
     agent: Agent,
-    text: Annotated[str, typer.Argument(help="What to say; - reads standard input.")],
+    text: Annotated[str, typer.Argument(help="The message; - reads it from standard input.")],
     thread: Annotated[str | None, typer.Option(help="Thread to continue.")] = None,
     approve: ApproveOption = "ask",
     events: EventsOption = None,
 ) -> None:
-    """Ask an agent once: streams its answer, shows its tools, asks for approvals."""
-    from app.cli.follow import leave_with
+    """Run an agent once: stream its answer, show its tool calls, ask for approvals."""
+    from app.cli.follower import leave_with
 
     said = sys.stdin.read() if text == "-" else text
     ended = await say(session, agent, said, thread, approve, events)
@@ -40,19 +40,19 @@ async def run(
     leave_with(session, ended)
 
 
-@talks
+@server_command
 async def chat(
-    session: Session,
+    session: CommandSession,
     agent: Agent,
     thread: Annotated[str | None, typer.Option(help="Thread to continue.")] = None,
     approve: ApproveOption = "ask",
     events: EventsOption = None,
 ) -> None:
-    """Talk with an agent on one thread, line by line; Ctrl-D ends it."""
-    from app.cli.ask import read_line
+    """Chat with an agent on one thread, line by line. Ctrl-D ends the chat."""
+    from app.cli.prompts import read_line
 
     prompt = "> " if sys.stdin.isatty() and not session.quiet else ""
-    session.notes.print(f"  talking to {agent} at {session.client.url}; Ctrl-D ends it", style="dim")
+    session.notes.print(f"  chat with {agent} at {session.client.url}; Ctrl-D ends it", style="dim")
     while (line := await read_line(prompt)) is not None:
         if not line.strip():
             continue
@@ -67,9 +67,9 @@ async def chat(
 
 
 async def say(
-    session: Session, agent: str, text: str, thread: str | None, approve: "Approve", events: list[str] | None
+    session: CommandSession, agent: str, text: str, thread: str | None, approve: "Approve", events: list[str] | None
 ) -> dict[str, Any]:
-    from app.cli.follow import Follower, cancelling, first_seq, patterns
+    from app.cli.follower import Follower, cancelling, first_seq, patterns
     from app.cli.screen import Screen
 
     body = {"agent": agent, "input": text} | ({} if thread is None else {"threadId": thread})

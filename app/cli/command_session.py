@@ -1,7 +1,7 @@
-"""What the commands that talk to a server have in common: their options, the connection, how they print.
+"""Common parts of the commands that use a server: options, connection, output.
 
-`@talks` makes a command of an async function: it adds the common options, connects, and runs the loop. Imports
-nothing heavy before a command runs, so that `--help` and completion stay quick.
+`@server_command` turns an async function into a command: it adds the common options, connects, and runs the event loop.
+Large modules are imported only when a command runs, so that `--help` and shell completion are fast.
 """
 
 import inspect
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 WAITS: Final = 3
-"""Exit code of a run that waits for a person whom nobody can ask here."""
+"""Exit code if the run waits for a person who cannot be asked here."""
 
 _COMMON: Final = {
-    "url": Annotated[str | None, typer.Option(help="Address of the server; HOLDFAST_URL.", show_default=False)],
-    "key": Annotated[str | None, typer.Option(help="Key to show it; HOLDFAST_API_KEY.", show_default=False)],
+    "url": Annotated[str | None, typer.Option(help="URL of the server (HOLDFAST_URL).", show_default=False)],
+    "key": Annotated[str | None, typer.Option(help="API key (HOLDFAST_API_KEY).", show_default=False)],
     "data_dir": Annotated[
-        Path | None, typer.Option(help="Data folder: of the running server, or of one to start here.")
+        Path | None, typer.Option(help="Data folder of the running server, or of a server to start.")
     ],
-    "database_url": Annotated[str | None, typer.Option(help="Start a server here, on this Postgres.")],
-    "workspace": Annotated[Path | None, typer.Option(help="Workspace of a server that is started here.")],
-    "as_json": Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")],
+    "database_url": Annotated[str | None, typer.Option(help="Start a server with this Postgres database.")],
+    "workspace": Annotated[Path | None, typer.Option(help="Workspace of a server to start.")],
+    "as_json": Annotated[bool, typer.Option("--json", help="Print JSON.")],
     "quiet": Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")],
 }
 _UNBOUNDED: Final = 1_000_000
@@ -41,14 +41,14 @@ _DEFAULTS: Final = {"as_json": False, "quiet": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """Results go to standard output, everything said on the way to standard error."""
+class CommandSession:
+    """A connected command. Results are written to standard output, everything else to standard error."""
 
     client: "Client"
     as_json: bool
     quiet: bool
     in_process: bool
-    """The server ends with this command, so work that it started must be seen to its end."""
+    """The server stops with this command, so the command waits for the runs it started."""
 
     @property
     def notes(self) -> "Console":
@@ -57,14 +57,14 @@ class Session:
         return Console(stderr=True, highlight=False, quiet=self.quiet, soft_wrap=True)
 
     def result(self, value: Any, text: str) -> None:
-        """One result: a JSON document for programs, a line for people."""
+        """Print one result as JSON (`--json`) or as a line of text."""
         if self.as_json:
             print_json(value)
         else:
             typer.echo(text)
 
     def record(self, item: Mapping[str, Any], *, quiet: str) -> None:
-        """One thing with its fields; with `--quiet` only the word that matters most of it."""
+        """Print the fields of one item; with `--quiet` only the text `quiet`."""
         if self.as_json:
             print_json(item)
         elif self.quiet:
@@ -75,7 +75,7 @@ class Session:
             )
 
     def table(self, items: Sequence[Mapping[str, Any]], columns: Mapping[str, Callable[[Any], Any]]) -> None:
-        """A list: the server's own items as JSON, or chosen columns; with `--quiet` only the first of them."""
+        """Print a list: the items as JSON, or the given columns; with `--quiet` only the first column."""
         if self.as_json:
             print_json(items)
         elif self.quiet:
@@ -86,7 +86,7 @@ class Session:
             _print_table(columns.keys(), [[str(column(item)) for column in columns.values()] for item in items])
 
 
-def talks(work: Callable[Concatenate[Session, P], Awaitable[None]]) -> Callable[..., None]:
+def server_command(work: Callable[Concatenate[CommandSession, P], Awaitable[None]]) -> Callable[..., None]:
     own = list(inspect.signature(work, eval_str=True).parameters.values())[1:]
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name), annotation=annotation)
@@ -95,18 +95,18 @@ def talks(work: Callable[Concatenate[Session, P], Awaitable[None]]) -> Callable[
 
     @wraps(work)
     def command(**given: Any) -> None:
-        from app.cli.connect import Place, connected
+        from app.cli.connection import ServerTarget, connect_or_start
         from app.cli.loop import run_loop
 
         common = {name: given.pop(name) for name in _COMMON}
         as_json, quiet = common.pop("as_json"), common.pop("quiet")
 
-        async def talk() -> None:
-            place = Place.find(**common)
-            async with connected(place) as client:
-                await work(Session(client, as_json, quiet, place.url is None), **given)  # type: ignore[call-arg]  # typer gives what the signature names
+        async def work_connected() -> None:
+            target = ServerTarget.find(**common)
+            async with connect_or_start(target) as client:
+                await work(CommandSession(client, as_json, quiet, target.url is None), **given)  # type: ignore[call-arg]  # typer gives what the signature names
 
-        run_loop(talk())
+        run_loop(work_connected())
 
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own] + added
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by typer

@@ -1,7 +1,7 @@
-"""Which server a command talks to: one named by its address, the one that holds the data folder, or one of its own.
+"""Finds the server of a command: the one at a URL, the one that uses the data folder, or a temporary one.
 
-The data folder's lock tells whether a server runs: it holds the lock and has written into it where it listens. Where
-none does, a command that needs one starts it in this process, on a free port of the loopback, for as long as it takes.
+A running server holds the lock of its data folder and has written its URL into the lock file. If none is running, a
+command that needs a server starts one in its own process, on a free loopback port, until the command ends.
 """
 
 import contextlib
@@ -21,8 +21,8 @@ KEY_VARIABLE: Final = "HOLDFAST_API_KEY"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where to look: `url` is None when no server is known to run."""
+class ServerTarget:
+    """The server to use; `url` is None if none is running."""
 
     url: str | None
     key: str | None
@@ -30,7 +30,7 @@ class Place:
     database_url: str | None
     workspace: Path | None
     server_named: bool = True
-    """False for the server that was found by the data folder's lock: it is on this machine."""
+    """False if the server was found by the lock of the data folder; it is then on this machine."""
 
     @classmethod
     def find(
@@ -42,7 +42,7 @@ class Place:
         database_url: str | None = None,
         workspace: Path | None = None,
     ) -> Self:
-        """Flags win over variables; a named folder or database wins over the variable's address."""
+        """Flags take precedence over variables; a folder or database given as a flag over HOLDFAST_URL."""
         if url is None and data_dir is None and database_url is None:
             url = os.environ.get(URL_VARIABLE)
         found = cls(url, key or os.environ.get(KEY_VARIABLE), data_dir, database_url, workspace)
@@ -60,23 +60,23 @@ class Place:
 
 
 @contextlib.asynccontextmanager
-async def connected(place: Place) -> AsyncIterator[Client]:
-    if place.url is not None:
-        async with reached(place.url, place.key) as client:
+async def connect_or_start(target: ServerTarget) -> AsyncIterator[Client]:
+    if target.url is not None:
+        async with open_connection(target.url, target.key) as client:
             yield client
         return
     from app.wiring.web import serving
 
-    async with serving(place.settings()) as url, reached(url, place.key) as client:
+    async with serving(target.settings()) as url, open_connection(url, target.key) as client:
         yield client
 
 
 @contextlib.asynccontextmanager
-async def reached(url: str, key: str | None) -> AsyncIterator[Client]:
+async def open_connection(url: str, key: str | None) -> AsyncIterator[Client]:
     import httpx2
 
     async with open_client(url, key) as http:
         try:
             yield Client(http)
         except (httpx2.TransportError, httpx2.InvalidURL) as error:
-            raise HoldfastError("NOT_READY", f"the server at {url} does not answer") from error
+            raise HoldfastError("NOT_READY", f"The server at {url} does not respond.") from error

@@ -9,7 +9,7 @@ from app.core.settings import Settings
 from app.events.envelope import Event
 from app.runtime.intake.rejection import Rejected
 from tests.runs import events_until, opened, submit
-from tests.runtime.test_last_moment_commands import workspace
+from tests.runtime.schedule.test_last_moment_commands import workspace
 
 
 def said(events: list[Event]) -> str:

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from app.models.config import ModelConfig, Parameters
 from app.models.negotiate import ModelPlan
-from app.runtime.run.parameters import wanted_of
+from app.runtime.run.parameters import requested_parameters
 from app.workspace.specs.agent import AgentSpec
+from app.workspace.specs.base import Parameters
+from tests.models.house import a_model
 
 
 def agent(**fields: Any) -> AgentSpec:
@@ -16,12 +17,12 @@ def agent(**fields: Any) -> AgentSpec:
 
 def plan(*most: int | None) -> ModelPlan:
     """A primary model and its stand-ins, each with the tokens that the workspace sets for it."""
-    models = [ModelConfig(f"m{n}", "openai", "m", parameters=Parameters(max_tokens=one)) for n, one in enumerate(most)]
+    models = [a_model(f"m{n}", "openai", "m", parameters=Parameters(maxTokens=one)) for n, one in enumerate(most)]
     return ModelPlan(models[0], tuple(models[1:]))
 
 
 def test_what_is_wanted_takes_the_place_of_the_agent_s_own() -> None:
-    made = wanted_of(agent(parameters={"temperature": 0.1, "seed": 1}), {"temperature": 0.9, "stop": ["a"]})
+    made = requested_parameters(agent(parameters={"temperature": 0.1, "seed": 1}), {"temperature": 0.9, "stop": ["a"]})
     assert (made.parameters.temperature, made.parameters.seed, made.parameters.stop) == (0.9, 1, ("a",))
 
 
@@ -34,12 +35,15 @@ def test_what_is_wanted_takes_the_place_of_the_agent_s_own() -> None:
 )  # fmt: skip
 def test_tokens_are_only_ever_lowered(own: int | None, models: tuple[int | None, ...], wanted: int, most: int) -> None:
     spec = agent(parameters={} if own is None else {"maxTokens": own})
-    assert wanted_of(spec, {"maxTokens": wanted}).within(plan(*models)).max_tokens == most
+    assert requested_parameters(spec, {"maxTokens": wanted}).within(plan(*models)).max_tokens == most
 
 
 def test_an_effort_leaves_the_agent_s_bound_on_thinking_unless_there_is_to_be_none() -> None:
     spec = agent(reasoning={"effort": "low", "budgetTokens": 2000})
-    high, none = wanted_of(spec, {"effort": "high"}).reasoning, wanted_of(spec, {"effort": "none"}).reasoning
+    high, none = (
+        requested_parameters(spec, {"effort": "high"}).reasoning,
+        requested_parameters(spec, {"effort": "none"}).reasoning,
+    )
     assert (high.effort, high.budget_tokens) == ("high", 2000)
     assert (none.effort, none.budget_tokens) == ("none", None)
 
@@ -48,4 +52,4 @@ def test_an_effort_leaves_the_agent_s_bound_on_thinking_unless_there_is_to_be_no
     ("own", "wanted", "parallel"), [(True, False, False), (False, True, False), (True, True, True)]
 )
 def test_calls_at_once_are_only_ever_taken_away(own: bool, wanted: bool, parallel: bool) -> None:
-    assert wanted_of(agent(parallelTools=own), {"parallelTools": wanted}).parallel is parallel
+    assert requested_parameters(agent(parallelTools=own), {"parallelTools": wanted}).parallel is parallel

@@ -44,7 +44,7 @@ class Story:
 _UNKNOWN: Final = "\0unknown"
 
 
-class Knowledge:
+class EventContexts:
     def __init__(self, reader: Reader, clock: Clock) -> None:
         self._reader = reader
         self._titles: TTLCache[tuple[str, str], str | None] = TTLCache(MAX_TITLES, TITLE_SECONDS, timer=clock.monotonic)
@@ -59,7 +59,7 @@ class Knowledge:
     def stories(self) -> int:
         return len(self._stories)
 
-    def at_hand(self, event: Event) -> codex.Known | None:
+    def cached(self, event: Event) -> codex.Known | None:
         """Without asking the store; None when it must be asked."""
         kind = event.type
         if kind in codex.NEEDS_INTERRUPT or kind in codex.NEEDS_STORY:

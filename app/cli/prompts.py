@@ -1,6 +1,6 @@
-"""Asks the person at the terminal: an approval, questions, what a client's tool gave, what to do after a crash.
+"""Prompts at the terminal for the answer to an interrupt: approval, question, client tool, recovery or pause.
 
-Gives the answer in the shape that the interrupt's kind wants. Leaves to others: sending it (`follow`).
+Returns the answer in the format of the interrupt's kind. `follower` sends it.
 """
 
 import asyncio
@@ -22,22 +22,24 @@ def can_ask() -> bool:
 
 
 async def read_line(prompt: str) -> str | None:
-    """A line, edited as usual on a terminal; None at its end (Ctrl-D)."""
+    """Read a line with the usual editing keys; None at the end of input (Ctrl-D)."""
     return await _LINES.read(prompt)
 
 
 class _Lines:
-    """Lines from the terminal, on a thread that nobody waits for: one that hangs in `input` must not keep the process
-    when the loop has ended. A prompt that is given up leaves such a thread behind; it reads for the next one."""
+    """Reads lines on a daemon thread, so that a thread that blocks in `input` does not keep the process alive.
+
+    A prompt that was abandoned leaves such a thread behind; its line goes to the next prompt.
+    """
 
     def __init__(self) -> None:
-        self._wanted: asyncio.Future[str | None] | None = None
+        self._pending: asyncio.Future[str | None] | None = None
         self._reading = False
 
     async def read(self, prompt: str) -> str | None:
         loop = asyncio.get_running_loop()
         line: asyncio.Future[str | None] = loop.create_future()
-        self._wanted = line
+        self._pending = line
         if self._reading:
             sys.stdout.write(prompt)
             sys.stdout.flush()
@@ -54,13 +56,13 @@ class _Lines:
             text: str | None = input(prompt)
         except (EOFError, ValueError):
             text = None
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop has ended in the meantime
             loop.call_soon_threadsafe(self._settle, text)
 
     def _settle(self, text: str | None) -> None:
         self._reading = False
-        if self._wanted is not None and not self._wanted.done():
-            self._wanted.set_result(text)
+        if self._pending is not None and not self._pending.done():
+            self._pending.set_result(text)
 
 
 _LINES = _Lines()
@@ -68,7 +70,7 @@ _LINES = _Lines()
 
 @cache
 def _restore_terminal_at_exit() -> None:
-    """Editing a line changes the terminal; a prompt that was given up would leave it so."""
+    """Editing a line changes the terminal's mode, which an abandoned prompt would not restore."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import termios
 
@@ -78,7 +80,7 @@ def _restore_terminal_at_exit() -> None:
 
 
 async def ask(interrupt: dict[str, Any]) -> dict[str, Any] | None:
-    """The answer to an interrupt; None when the person gives none."""
+    """The answer to an interrupt; None if the person gives none."""
     match interrupt["kind"]:
         case "approval":
             return await _approval(interrupt)
@@ -94,7 +96,7 @@ async def ask(interrupt: dict[str, Any]) -> dict[str, Any] | None:
 
 
 async def _approval(interrupt: dict[str, Any]) -> dict[str, Any] | None:
-    _tell(f"  {interrupt.get('tool') or 'it'} wants to run with {_pretty(interrupt.get('arguments'))}")
+    _print(f"  {interrupt.get('tool') or 'a tool'} is to be called with {_pretty(interrupt.get('arguments'))}")
     line = await read_line("  approve? [y/N, or a reason to deny] ")
     if line is None:
         return None
@@ -107,11 +109,11 @@ async def _approval(interrupt: dict[str, Any]) -> dict[str, Any] | None:
 async def _questions(interrupt: dict[str, Any]) -> dict[str, Any] | None:
     answers: dict[str, Any] = {}
     for number, question in enumerate(interrupt.get("questions") or [], start=1):
-        _tell(f"  {question.get('question') or question.get('header') or interrupt['title']}")
+        _print(f"  {question.get('question') or question.get('header') or interrupt['title']}")
         options = question.get("options") or []
         for index, option in enumerate(options, start=1):
             label = option.get("label") if isinstance(option, dict) else option
-            _tell(f"    {index}. {label}")
+            _print(f"    {index}. {label}")
         line = await read_line("  > ")
         if line is None:
             return None
@@ -121,16 +123,16 @@ async def _questions(interrupt: dict[str, Any]) -> dict[str, Any] | None:
 
 
 async def _external(interrupt: dict[str, Any]) -> dict[str, Any] | None:
-    _tell(f"  {interrupt.get('tool')} is yours to run, with {_pretty(interrupt.get('arguments'))}")
-    line = await read_line("  what did it give (JSON or text)? ")
+    _print(f"  run {interrupt.get('tool')} with {_pretty(interrupt.get('arguments'))} and enter its output")
+    line = await read_line("  output (JSON or text): ")
     return None if line is None else {"output": json_or_text(line)}
 
 
 async def _recovery() -> dict[str, Any] | None:
-    _tell("  The tool may have acted before a crash. Retry it, use an output that you give, or fail the call.")
+    _print("  The tool call was interrupted and may have taken effect. Retry it, enter its output, or fail the call.")
     word = (await read_line("  retry, use or fail? ") or "").strip().lower()
     if word == "use":
-        line = await read_line("  output (JSON or text)? ")
+        line = await read_line("  output (JSON or text): ")
         return None if line is None else {"decision": "use", "output": json_or_text(line)}
     return {"decision": word} if word in ("retry", "fail") else None
 
@@ -146,5 +148,5 @@ def _pretty(value: Any) -> str:
     return json.dumps(value).decode()
 
 
-def _tell(text: str) -> None:
+def _print(text: str) -> None:
     typer.echo(printable(text), err=True)

@@ -9,7 +9,7 @@ from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.runtime.intake.interrupts import NotAnswered
 from app.runtime.intake.rejection import Rejected
-from app.runtime.intake.reruns import Wanted
+from app.runtime.intake.reruns import RerunRequest
 from app.runtime.intake.submission import Submission
 from app.views.replay_token import ReplayToken
 from app.views.run import Run
@@ -406,7 +406,7 @@ async def test_a_strict_rerun_repeats_the_run_and_a_changed_workspace_refuses_it
         token = await holdfast.reruns.token(LOCAL, run.id)
         signed = await holdfast.reruns.signed_token(LOCAL, run.id)
         assert isinstance(token, ReplayToken) and isinstance(signed, str)
-        again = await holdfast.reruns.rerun(LOCAL, run.id, Wanted(token=signed))
+        again = await holdfast.reruns.rerun(LOCAL, run.id, RerunRequest(token=signed))
         assert isinstance(again, Run) and again.rerun_of == run.id and again.thread_id != run.thread_id
         assert (await ended(holdfast, again)).output == "passed"
         repeated = await holdfast.reruns.token(LOCAL, again.id)
@@ -414,13 +414,13 @@ async def test_a_strict_rerun_repeats_the_run_and_a_changed_workspace_refuses_it
         assert (repeated.prompt, repeated.tools, repeated.provider) == (token.prompt, token.tools, token.provider)
     (space / "all.yaml").write_text(SPACE.replace("model: other", "model: newer"))
     async with opened(settings, space) as holdfast:
-        refused = await holdfast.reruns.rerun(LOCAL, run.id, Wanted(token=signed))
+        refused = await holdfast.reruns.rerun(LOCAL, run.id, RerunRequest(token=signed))
         assert isinstance(refused, Rejected) and refused.failure.detail == {"mismatches": ["runtime"]}
-        recorded = await holdfast.reruns.rerun(LOCAL, run.id, Wanted("recorded", signed))
+        recorded = await holdfast.reruns.rerun(LOCAL, run.id, RerunRequest("recorded", signed))
         assert isinstance(recorded, Run) and (await ended(holdfast, recorded)).output == "passed"
-        compat = await holdfast.reruns.rerun(LOCAL, run.id, Wanted(token=signed, mode="compat"))
+        compat = await holdfast.reruns.rerun(LOCAL, run.id, RerunRequest(token=signed, mode="compat"))
         assert isinstance(compat, Run) and (await ended(holdfast, compat)).output == "passed"
-        other = await holdfast.reruns.rerun(LOCAL, first.id, Wanted(token=signed))
+        other = await holdfast.reruns.rerun(LOCAL, first.id, RerunRequest(token=signed))
         assert isinstance(other, Rejected) and other.failure.code == "REPLAY_TOKEN_INVALID"
 
 

@@ -1,54 +1,54 @@
-"""Makes the frames of an event once, however many sockets they go to; they live as long as the event does."""
+"""Makes the frames of an event once, however many sockets they go to; they are kept as long as the event is."""
 
 import asyncio
 import contextlib
 
 from app.events.envelope import Event
 from app.protocols.dialects import codex
+from app.protocols.stream.event_context import EventContexts
 from app.protocols.stream.frames import EventFrames, event_frames
-from app.protocols.stream.knowledge import Knowledge
 
 
-class Press:
-    def __init__(self, knowledge: Knowledge) -> None:
-        self._knowledge = knowledge
-        self._making: dict[str, asyncio.Future[EventFrames]] = {}
+class FrameCache:
+    def __init__(self, contexts: EventContexts) -> None:
+        self._contexts = contexts
+        self._in_progress: dict[str, asyncio.Future[EventFrames]] = {}
         """Event id to the frames that are being made: the second socket to ask waits for the first."""
 
     @property
-    def making(self) -> int:
-        return len(self._making)
+    def in_progress(self) -> int:
+        return len(self._in_progress)
 
-    def at_hand(self, event: Event) -> EventFrames | None:
+    def cached(self, event: Event) -> EventFrames | None:
         """Without waiting; None when something has to be looked up first."""
         made: EventFrames | None = event.spelled
         if made is None:
-            known = self._knowledge.at_hand(event)
+            known = self._contexts.cached(event)
             if known is None:
                 return None
             made = event.spelled = event_frames(event, codex.aliases(event, known))
         return made
 
     async def frames(self, event: Event) -> EventFrames:
-        while (made := self.at_hand(event)) is None:
-            making = self._making.get(event.id)
-            if making is None:
+        while (made := self.cached(event)) is None:
+            in_progress = self._in_progress.get(event.id)
+            if in_progress is None:
                 return await self._make(event)
-            # Who makes them may have been sent away meanwhile; then it is our turn.
+            # Its maker may have been cancelled meanwhile; then it is our turn.
             with contextlib.suppress(asyncio.CancelledError):
-                return await asyncio.shield(making)
-            if not making.cancelled():
+                return await asyncio.shield(in_progress)
+            if not in_progress.cancelled():
                 raise asyncio.CancelledError
         return made
 
     async def _make(self, event: Event) -> EventFrames:
-        future = self._making[event.id] = asyncio.get_running_loop().create_future()
+        future = self._in_progress[event.id] = asyncio.get_running_loop().create_future()
         try:
-            known = await self._knowledge.of(event)
+            known = await self._contexts.of(event)
             made = event.spelled = event_frames(event, codex.aliases(event, known))
             future.set_result(made)
             return made
         finally:
-            del self._making[event.id]
+            del self._in_progress[event.id]
             if not future.done():
                 future.cancel()

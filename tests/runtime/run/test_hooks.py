@@ -17,7 +17,7 @@ from app.policy.hooks import subject_hash
 from app.runtime.intake.submission import Submission
 from app.views.run import Run
 from tests.runs import ended, events_until, opened, payloads, submit, waiting
-from tests.runtime.hooked import Space, builtin, hook, python
+from tests.runtime.run.hooked import Space, builtin, hook, python
 
 CARD = "4111 1111 1111 1111"
 

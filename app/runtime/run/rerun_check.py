@@ -15,7 +15,7 @@ from app.runtime.run.memo import Memo
 from app.views.replay_token import call_hash
 
 
-class Expected:
+class RerunCheck:
     def __init__(self, replay: Mapping[str, Any], memo: Memo) -> None:
         self._prompt, self._calls = replay.get("prompt"), list(replay["calls"])
         self._met = len(memo.intents)

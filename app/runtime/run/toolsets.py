@@ -21,7 +21,7 @@ from app.workspace.compiled import CompiledAgent, CompiledWorkspace
 BuildTools = Callable[[CompiledWorkspace], Awaitable[Registry | list[Failure]]]
 BuildHooks = Callable[[CompiledWorkspace], HookRunner | list[Failure]]
 
-MAX_KITS: Final = 8
+MAX_TOOLSETS: Final = 8
 RETRY_SECONDS: Final = 2.0
 LONGEST_RETRY_SECONDS: Final = 60.0
 """Between two tries to get the tools of a server that could not be reached."""
@@ -33,7 +33,7 @@ def _no_hooks(_workspace: CompiledWorkspace) -> HookRunner:
 
 
 @dataclass(frozen=True)
-class Kit:
+class Toolset:
     workspace: CompiledWorkspace
     plans: ModelPlans
     gateway: Gateway
@@ -55,20 +55,20 @@ class Kit:
         return _gate(registry, self.hooks)
 
 
-class Kits:
+class Toolsets:
     def __init__(self, build_tools: BuildTools, build_hooks: BuildHooks = _no_hooks) -> None:
         self._build_tools, self._build_hooks = build_tools, build_hooks
-        self._built: LRUCache[str, Kit] = LRUCache(MAX_KITS)
-        self._retries: LRUCache[str, tuple[float, float]] = LRUCache(MAX_KITS)
+        self._built: LRUCache[str, Toolset] = LRUCache(MAX_TOOLSETS)
+        self._retries: LRUCache[str, tuple[float, float]] = LRUCache(MAX_TOOLSETS)
         """Of those that lack tools: the pause before the next try, and when it is due."""
         self._retrying: asyncio.Task[None] | None = None
 
-    def at_hand(self, workspace: CompiledWorkspace) -> Kit | None:
-        """If it was built before. One that lacks tools is built again by and by, while runs go on with what it has."""
-        kit = self._built.get(workspace.digest)
-        if kit is not None and kit.gateway.registry.unavailable:
+    def cached(self, workspace: CompiledWorkspace) -> Toolset | None:
+        """If it was built before. One that lacks tools is built again meanwhile; runs go on with what it has."""
+        toolset = self._built.get(workspace.digest)
+        if toolset is not None and toolset.gateway.registry.unavailable:
             self._retry(workspace)
-        return kit
+        return toolset
 
     def _retry(self, workspace: CompiledWorkspace) -> None:
         digest, now = workspace.digest, time.monotonic()
@@ -88,32 +88,32 @@ class Kits:
     async def _build_again(self, workspace: CompiledWorkspace) -> None:
         try:
             before = self._built.get(workspace.digest)
-            kit = await self._build(workspace)
-            if before is not None and isinstance(kit, Kit) and workspace.digest in self._built:
-                self._built[workspace.digest] = kit
-                if not kit.gateway.registry.unavailable:
+            toolset = await self._build(workspace)
+            if before is not None and isinstance(toolset, Toolset) and workspace.digest in self._built:
+                self._built[workspace.digest] = toolset
+                if not toolset.gateway.registry.unavailable:
                     self._retries.pop(workspace.digest, None)
         finally:
             self._retrying = None
 
-    async def of(self, workspace: CompiledWorkspace) -> Kit | Failure:
+    async def of(self, workspace: CompiledWorkspace) -> Toolset | Failure:
         """A tool or hook that cannot be made is the failure of every run that uses its workspace (fail closed)."""
-        kit = self.at_hand(workspace)
-        if kit is not None:
-            return kit
+        toolset = self.cached(workspace)
+        if toolset is not None:
+            return toolset
         made = await self._build(workspace)
-        if isinstance(made, Kit):
+        if isinstance(made, Toolset):
             self._built[workspace.digest] = made
         return made
 
-    async def _build(self, workspace: CompiledWorkspace) -> Kit | Failure:
+    async def _build(self, workspace: CompiledWorkspace) -> Toolset | Failure:
         registry = await self._build_tools(workspace)
         if not isinstance(registry, Registry):
             return registry[0]
         hooks = self._build_hooks(workspace)
         if not isinstance(hooks, HookRunner):
             return hooks[0]
-        return Kit(workspace, ModelPlans(workspace.models), _gate(registry, hooks), hooks)
+        return Toolset(workspace, ModelPlans(workspace.models), _gate(registry, hooks), hooks)
 
 
 def _gate(registry: Registry, hooks: HookRunner) -> Gateway:

@@ -15,19 +15,19 @@ from app.events.envelope import Event
 from app.events.recorder import Recorder
 from app.models.router import ModelRouter
 from app.runtime.ports import BlobStore
-from app.runtime.run.budgets import Budgets, RunBudget
-from app.runtime.run.kits import Kit
+from app.runtime.run.budgets import BudgetAccounts, RunBudget
 from app.runtime.run.run_hooks import RunHooks
 from app.runtime.run.run_log import RunLog
 from app.runtime.run.steps.ports import Gates, Guardrails, Memory, NoGates, NoGuardrails, NoMemory
 from app.runtime.run.tool_calls import ToolCalls
+from app.runtime.run.toolsets import Toolset
 from app.views.ports import Reader
 from app.views.run import Run
 from app.workspace.compiled import CompiledAgent, CompiledSkill, CompiledWorkspace
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Services:
+class RunServices:
     """What all runs share."""
 
     recorder: Recorder
@@ -35,7 +35,7 @@ class Services:
     clock: Clock
     router: ModelRouter
     blobs: BlobStore
-    budgets: Budgets
+    budgets: BudgetAccounts
     schemas: SchemaRegistry = field(default_factory=SchemaRegistry)
     guardrails: Guardrails = field(default_factory=NoGuardrails)
     gates: Gates = field(default_factory=NoGates)
@@ -43,15 +43,15 @@ class Services:
 
 
 @dataclass(slots=True, repr=False)
-class Passage:
-    services: Services
+class RunScope:
+    services: RunServices
     run: Run
     asked: Mapping[str, Any]
     """What `runtime.request.queued` says: limits, client tools and the rest of the request."""
     workspace: CompiledWorkspace
     agent: CompiledAgent
     backend: Backend
-    kit: Kit
+    toolset: Toolset
     log: RunLog
     budget: RunBudget
     history: Sequence[JsonObject]
@@ -59,7 +59,7 @@ class Passage:
     """What was stored of the root run and its subagents when it was entered."""
     given: Any
     """The input as the backend is to see it."""
-    ask_agent: Callable[["Passage", str, Any, str], Awaitable[AgentAnswer]]
+    ask_agent: Callable[["RunScope", str, Any, str], Awaitable[AgentAnswer]]
     hooks: RunHooks
     ceiling: frozenset[str] | None = None
     """Of a subagent: the workspace's tools that its parent lets it use. None for a root run."""

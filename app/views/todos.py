@@ -53,7 +53,3 @@ def _changed(items: tuple[Todo, ...], arguments: Any) -> tuple[Todo, ...]:
         return tuple(given.values())
     kept = {item.id: item for item in items}  # an item that is updated stays where it stands
     return tuple((kept | given).values())
-
-
-def todos_json(state: Todos) -> list[dict[str, Any]]:
-    return [{"id": item.id, "title": item.title, "status": item.status} for item in state.items]

@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,7 +36,7 @@ from app.tools.kinds.python import PythonTool
 from app.tools.kinds.subprocess import Command, SubprocessTool
 from app.tools.registry import Registry
 from app.tools.rendering import Text
-from app.views.todos import Todos, fold, todos_json
+from app.views.todos import Todos, fold
 from app.wiring.kinds import kind_catalog
 from tests.tools.recording import Recording, code, scope
 
@@ -351,7 +352,7 @@ async def test_what_the_todos_tool_records_is_what_the_view_reads(tmp_path: Path
         told = json.dumps(payload.to_json())
         happened = Event("e", "t", "th", "run_1", number, number, payload.type, "agent", 0, told, None, "", "")
         state = fold(state, happened)
-    assert todos_json(state) == items
+    assert [asdict(item) for item in state.items] == items
 
 
 async def test_echo_clock_and_calculator(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from app.models.breaker import Admission
 from app.models.collect import Collector
 from app.models.completion import CompletionRequest, CompletionResponse, Thought, ToolCall, Usage
 from app.models.config import ModelConfig
-from app.models.contract import Budget, ContentPolicy, Outside, Provider, Record, Reservation, Signal
+from app.models.contract import Budget, CancelSignal, ContentPolicy, Outside, Provider, Record, Reservation
 from app.models.deadline import Deadline, Ended
 from app.models.limits import Limiter, Slot
 from app.models.prepare import Prepared, priced
@@ -48,7 +48,7 @@ class Conversation:
     request_hash: str
     record: Record
     budget: Budget | None
-    cancelled: Signal | None
+    cancelled: CancelSignal | None
     tenant: str
     adapter: str
     contents: ContentPolicy

@@ -260,7 +260,7 @@ def test_who_stands_behind_a_denial_was_not_asked() -> None:
 def test_a_direct_call_passes_only_the_hooks_of_tools() -> None:
     events = tell(*DIRECT)
     assert [missing.reason for missing in audit(events, HOOKS).missing] == [
-        "first had to be asked at PreToolUse about c, and no decision is told",
-        "second had to be asked at PostToolUse about c, and no decision is told",
-        "second had to be asked at PreToolUse about c, and no decision is told",
+        "first had to be asked at PreToolUse about c, and no decision is recorded",
+        "second had to be asked at PostToolUse about c, and no decision is recorded",
+        "second had to be asked at PreToolUse about c, and no decision is recorded",
     ]

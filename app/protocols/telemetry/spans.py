@@ -119,10 +119,12 @@ class Spans:
         if above is not None:
             call = payload.get("callId")
             parent = span_id(call_key(payload["parentRunId"], call)) if call else above.trace.span
-            own = Trace(above.trace.trace_id, span_id(event.run_id), above.trace.flags, above.trace.state, told=True)
+            own = Trace(
+                above.trace.trace_id, span_id(event.run_id), above.trace.flags, above.trace.state, exported=True
+            )
             return _RunSpans(own, parent, event.at, name, event.thread_id, event.at)
         context: Mapping[str, str] | None = payload.get("traceContext")
-        trace = Trace.of_run(event.run_id, context, told=True)
+        trace = Trace.of_run(event.run_id, context, exported=True)
         assert trace is not None, "an exported run always has a trace"
         incoming = context[PARENT].split("-")[2] if context and trace.trace_id in context.get(PARENT, "") else None
         return _RunSpans(trace, incoming, event.at, name, event.thread_id, event.at)

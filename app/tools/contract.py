@@ -200,7 +200,7 @@ class Proposal:
     complete: bool | None = None
 
 
-class CancelSignal(Protocol):
+class CancelFlag(Protocol):
     """An `asyncio.Event` will do."""
 
     def is_set(self) -> bool: ...
@@ -229,7 +229,7 @@ class Ports:
     hook: Hook | None = None
     approve: Approve | None = None
     ask_model: AskModel | None = None
-    cancelled: CancelSignal | None = None
+    cancelled: CancelFlag | None = None
     progress: Progress = _silent
     load_blob: LoadBlob | None = None
     """For `Gateway.finish`: without it a stored output that has a schema to satisfy is withheld."""

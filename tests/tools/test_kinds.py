@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from app.core.clock import ManualClock
 from app.events.envelope import Event
 from app.outside.files import hash_of
 from app.outside.http import HttpClient
-from app.outside.process import Limits
+from app.outside.process import ProcessLimits
 from app.tools.contract import (
     BytesResult,
     FileResult,
@@ -34,7 +35,7 @@ from app.tools.kinds.http import HttpRequest, HttpTool
 from app.tools.kinds.python import PythonTool
 from app.tools.kinds.subprocess import CommandTemplate, SubprocessTool
 from app.tools.registry import Registry
-from app.views.todos import Todos, fold, todos_json
+from app.views.todos import Todos, fold
 from app.wiring.kinds import kind_catalog
 from app.workspace.templates import Template, tolerant_template
 from tests.tools.recording import Recording, code, scope
@@ -317,7 +318,7 @@ async def test_a_secret_in_a_programs_environment_is_scrubbed_from_what_it_says(
     definition = ToolDefinition("program", input=ANY)
     command = CommandTemplate(
         tuple(template(w) for w in (sys.executable, "-I", "-S", "-c", "import os; print(os.environ['KEY'])")),
-        env={"KEY": template("${env:TOKEN}")}, result="text", limits=Limits(),
+        env={"KEY": template("${env:TOKEN}")}, result="text", limits=ProcessLimits(),
     )  # fmt: skip
     outcome = await call(SubprocessTool(definition, command, secret={"TOKEN": "sk-secret-123"}.get), {})
     assert outcome.output == "[REDACTED:secret]\n"
@@ -356,7 +357,7 @@ async def test_what_the_todos_tool_records_is_what_the_view_reads(tmp_path: Path
         told = json.dumps(payload.to_json())
         happened = Event("e", "t", "th", "run_1", number, number, payload.type, "agent", 0, told, None, "", "")
         state = fold(state, happened)
-    assert todos_json(state) == items
+    assert [asdict(item) for item in state.items] == items
 
 
 async def test_echo_clock_and_calculator(tmp_path: Path) -> None:

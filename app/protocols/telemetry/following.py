@@ -46,7 +46,7 @@ class InTrace:
             ending = await self._conduct(run, scope, control, thread)
             self._contexts.pop(key, None)
             return ending
-        token = current.set(Trace.of_run(run.id, context, told=self._told))
+        token = current.set(Trace.of_run(run.id, context, exported=self._told))
         try:
             ending = await self._conduct(run, scope, control, thread)
             self._contexts.pop(key, None)

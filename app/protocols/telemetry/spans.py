@@ -119,10 +119,12 @@ class Spans:
         if above is not None:
             call = told.get("callId")
             parent = span_id(call_key(told["parentRunId"], call)) if call else above.trace.span
-            own = Trace(above.trace.trace_id, span_id(event.run_id), above.trace.flags, above.trace.state, told=True)
+            own = Trace(
+                above.trace.trace_id, span_id(event.run_id), above.trace.flags, above.trace.state, exported=True
+            )
             return _Run(own, parent, event.at, name, event.thread_id, event.at)
         context: Mapping[str, str] | None = told.get("traceContext")
-        trace = Trace.of_run(event.run_id, context, told=True)
+        trace = Trace.of_run(event.run_id, context, exported=True)
         assert trace is not None, "a told run always has a trace"
         incoming = context[PARENT].split("-")[2] if context and trace.trace_id in context.get(PARENT, "") else None
         return _Run(trace, incoming, event.at, name, event.thread_id, event.at)

@@ -14,7 +14,7 @@ from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.outside.addresses import AddressPolicy, normal_host
-from app.outside.http import Deadlines, HttpClient, Outgoing, OutsideError, Reply
+from app.outside.http import Deadlines, HttpClient, OutgoingRequest, OutsideError, Reply
 from app.tools.contract import BytesResult, JsonResult, Result, TextResult, ToolContext, ToolDefinition
 from app.tools.declared import define, plain
 from app.tools.guard import ToolInvalid
@@ -76,7 +76,7 @@ class HttpTool:
                 return Failure("OUTPUT_TOO_LARGE", f"the answer is larger than {ctx.max_output_bytes} bytes")
             return Failure(error.code, rendering.secrets.text(error.failure.message), error.failure.retryable)
 
-    def _outgoing(self, rendering: Rendering, arguments: JsonObject, ctx: ToolContext) -> Outgoing:
+    def _outgoing(self, rendering: Rendering, arguments: JsonObject, ctx: ToolContext) -> OutgoingRequest:
         request = self._request
         url = rendering.text(request.url, _path_step)
         pairs = [(name, rendering.value(template)) for name, template in request.query.items()]
@@ -97,7 +97,7 @@ class HttpTool:
             message = "the workspace does not allow calls to this host; `outgoing.hosts` of the Runtime lists those"
             raise RenderingError(Failure("ADDRESS_REFUSED", message))
         left = max(0.05, ctx.deadline - asyncio.get_running_loop().time())
-        return Outgoing(
+        return OutgoingRequest(
             request.method, url, headers, body, AddressPolicy(request.private, hosts, proxied=bool(request.within)),
             Deadlines(connect=min(10.0, left), idle=left, total=left), ctx.max_output_bytes, _MAX_REDIRECTS,
         )  # fmt: skip

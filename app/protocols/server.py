@@ -90,11 +90,15 @@ def create_edge(server: Server) -> ASGIApp:
         meter,
     )
     watch("requests_in_flight", "Requests being served.", lambda: in_flight.total)
-    watch("callers_metered", "Callers whose rate is remembered.", lambda: len(rates))
+    watch("callers_metered", "Callers in the rate limiter's cache.", lambda: len(rates))
     watch("sockets", "Open websockets.", lambda: gate.sockets)
     watch("keys_remembered", "Keys that were looked up a moment ago.", lambda: server.access.keys_remembered)
     watch("tokens_remembered", "Tokens whose signature was checked.", lambda: server.access.tokens_remembered)
-    watch("denials_counted", "Names that wait to be told to the ledger.", lambda: len(server.access.denials))
+    watch(
+        "denials_counted",
+        "Rejected callers that wait to be recorded in the ledger.",
+        lambda: len(server.access.denials),
+    )
     return gate
 
 

@@ -98,7 +98,7 @@ class Attempt:
         if admission is None:
             message = f"model {self._config.name!r} failed too often and is left alone for a while"
             return Broken(Failure("PROVIDER_CIRCUIT_OPEN", message, True))
-        failure: Failure | None = Failure("MODEL_CANCELLED", "the call was given up")
+        failure: Failure | None = Failure("MODEL_CANCELLED", "the call was abandoned")
         try:
             failure = await self._within_deadline()
         finally:

@@ -106,8 +106,8 @@ def _used_key(command: Command, keys: dict[tuple[str, str, str], Key]) -> Refuse
             if known is None:
                 continue
             if known.body_hash != condition.body_hash:
-                return _no("IDEMPOTENCY_KEY_REUSED", "the key was used with another body", known.run_id)
-            return _no("IDEMPOTENCY_KEY_SEEN", "the key stands for an accepted request", known.run_id)
+                return _no("IDEMPOTENCY_KEY_REUSED", "The key was already used with a different body.", known.run_id)
+            return _no("IDEMPOTENCY_KEY_SEEN", "A request with this key was already accepted.", known.run_id)
     return None
 
 
@@ -117,9 +117,9 @@ def _stale(command: Command, head: Head) -> Refused | None:
         return None
     fenced = head.records.runs.get(fence.run_id)
     if fenced is None or fenced.epoch != fence.epoch:
-        return _no("STALE_EPOCH", "a newer executor has taken the run over", fence.run_id)
+        return _no("STALE_EPOCH", "Another server has taken over the run.", fence.run_id)
     if fenced.terminal:
-        return _no("RUN_TERMINAL", "the run has ended", fenced.id)  # and its subagents with it
+        return _no("RUN_TERMINAL", "The run has ended.", fenced.id)  # and its subagents with it
     return None
 
 
@@ -135,18 +135,18 @@ def _unmet(command: Command, head: Head) -> Refused | None:
 
 def _is_new(_: ports.ThreadIsNew, head: Head) -> Refused | None:
     if head.exists or head.purged:
-        return _no("THREAD_EXISTS", "there is a thread with that id already", head.records.thread.id)
+        return _no("THREAD_EXISTS", "A thread with this id already exists.", head.records.thread.id)
     return None
 
 
 def _accepts(condition: ports.ThreadAccepts, head: Head) -> Refused | None:
     it = head.records.thread
     if head.purged or it.deleted_at is not None:
-        return _no("THREAD_DELETED", "the thread was deleted", it.id)
+        return _no("THREAD_DELETED", "The thread was deleted.", it.id)
     if not head.exists and not condition.create:
-        return _no("THREAD_NOT_FOUND", "there is no such thread", it.id)
+        return _no("THREAD_NOT_FOUND", "There is no such thread.", it.id)
     if it.closed:
-        return _no("THREAD_CLOSED", "the thread is closed", it.id)
+        return _no("THREAD_CLOSED", "The thread is closed.", it.id)
     return None
 
 
@@ -161,29 +161,29 @@ def _has_room(condition: ports.ThreadHasRoom, head: Head) -> Refused | None:
 def _idle_since(condition: ports.ThreadIdleSince, head: Head) -> Refused | None:
     if head.records.thread.updated_at <= condition.at_ms:
         return None
-    return _no("THREAD_BUSY", "the thread has had events since then", head.records.thread.id)
+    return _no("THREAD_BUSY", "The thread has had events in the meantime.", head.records.thread.id)
 
 
 def _not_terminal(condition: ports.RunNotTerminal | ports.RunUnclaimed, head: Head) -> Refused | None:
     run = head.records.runs.get(condition.run_id)
     if run is None:
-        return _no("RUN_NOT_FOUND", "there is no such run", condition.run_id)
+        return _no("RUN_NOT_FOUND", "There is no such run.", condition.run_id)
     if run.terminal:
-        return _no("RUN_TERMINAL", f"the run is {run.status}", run.id)
+        return _no("RUN_TERMINAL", f"The run is {run.status}.", run.id)
     return None
 
 
 def _unclaimed(condition: ports.RunUnclaimed, head: Head) -> Refused | None:
     refused = _not_terminal(condition, head)
     if refused is None and head.records.runs[condition.run_id].status == "running":
-        return _no("LEASE_HELD", "an executor works on the run", condition.run_id)
+        return _no("LEASE_HELD", "A server executes the run.", condition.run_id)
     return refused
 
 
 def _commands_seen(condition: ports.CommandsSeen, head: Head) -> Refused | None:
     run = head.records.runs.get(condition.run_id)
     if run is not None and run.commanded > condition.count:
-        return _no("COMMAND_UNSEEN", "a command was accepted that the run has not seen yet", run.id)
+        return _no("COMMAND_UNSEEN", "The run has not yet handled an accepted command.", run.id)
     return None
 
 
@@ -192,13 +192,13 @@ def _open(condition: ports.InterruptOpen, head: Head) -> Refused | None:
     if found is not None and found.status == "open":
         return None
     status = found.status if found else "unknown"
-    return _no("INTERRUPT_NOT_OPEN", f"the interrupt is {status}", found.answered_by if found else None)
+    return _no("INTERRUPT_NOT_OPEN", f"The interrupt is {status}.", found.answered_by if found else None)
 
 
 def _revocable(condition: ports.ApiKeyRevoked, head: Head) -> Refused | None:
     if condition.key_id in head.living_api_keys:
         return None
-    return _no("KEY_NOT_FOUND", "there is no such key, or it was revoked before", condition.key_id)
+    return _no("KEY_NOT_FOUND", "The key does not exist or was already revoked.", condition.key_id)
 
 
 def _claimable(condition: ports.ClaimRun, head: Head) -> Refused | None:
@@ -212,14 +212,14 @@ def _claimable(condition: ports.ClaimRun, head: Head) -> Refused | None:
     if next(iter(active)) != run_id:
         return _busy(next(iter(active)))
     if owner is not None:
-        return _no("LEASE_HELD", "another executor holds the run", owner)
+        return _no("LEASE_HELD", "Another server executes the run.", owner)
     if condition.epoch != run.epoch + 1:
-        return _no("STALE_EPOCH", f"the run is at epoch {run.epoch}", run_id)
+        return _no("STALE_EPOCH", f"The run is at epoch {run.epoch}.", run_id)
     return None
 
 
 def _busy(blocker: str) -> Refused:
-    return _no("THREAD_BUSY", "an earlier run of the thread is active", blocker)
+    return _no("THREAD_BUSY", "Another run of the thread is active.", blocker)
 
 
 _TESTS: Final[dict[type, Callable[[Any, Head], Refused | None]]] = {
@@ -240,7 +240,7 @@ def _breaks_the_log(command: Command, head: Head) -> Refused | None:
     """What holds for every command, whatever it asked for: births come first, ends come last."""
     it = head.records.thread
     if head.purged or it.deleted_at is not None:
-        return _no("THREAD_DELETED", "the thread was deleted", it.id)
+        return _no("THREAD_DELETED", "The thread was deleted.", it.id)
     born = it.last_seq > 0
     known = head.records.runs
     fresh: list[str] = []
@@ -248,21 +248,21 @@ def _breaks_the_log(command: Command, head: Head) -> Refused | None:
     for draft in command.drafts:
         if born is (draft.type in _BIRTHS):
             if born:
-                return _no("THREAD_EXISTS", "there is a thread with that id already", it.id)
-            return _no("THREAD_NOT_FOUND", "there is no such thread", it.id)
+                return _no("THREAD_EXISTS", "A thread with this id already exists.", it.id)
+            return _no("THREAD_NOT_FOUND", "There is no such thread.", it.id)
         born = True
         run_id = draft.run_id
         if run_id is None:
             continue
         run = known.get(run_id)
         if run_id in ended or (run is not None and run.terminal):
-            return _no("RUN_TERMINAL", "the run has ended", run_id)
+            return _no("RUN_TERMINAL", "The run has ended.", run_id)
         if draft.type == _QUEUED:
             if run is not None or run_id in fresh or run_id in head.foreign_runs:
-                return _no("RUN_EXISTS", "there is a run with that id already", run_id)
+                return _no("RUN_EXISTS", "A run with this id already exists.", run_id)
             fresh.append(run_id)
         elif run is None and run_id not in fresh:
-            return _no("RUN_NOT_FOUND", "there is no such run", run_id)
+            return _no("RUN_NOT_FOUND", "There is no such run.", run_id)
         if draft.type in request.TERMINAL:
             ended.append(run_id)
     return None

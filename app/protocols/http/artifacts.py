@@ -43,7 +43,7 @@ def routes(server: Server) -> APIRouter:
         artifact = await _existing(server, caller, artifact_id)
         sha256 = artifact.value.get("sha256")
         if not isinstance(sha256, str):
-            raise Problem(Failure("ARTIFACT_HAS_NO_CONTENT", "the artifact names no stored content"))
+            raise Problem(Failure("ARTIFACT_HAS_NO_CONTENT", "The artifact has no stored content."))
         name, mime = str(artifact.value["name"]), str(artifact.value.get("mime"))
         return await blob_answer(server, caller, request, artifact.thread_id, sha256, name, mime)
 
@@ -53,6 +53,6 @@ def routes(server: Server) -> APIRouter:
 async def _existing(server: Server, caller: Principal, artifact_id: str) -> Artifact:
     artifact = await server.reader.artifact(caller.tenant, artifact_id)
     if artifact is None:
-        raise Problem(Failure("ARTIFACT_NOT_FOUND", "there is no such artifact"))
+        raise Problem(Failure("ARTIFACT_NOT_FOUND", "There is no such artifact."))
     await existing_thread(server, caller, artifact.thread_id)
     return artifact

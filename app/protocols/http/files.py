@@ -105,7 +105,7 @@ def _add_one(router: APIRouter, server: Server) -> None:
 async def existing_file(server: Server, caller: Principal, file_id: str) -> StoredFile:
     file = await server.files.get(caller.tenant, file_id)
     if file is None:
-        raise Problem(Failure("UPLOAD_NOT_FOUND", "there is no such file"))
+        raise Problem(Failure("UPLOAD_NOT_FOUND", "There is no such file."))
     if file.deleted_at is not None:
-        raise Problem(Failure("UPLOAD_DELETED", "the file was deleted"))
+        raise Problem(Failure("UPLOAD_DELETED", "The file was deleted."))
     return file

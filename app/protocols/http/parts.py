@@ -73,7 +73,7 @@ async def with_content(files: Files, tenant: str, given: Any) -> tuple[Any, tupl
         return given, ()
     found = (Issue(f"/input/{n}", "is no message part") for n, part in enumerate(given) if not _PART.accepts(part))
     if wrong := list(islice(found, MAX_ISSUES)):
-        raise Problem(Failure("INVALID_REQUEST", "a message part is wrong"), wrong)
+        raise Problem(Failure("INVALID_REQUEST", "a message part is invalid"), wrong)
     parts: list[JsonObject] = []
     blobs: list[BlobDraft] = []
     for number, part in enumerate(given):
@@ -119,9 +119,9 @@ async def by_reference(
 async def _uploaded(files: Files, tenant: str, file_id: str, room: int) -> tuple[str, str, bytes]:
     file = await files.get(tenant, file_id)
     if file is None:
-        raise Problem(Failure("UPLOAD_NOT_FOUND", "the input names a file that is not there"))
+        raise Problem(Failure("UPLOAD_NOT_FOUND", "the input refers to a file that does not exist"))
     if file.deleted_at is not None:
-        raise Problem(Failure("UPLOAD_DELETED", "the input names a file that was deleted"))
+        raise Problem(Failure("UPLOAD_DELETED", "the input refers to a file that was deleted"))
     if file.size > room:
         raise _too_large()
     pieces: Sequence[bytes] = [piece async for piece in files.read(tenant, file_id)]
@@ -133,7 +133,7 @@ def _decoded(data: str, number: int) -> bytes:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         issue = Issue(f"/input/{number}/data", "is not base64")
-        raise Problem(Failure("INVALID_REQUEST", "a message part is wrong"), [issue]) from None
+        raise Problem(Failure("INVALID_REQUEST", "a message part is invalid"), [issue]) from None
 
 
 def _too_large() -> Problem:

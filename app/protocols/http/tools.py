@@ -71,7 +71,7 @@ def routes(server: Server) -> APIRouter:
 def existing_tool(server: Server, name: str) -> CompiledTool:
     found = server.workspace.current.tools.get(name)
     if found is None:
-        raise Problem(Failure("TOOL_NOT_FOUND", "the workspace has no such tool"))
+        raise Problem(Failure("TOOL_NOT_FOUND", "The workspace has no such tool."))
     return found
 
 

@@ -38,7 +38,7 @@ def routes(server: Server) -> APIRouter:
         asked = WorkspaceReloadRequested(digest=status.digest, accepted=status.rejected is None)
         await server.ledger.record(caller.tenant, asked, actor=caller.actor)
         if status.rejected is not None:
-            failure = Failure("WORKSPACE_INVALID", "the files have mistakes; the old workspace stays in use")
+            failure = Failure("WORKSPACE_INVALID", "The workspace has mistakes; the previous one stays in use.")
             raise Problem(failure, None, diagnostics=status.rejected.as_json())
         return json_answer(_status(server, status))
 
@@ -53,7 +53,7 @@ def routes(server: Server) -> APIRouter:
     async def agent(name: str, _caller: Caller) -> Response:
         found = server.workspace.current.agents.get(name)
         if found is None:
-            raise Problem(Failure("AGENT_NOT_FOUND", "there is no such agent"))
+            raise Problem(Failure("AGENT_NOT_FOUND", "There is no such agent."))
         return json_answer(_agent(server, found))
 
     return router

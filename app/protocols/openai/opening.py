@@ -196,10 +196,10 @@ async def _go_on(
             beside = []
     run = await server.reader.run(caller.tenant, run_id)
     if run is None:
-        raise Problem(Failure("RUN_NOT_FOUND", "the run is gone"))
+        raise Problem(Failure("RUN_NOT_FOUND", "the run no longer exists"))
     pauses, heard = await _told_so_far(server, caller, run)
     if words is not None and words.command_id not in heard:
-        raise Refusal("INTERRUPT_NOT_OPEN", "the calls were answered before, without these words", status=409)
+        raise Refusal("INTERRUPT_NOT_OPEN", "the tool calls were already answered, without this message", status=409)
     return Segment(run, 1 + max(pauses.get(interrupt.call_id or "", 0) for interrupt in asked))
 
 
@@ -207,7 +207,7 @@ def _words(said: Sequence[JsonObject], answered: Sequence[str]) -> CommandInject
     """What the user says beside the outputs follows them in the conversation. It is named by what it says and what it
     stands beside, so that a retry says nothing twice."""
     if any("parts" in message for message in said):
-        raise Refusal("INVALID_REQUEST", "beside tool outputs a user's message is a text", param="messages")
+        raise Refusal("INVALID_REQUEST", "a user message next to tool outputs must be text", param="messages")
     text = "\n\n".join(message["content"] for message in said)
     name = sha256("\x00".join([*sorted(answered), text]).encode()).hexdigest()[:32]
     words = steering(text, f"said_{name}")
@@ -229,7 +229,7 @@ async def _changes(
             known |= event.payload["arguments"].get("parameters") or {}
     choice = ask.tool_choice
     if isinstance(choice, dict) and all(tool["name"] != choice["name"] for tool in queued.get("clientTools") or ()):
-        raise Refusal("INVALID_REQUEST", "the run was begun without this function", param="tool_choice")
+        raise Refusal("INVALID_REQUEST", "the run started without this function", param="tool_choice")
     agent = server.workspace.current.agents.get(queued.get("agent") or "")
     pinned = agent is not None and not agent.spec.client_parameters
     wanted = {} if pinned else {name: it for name, it in (ask.parameters or {}).items() if known.get(name) != it}
@@ -260,7 +260,7 @@ async def _give(
         found = await server.reader.interrupt(caller.tenant, interrupt.id)
         interrupt = found or interrupt
     if interrupt.answer != answer:
-        raise Refusal("INTERRUPT_NOT_OPEN", "the call has another output already, or expired", status=409)
+        raise Refusal("INTERRUPT_NOT_OPEN", "the tool call already has another output, or has expired", status=409)
     return False
 
 

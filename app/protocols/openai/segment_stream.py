@@ -103,7 +103,7 @@ class SegmentFrames:
             return self._error_frame("reader_too_slow", "the stream was read too slowly")
         if self._gave_up:
             return self._error_frame("run_waiting", f"the run {self._run_id} waits for a person; ask for it later")
-        return self._error_frame("server_draining", "the server stops; the run goes on")
+        return self._error_frame("server_draining", "the server stops; the run continues")
 
     def close(self) -> None:
         if self._patience is not None:
@@ -193,7 +193,7 @@ async def wait_for(listening: Listening, reading: Reading, connection: HttpConne
         if listening.on_gone is not None:
             await listening.on_gone()
         return False
-    raise Problem(Failure("NOT_READY", "the server stops; the run goes on", True))
+    raise Problem(Failure("NOT_READY", "the server stops; the run continues", True))
 
 
 def sse_error(body: dict[str, Any]) -> bytes:

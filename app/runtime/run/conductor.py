@@ -65,7 +65,7 @@ class Conductor:
             return [request.RequestCancelled(by=scope.actor)]
         workspace = self._workspaces.cached(run.workspace_digest) or await self._workspaces.of(run.workspace_digest)
         if workspace is None:
-            return [_failed(Failure("WORKSPACE_GONE", "the workspace of this run cannot be compiled any more"))]
+            return [_failed(Failure("WORKSPACE_GONE", "The workspace of this run can no longer be compiled."))]
         toolset = self._toolsets.cached(workspace) or await self._toolsets.of(workspace)
         if isinstance(toolset, Failure):
             return [_failed(toolset)]
@@ -133,13 +133,15 @@ class Conductor:
         agent = workspace.agents.get(run.agent or "")
         backend = self._backends.get(agent.spec.backend) if agent is not None else None
         if agent is None or backend is None:
-            return Failure("BACKEND_NOT_AVAILABLE", f"nothing here runs the agent {run.agent!r}")
+            return Failure("BACKEND_NOT_AVAILABLE", f"The backend of the agent {run.agent!r} is not available.")
         memo = Memo()
         if not new:
             entered = request.RequestResumed.type if parent is None else request.RequestStarted.type
             resumed = any(event.run_id == run.id and event.type == entered for event in family)
             if resumed and backend.resume == "fail":
-                return Failure("BACKEND_CANNOT_RESUME", f"the backend {backend.kind!r} cannot go on")
+                return Failure(
+                    "BACKEND_CANNOT_RESUME", f"The backend {backend.kind!r} cannot resume an interrupted run."
+                )
             if backend.resume == "replay":
                 memo = Memo.of(run.id, family)
         asked = next((e.payload for e in family if e.run_id == run.id), {"input": run.input})
@@ -226,7 +228,7 @@ class Conductor:
             return [_failed(error.failure)]
         except Exception as error:
             log.exception("run.backend_failed", run=run.id)
-            return [_failed(Failure("BACKEND_FAILED", f"the backend raised {type(error).__name__}"))]
+            return [_failed(Failure("BACKEND_FAILED", f"The backend raised {type(error).__name__}."))]
         return ending
 
     async def _call_tool(

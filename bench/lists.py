@@ -20,10 +20,10 @@ from app.core.settings import Settings
 from app.store.codec import encode
 from app.store.engine import Database, Row, Sql
 from app.store.idle_threads import IdleThreadReader
-from app.store.leases import Leases
+from app.store.leases import LeaseStore
 from app.store.migrate import migrate
 from app.store.reader import StoreReader
-from app.store.retention import Retention
+from app.store.retention import RetentionPurge
 from app.store.run_lists import label_rows
 from app.views.ports import RunFilter
 from app.views.run import Run
@@ -84,8 +84,8 @@ async def _put(database: Database, sql: Sql, rows: list[Row]) -> None:
 
 async def measure(database: Database, runs: int) -> dict[str, float]:
     reader = StoreReader(database)
-    retention = Retention(database, SystemClock(), 0)
-    leases, idle = Leases(database), IdleThreadReader(database)
+    retention = RetentionPurge(database, SystemClock(), 0)
+    leases, idle = LeaseStore(database), IdleThreadReader(database)
 
     def listed(**wanted: object) -> Callable[[], Awaitable[object]]:
         return lambda: reader.list_runs(TENANT, RunFilter(**wanted), None, 100)  # type: ignore[arg-type]

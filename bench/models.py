@@ -23,7 +23,7 @@ from app.core import json
 from app.core.clock import SystemClock
 from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
-from app.core.signal import Signal
+from app.core.signal import CancelSignal
 from app.models.budget import LocalBudget
 from app.models.completion import CompletionRequest, Message
 from app.models.contract import ProviderDeps
@@ -205,7 +205,7 @@ async def held(url: str) -> float:
 
     plan = ModelPlan(a_model("m", "openai", "gpt-test", base_url=f"{url}/held"))
     calls = [
-        asyncio.create_task(router.complete(plan, ASK, record=count, message_id="msg_1", cancelled=Signal()))
+        asyncio.create_task(router.complete(plan, ASK, record=count, message_id="msg_1", cancelled=CancelSignal()))
         for _ in range(STREAMS)
     ]
     await asyncio.wait_for(everyone.wait(), 60)

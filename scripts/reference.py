@@ -59,9 +59,12 @@ def _section(title: str, name: str, definitions: Mapping[str, Any], kind: str = 
 
 
 def _rows(
-    model: Mapping[str, Any], definitions: Mapping[str, Any], prefix: str, above: tuple[str, ...],
+    model: Mapping[str, Any],
+    definitions: Mapping[str, Any],
+    prefix: str,
+    above: tuple[str, ...],
     unserved: frozenset[str],
-) -> Iterator[str]:  # fmt: skip
+) -> Iterator[str]:
     required = set(model.get("required", ()))
     for name, schema in model.get("properties", {}).items():
         default = "required" if name in required else _default(schema)

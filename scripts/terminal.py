@@ -48,8 +48,13 @@ def record(recording: Recording, data_dir: Path) -> str:
     environment = clean_environment() | {"TERM": "xterm-256color", "COLUMNS": str(WIDTH), "LINES": "40"}
     process = subprocess.Popen(
         [sys.executable, "-m", "app.main", *recording.arguments, "--data-dir", str(data_dir)],
-        stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=ROOT, start_new_session=True,
-    )  # fmt: skip
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=environment,
+        cwd=ROOT,
+        start_new_session=True,
+    )
     os.close(slave)
     told, answers, ends = "", list(recording.answers), time.monotonic() + SECONDS
     while time.monotonic() < ends:

@@ -1,4 +1,4 @@
-"""The clock as a port: wall time for people, monotonic time for durations.
+"""The clock as a port: wall time for display, monotonic time for durations.
 
 Nothing orders events by either of them; the log does that.
 """
@@ -27,7 +27,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until told to advance; for embedding and for tests."""
+    """A clock that stands still until it is advanced; for embedding and for tests."""
 
     def __init__(self, now_ms: int = 1_767_225_600_000) -> None:
         self._now_ms = now_ms

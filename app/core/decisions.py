@@ -39,7 +39,7 @@ class Approved:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class NotApproved:
     """A person (or an expiry) said no, or what was approved is not what is asked for."""
 
     reason: str | None = None
@@ -47,4 +47,4 @@ class Refused:
     code: str = "APPROVAL_DENIED"
 
 
-Approval: TypeAlias = Approved | Refused
+Approval: TypeAlias = Approved | NotApproved

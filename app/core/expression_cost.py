@@ -1,4 +1,4 @@
-"""What an expression may cost: how much data it may look at, by what it does with it (S25).
+"""What an expression may cost: how much data it may look at, by what it does with it.
 
 The library counts loop turns (10,000 in all), not the work inside a turn, and cannot be interrupted: searching a large
 value in each turn, or a pattern made from an argument, takes a minute. So the values are bounded by what the source

@@ -95,9 +95,11 @@ class LibraryEntries(logging.Handler):
     def _written(self, record: logging.LogRecord) -> str:
         entry: dict[str, Any] = {key: value for key, value in vars(record).items() if key not in _STANDARD}
         entry |= {
-            "event": record.getMessage(), "level": record.levelname.lower(), "logger": record.name,
+            "event": record.getMessage(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
             "at": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
-        }  # fmt: skip
+        }
         if record.exc_info and record.exc_info[1] is not None:
             entry["exception"] = _traceback(record.exc_info[1])
         return _line({str(key): _cleaned(value, self._clean) for key, value in entry.items()})
@@ -124,13 +126,15 @@ def _take_over_uncaught() -> None:
             return
         log.error("process.uncaught", exc_info=(kind, error, trace))
 
-    def in_thread(told: threading.ExceptHookArgs) -> None:
-        if told.exc_value is not None and not issubclass(told.exc_type, SystemExit):
-            name = None if told.thread is None else told.thread.name
-            log.error("thread.uncaught", thread=name, exc_info=(told.exc_type, told.exc_value, told.exc_traceback))
+    def in_thread(failure: threading.ExceptHookArgs) -> None:
+        if failure.exc_value is not None and not issubclass(failure.exc_type, SystemExit):
+            name = None if failure.thread is None else failure.thread.name
+            log.error(
+                "thread.uncaught", thread=name, exc_info=(failure.exc_type, failure.exc_value, failure.exc_traceback)
+            )
 
-    def unraisable(told: Any) -> None:
-        log.error("process.unraisable", about=told.err_msg, exc_info=told.exc_value)
+    def unraisable(failure: Any) -> None:
+        log.error("process.unraisable", about=failure.err_msg, exc_info=failure.exc_value)
 
     sys.excepthook = uncaught
     threading.excepthook = in_thread

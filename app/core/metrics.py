@@ -125,7 +125,7 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-# -- what the registry is told at a scrape ------------------------------------------------------------
+# -- what the registry reads at a scrape ------------------------------------------------------------
 
 
 class _Counters(Collector):
@@ -143,9 +143,13 @@ class _Counters(Collector):
 
 class _Histograms(Collector):
     def __init__(
-        self, name: str, meaning: str, labels: Sequence[str], children: Mapping[tuple[str, ...], Histogram],
+        self,
+        name: str,
+        meaning: str,
+        labels: Sequence[str],
+        children: Mapping[tuple[str, ...], Histogram],
         bounds: Sequence[float],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._name, self._meaning, self._labels, self._children = name, meaning, labels, children
         self._bounds = [*map(floatToGoString, bounds), "+Inf"]
 

@@ -70,9 +70,12 @@ class Validator:
         try:
             # mask= keeps the submitted value out of the message: errors are shown and logged.
             self._compiled = jsonschema_rs.validator_for(
-                document, mask="value", validate_formats=True, retriever=_refuse_reference,
+                document,
+                mask="value",
+                validate_formats=True,
+                retriever=_refuse_reference,
                 pattern_options=PATTERN_OPTIONS,
-            )  # fmt: skip
+            )
         except jsonschema_rs.ValidationError as error:
             raise SchemaInvalid(error.instance_path) from error
         except (ValueError, RecursionError) as error:

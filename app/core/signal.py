@@ -1,16 +1,16 @@
-"""A flag that is set once and tells whoever asked to be told.
+"""A flag that is set once and calls its listeners.
 
-Unlike an `asyncio.Event` it costs neither a task nor a future to be told, so every model call can afford it.
+Unlike an `asyncio.Event` it costs neither a task nor a future to be notified, so every model call can afford it.
 """
 
 import asyncio
 from collections.abc import Callable
 
 
-class Signal:
+class CancelSignal:
     def __init__(self) -> None:
         self._set = False
-        self._told: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], None]] = []
 
     def is_set(self) -> bool:
         return self._set
@@ -19,23 +19,23 @@ class Signal:
         if self._set:
             return
         self._set = True
-        for tell in tuple(self._told):
-            tell()
+        for listener in tuple(self._listeners):
+            listener()
 
-    def tell(self, listener: Callable[[], None]) -> None:
+    def subscribe(self, listener: Callable[[], None]) -> None:
         """Call it when the signal is set, at once if it is."""
         if self._set:
             listener()
         else:
-            self._told.append(listener)
+            self._listeners.append(listener)
 
     def forget(self, listener: Callable[[], None]) -> None:
-        if listener in self._told:
-            self._told.remove(listener)
+        if listener in self._listeners:
+            self._listeners.remove(listener)
 
     async def wait(self) -> None:
         woken = asyncio.Event()
-        self.tell(woken.set)
+        self.subscribe(woken.set)
         try:
             await woken.wait()
         finally:

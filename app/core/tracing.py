@@ -67,20 +67,20 @@ class Trace:
     span: str
     flags: str = _SAMPLED
     state: str | None = None
-    told: bool = False
+    exported: bool = False
     """Spans are exported: then a step passes on its own span, else what the caller sent goes on unchanged."""
 
     @classmethod
-    def of_run(cls, run_id: str, context: Mapping[str, str] | None, *, told: bool) -> Self | None:
-        """None when there is nothing to pass on. Without a caller's trace, a told run begins its own."""
+    def of_run(cls, run_id: str, context: Mapping[str, str] | None, *, exported: bool) -> Self | None:
+        """None when there is nothing to pass on. Without a caller's trace, an exported run begins its own."""
         if context is None or PARENT not in context:
-            return cls(sha256(run_id.encode()).hexdigest()[-32:], span_id(run_id), told=True) if told else None
+            return cls(sha256(run_id.encode()).hexdigest()[-32:], span_id(run_id), exported=True) if exported else None
         _, trace_id, parent, flags = context[PARENT].split("-")
-        return cls(trace_id, span_id(run_id) if told else parent, flags, context.get(STATE), told)
+        return cls(trace_id, span_id(run_id) if exported else parent, flags, context.get(STATE), exported)
 
     def headers(self) -> dict[str, str]:
-        told = {PARENT: f"00-{self.trace_id}-{self.span}-{self.flags}"}
-        return told if self.state is None else told | {STATE: self.state}
+        headers = {PARENT: f"00-{self.trace_id}-{self.span}-{self.flags}"}
+        return headers if self.state is None else headers | {STATE: self.state}
 
 
 current: ContextVar[Trace | None] = ContextVar("holdfast_trace", default=None)
@@ -103,8 +103,8 @@ class step:  # used as a word: `with step(key):`
 
     def __enter__(self) -> None:
         trace = current.get()
-        if trace is not None and trace.told:
-            inside = Trace(trace.trace_id, span_id(self._key), trace.flags, trace.state, told=True)
+        if trace is not None and trace.exported:
+            inside = Trace(trace.trace_id, span_id(self._key), trace.flags, trace.state, exported=True)
             self._token = current.set(inside)
 
     def __exit__(

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from app.core.clock import Clock
 from app.core.errors import Failure
-from app.core.signal import Signal
+from app.core.signal import CancelSignal
 from app.events.catalog.base import Payload
 from app.models.completion import (
     CompletionRequest,
@@ -31,6 +31,7 @@ from app.workspace.catalog import Kind
 __all__ = [
     "Batch",
     "Budget",
+    "CancelSignal",
     "Completed",
     "CompletionRequest",
     "CompletionResponse",
@@ -45,7 +46,6 @@ __all__ = [
     "Record",
     "Reservation",
     "SecretResolver",
-    "Signal",
     "Sleep",
     "Started",
     "StreamError",

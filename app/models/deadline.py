@@ -10,7 +10,7 @@ from typing import Self
 
 from app.core.ending import Ending
 from app.core.errors import Failure
-from app.models.contract import Signal
+from app.models.contract import CancelSignal
 
 
 class Ended(Exception):
@@ -22,7 +22,7 @@ class Ended(Exception):
 
 
 class Deadline:
-    def __init__(self, cancelled: Signal | None = None, soonest: float | None = None) -> None:
+    def __init__(self, cancelled: CancelSignal | None = None, soonest: float | None = None) -> None:
         """`soonest` is the least of the seconds that will be given, if that is known: then the first look is at that
         time, and no timer has to be set again for what is expected later."""
         self._loop = asyncio.get_running_loop()
@@ -61,7 +61,7 @@ class Deadline:
     def __enter__(self) -> Self:
         self._scope.__enter__()
         if self._cancelled is not None:
-            self._cancelled.tell(self._cancel)
+            self._cancelled.subscribe(self._cancel)
         return self
 
     def __exit__(

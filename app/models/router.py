@@ -23,7 +23,7 @@ from app.events.catalog.values import ErrorValue
 from app.models.attempt import Attempt, Broken, Conversation, Services
 from app.models.completion import CompletionRequest, CompletionResponse, request_hash
 from app.models.config import ModelConfig
-from app.models.contract import Budget, ContentPolicy, Outside, Record, Signal, Sleep
+from app.models.contract import Budget, CancelSignal, ContentPolicy, Outside, Record, Sleep
 from app.models.deadline import Deadline, Ended
 from app.models.limits import Limiter
 from app.models.negotiate import ModelPlan, Negotiation, negotiate
@@ -81,7 +81,7 @@ class ModelRouter:
         record: Record,
         message_id: str,
         budget: Budget | None = None,
-        cancelled: Signal | None = None,
+        cancelled: CancelSignal | None = None,
         tenant: str = DEFAULT_TENANT,
         adapter: str = "native",
         contents: ContentPolicy = ContentPolicy(),

@@ -31,7 +31,7 @@ from app.models.contract import (
 )
 from app.models.sse import LineParser, PayloadTooLarge, SseParser
 from app.outside.addresses import AddressPolicy, normal_host
-from app.outside.http import Deadlines, Outgoing, OutsideError, Reply, Segments
+from app.outside.http import Deadlines, OutgoingRequest, OutsideError, Reply, Segments
 from app.workspace.specs.base import JsonMap, Spec, Text
 
 # The longest answer of any model is far below this; what is above is a fault or an attack.
@@ -188,14 +188,14 @@ class HttpProvider:
             if reply is not None:
                 reply.close()
 
-    def _outgoing(self, call: ProviderCall, key: str | None) -> Outgoing:
+    def _outgoing(self, call: ProviderCall, key: str | None) -> OutgoingRequest:
         config, encoded = call.config, self._dialect.encode(call, key)
         base = (self._resolved(config.base_url) or self._dialect.default_url).rstrip("/")
         headers = {"Content-Type": "application/json", **encoded.headers}
         if config.headers:
             headers |= {name: self._resolved(value) or "" for name, value in config.headers.items()}
         within = _connecting(config.timeouts.connect_seconds)
-        return Outgoing("POST", base + encoded.path, headers, encoded.body, _only(base), within, MAX_ANSWER)
+        return OutgoingRequest("POST", base + encoded.path, headers, encoded.body, _only(base), within, MAX_ANSWER)
 
     def _resolved(self, text: str | None) -> str | None:
         return self._deps.secrets(text) if text is not None and "${" in text else text

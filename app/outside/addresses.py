@@ -10,42 +10,48 @@ from typing import Final
 # Everything in the IANA registries of special-purpose addresses that is not "globally reachable", and what they
 # list as globally reachable but no server lives there (anycast relays, AS112 sinks, documentation). Python's own
 # `is_global` knows a part of it, a different part in each version.
-_SPECIAL_V4: Final = tuple(ipaddress.IPv4Network(block) for block in (
-    "0.0.0.0/8",           # this network
-    "10.0.0.0/8",          # private use
-    "100.64.0.0/10",       # shared, behind carriers' NAT
-    "127.0.0.0/8",         # loopback
-    "169.254.0.0/16",      # link-local, and the metadata services of clouds
-    "172.16.0.0/12",       # private use
-    "192.0.0.0/24",        # IETF protocol assignments, with 192.0.0.0/29 (DS-Lite) and the anycast addresses in it
-    "192.0.2.0/24",        # documentation
-    "192.31.196.0/24",     # AS112 sink
-    "192.52.193.0/24",     # AMT relays
-    "192.88.99.0/24",      # 6to4 relays, deprecated
-    "192.168.0.0/16",      # private use
-    "192.175.48.0/24",     # AS112 sink
-    "198.18.0.0/15",       # benchmarks
-    "198.51.100.0/24",     # documentation
-    "203.0.113.0/24",      # documentation
-    "224.0.0.0/4",         # multicast
-    "240.0.0.0/4",         # reserved, and broadcast
-))  # fmt: skip
-_SPECIAL_V6: Final = tuple(ipaddress.IPv6Network(block) for block in (
-    "::/96",               # unspecified, loopback and the deprecated IPv4-compatible addresses
-    "::ffff:0:0:0/96",     # IPv4-translated (SIIT)
-    "64:ff9b:1::/48",      # NAT64 of a local network: what it embeds is local by definition
-    "100::/64",            # discard
-    "100:0:0:1::/64",      # dummy prefix
-    "2001::/23",           # IETF protocol assignments: benchmarks, ORCHID, AMT, AS112, drones (Teredo is unwrapped)
-    "2001:db8::/32",       # documentation
-    "2620:4f:8000::/48",   # AS112 sink
-    "3fff::/20",           # documentation
-    "5f00::/16",           # segment routing identifiers
-    "fc00::/7",            # unique local
-    "fe80::/10",           # link-local
-    "fec0::/10",           # site-local, deprecated
-    "ff00::/8",            # multicast
-))  # fmt: skip
+_SPECIAL_V4: Final = tuple(
+    ipaddress.IPv4Network(block)
+    for block in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",  # private use
+        "100.64.0.0/10",  # shared, behind carriers' NAT
+        "127.0.0.0/8",  # loopback
+        "169.254.0.0/16",  # link-local, and the metadata services of clouds
+        "172.16.0.0/12",  # private use
+        "192.0.0.0/24",  # IETF protocol assignments, with 192.0.0.0/29 (DS-Lite) and the anycast addresses in it
+        "192.0.2.0/24",  # documentation
+        "192.31.196.0/24",  # AS112 sink
+        "192.52.193.0/24",  # AMT relays
+        "192.88.99.0/24",  # 6to4 relays, deprecated
+        "192.168.0.0/16",  # private use
+        "192.175.48.0/24",  # AS112 sink
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, and broadcast
+    )
+)
+_SPECIAL_V6: Final = tuple(
+    ipaddress.IPv6Network(block)
+    for block in (
+        "::/96",  # unspecified, loopback and the deprecated IPv4-compatible addresses
+        "::ffff:0:0:0/96",  # IPv4-translated (SIIT)
+        "64:ff9b:1::/48",  # NAT64 of a local network: what it embeds is local by definition
+        "100::/64",  # discard
+        "100:0:0:1::/64",  # dummy prefix
+        "2001::/23",  # IETF protocol assignments: benchmarks, ORCHID, AMT, AS112, drones (Teredo is unwrapped)
+        "2001:db8::/32",  # documentation
+        "2620:4f:8000::/48",  # AS112 sink
+        "3fff::/20",  # documentation
+        "5f00::/16",  # segment routing identifiers
+        "fc00::/7",  # unique local
+        "fe80::/10",  # link-local
+        "fec0::/10",  # site-local, deprecated
+        "ff00::/8",  # multicast
+    )
+)
 _GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")  # all that IANA has given out so far
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 

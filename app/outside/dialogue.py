@@ -40,9 +40,14 @@ class Dialogue:
         """With exactly this environment. Whoever starts it has to `end` it."""
         try:
             process = await asyncio.create_subprocess_exec(
-                *argv, env=dict(env), start_new_session=True, limit=_PIECE,
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            )  # fmt: skip
+                *argv,
+                env=dict(env),
+                start_new_session=True,
+                limit=_PIECE,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
         except (OSError, ValueError) as error:
             raise ProcessError("PROCESS_FAILED", f"{Path(argv[0]).name} could not be started") from error
         return cls(process, max_line)
@@ -120,7 +125,7 @@ class Dialogue:
     async def _drain(self) -> None:
         stream = self._process.stdout
         assert stream is not None
-        # Its reader has been told to stop but may not have stopped yet; then there is nothing to drain.
+        # Its reader has been asked to stop but may not have stopped yet; then there is nothing to drain.
         with contextlib.suppress(RuntimeError):
             while await stream.read(_PIECE):
                 pass

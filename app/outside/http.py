@@ -5,7 +5,7 @@ the host is allowed by name; each redirect is checked like a first request; bodi
 Leaves to others: retries, meaning of a status, which hosts a workspace allows (`AddressPolicy`).
 
     client = HttpClient()
-    async with await client.send(Outgoing("GET", "https://example.org/")) as reply:
+    async with await client.send(OutgoingRequest("GET", "https://example.org/")) as reply:
         body = await reply.read()
 
 The protocol is aiohttp's, which only `sessions` and this module know. Hosts that the operator listed may be reached
@@ -29,13 +29,13 @@ from app.core import tracing
 from app.outside.addresses import PUBLIC_ONLY, AddressPolicy
 from app.outside.failures import OutsideError as OutsideError
 from app.outside.inflate import BrokenBody, Inflater, inflater
-from app.outside.proxies import Proxies
-from app.outside.routes import Route, checked_headers, parsed, route
+from app.outside.proxies import OutgoingProxies
+from app.outside.routes import OutgoingRoute, checked_headers, parsed, route
 
 if TYPE_CHECKING:
     import aiohttp
 
-    from app.outside.sessions import Lookup, Upload
+    from app.outside.sessions import Lookup, UploadBody
 
 DEFAULT_MAX_BYTES: Final = 16 * 1024 * 1024
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -70,7 +70,7 @@ class Segments:
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutgoingRequest:
     method: str
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Reply:
 
     __slots__ = ("_content", "_inflater", "_left", "_packed_left", "_ready", "_response", "_route", "headers", "status")
 
-    def __init__(self, response: "aiohttp.ClientResponse", to: Route, max_bytes: int) -> None:
+    def __init__(self, response: "aiohttp.ClientResponse", to: OutgoingRoute, max_bytes: int) -> None:
         self._response, self._content, self._route = response, response.content, to
         self._left = self._packed_left = max_bytes
         self._ready = b""
@@ -199,14 +199,14 @@ class HttpClient:
         *,
         user_agent: str = "holdfast",
         lookup: "Lookup | None" = None,
-        proxies: Proxies = Proxies(),
+        proxies: OutgoingProxies = OutgoingProxies(),
         ca_file: Path | None = None,
     ) -> None:
         self._user_agent, self._lookup, self._proxies, self._ca_file = user_agent, lookup, proxies, ca_file
         self._sessions: dict[PoolName, aiohttp.ClientSession] = {}
         self._tls: ssl.SSLContext | None = None
 
-    async def send(self, request: Outgoing) -> Reply:
+    async def send(self, request: OutgoingRequest) -> Reply:
         place = ""
         for _ in range(request.max_redirects + 1):
             to = route(request.url, request.policy)
@@ -226,7 +226,7 @@ class HttpClient:
         for session in sessions:
             await session.close()
 
-    async def _exchange(self, request: Outgoing, to: Route) -> Reply:
+    async def _exchange(self, request: OutgoingRequest, to: OutgoingRoute) -> Reply:
         headers = self._headers(request)
         proxy = self._proxies.of(to.url) if to.proxied else None
         session = self._session("proxied" if proxy is not None else "private" if to.private else "public")
@@ -236,7 +236,7 @@ class HttpClient:
                 return Reply(response, to, request.max_bytes)
         raise OutsideError("OUTSIDE_CUT_OFF", f"{to.place} sent an unexpected response", retryable=True)
 
-    def _headers(self, request: Outgoing) -> dict[str, str]:
+    def _headers(self, request: OutgoingRequest) -> dict[str, str]:
         headers = checked_headers(request.method, request.headers, self._user_agent)
         # The trace of whoever works here, unless the request brings its own.
         if trace := tracing.outgoing():
@@ -260,7 +260,11 @@ class HttpClient:
 
 
 async def _request(
-    session: "aiohttp.ClientSession", request: Outgoing, to: Route, headers: Mapping[str, str], proxy: URL | None
+    session: "aiohttp.ClientSession",
+    request: OutgoingRequest,
+    to: OutgoingRoute,
+    headers: Mapping[str, str],
+    proxy: URL | None,
 ) -> "aiohttp.ClientResponse | None":
     """None when nothing was sent, because a kept connection cannot be used."""
     from app.outside.sessions import UnaskedAnswer
@@ -268,9 +272,13 @@ async def _request(
     data, upload = _data(request.body)
     try:
         return await session.request(
-            request.method, to.url, data=data, allow_redirects=False, timeout=_timeout(request.deadlines),
+            request.method,
+            to.url,
+            data=data,
+            allow_redirects=False,
+            timeout=_timeout(request.deadlines),
             **_through(proxy, to, headers),
-        )  # fmt: skip
+        )
     except UnaskedAnswer:
         return None
     except BaseException as error:
@@ -280,14 +288,14 @@ async def _request(
 
 
 def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
-    """Trusts what the system trusts, and the authorities of the operator's file besides."""
+    """Trusts what the system trusts, and the authorities of the operator's file as well."""
     context = ssl.create_default_context()
     if ca_file is not None:
         context.load_verify_locations(ca_file)
     return context
 
 
-def _redirected(request: Outgoing, at: Route, reply: Reply) -> Outgoing:
+def _redirected(request: OutgoingRequest, at: OutgoingRoute, reply: Reply) -> OutgoingRequest:
     target = parsed(reply.headers["Location"], at.url)
     if at.url.scheme == "https" and target.scheme == "http":
         raise OutsideError("REDIRECT_REFUSED", f"{at.place} redirects to an unencrypted address")
@@ -301,20 +309,20 @@ def _redirected(request: Outgoing, at: Route, reply: Reply) -> Outgoing:
     return replace(request, url=str(target), headers=headers)
 
 
-def _data(body: bytes | Segments | None) -> "tuple[bytes | Upload | None, Upload | None]":
+def _data(body: bytes | Segments | None) -> "tuple[bytes | UploadBody | None, UploadBody | None]":
     """What aiohttp sends, and the upload to ask for its own failure."""
-    from app.outside.sessions import MAX_AT_ONCE, Upload, in_parts
+    from app.outside.sessions import MAX_AT_ONCE, UploadBody, in_parts
 
     if isinstance(body, Segments):
-        upload = Upload(body.pieces(), body.length)
+        upload = UploadBody(body.pieces(), body.length)
     elif body is not None and len(body) > MAX_AT_ONCE:
-        upload = Upload(in_parts(body), len(body))
+        upload = UploadBody(in_parts(body), len(body))
     else:
         return body, None
     return upload, upload
 
 
-def _through(proxy: URL | None, to: Route, headers: Mapping[str, str]) -> dict[str, Any]:
+def _through(proxy: URL | None, to: OutgoingRoute, headers: Mapping[str, str]) -> dict[str, Any]:
     """The proxy's own password goes to the proxy alone: with a plain request, or with the order to make a tunnel."""
     if proxy is None:
         return {"headers": headers}

@@ -9,7 +9,7 @@ from typing import Final
 import httpx2
 
 from app.outside.addresses import PUBLIC_ONLY, AddressPolicy
-from app.outside.http import Deadlines, HttpClient, Outgoing, OutsideError, Reply
+from app.outside.http import Deadlines, HttpClient, OutgoingRequest, OutsideError, Reply
 
 # Written by the client below, or no longer true of a body that it has unpacked.
 _NOT_SENT: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
@@ -27,10 +27,15 @@ class PinnedTransport(httpx2.AsyncBaseTransport):
         timeout = request.extensions.get("timeout") or {}
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _NOT_SENT}
         body = await request.aread()
-        outgoing = Outgoing(
-            request.method, str(request.url), headers, body or None, self._policy,
-            Deadlines(timeout.get("connect"), timeout.get("read"), None), self._max_bytes,
-        )  # fmt: skip
+        outgoing = OutgoingRequest(
+            request.method,
+            str(request.url),
+            headers,
+            body or None,
+            self._policy,
+            Deadlines(timeout.get("connect"), timeout.get("read"), None),
+            self._max_bytes,
+        )
         try:
             reply = await self._client.send(outgoing)
         except OutsideError as error:

@@ -31,10 +31,24 @@ _STDERR_BYTES: Final = 64 * 1024
 _SUPERVISOR: Final = Path(__file__).with_name("sandbox") / "__main__.py"
 # Programs need their loader, libraries, certificates and time zones, not the machine's secrets.
 _SYSTEM: Final = (
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt",
-    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime",
-    "/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/mime.types", "/etc/nsswitch.conf",
-)  # fmt: skip
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/opt",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/etc/ssl/certs",
+    "/etc/pki/tls/certs",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+)
 # A program with limits on processes needs a user nobody else is; only root can give it one. The range is
 # above what distributions and container runtimes hand out by habit.
 _UID_BASE, _UID_COUNT = 2_000_000_000, 100_000_000
@@ -46,7 +60,7 @@ class ProcessError(HoldfastError):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProcessLimits:
     wall_seconds: float = 30.0
     cpu_seconds: int = 20
     memory_bytes: int = 512 * 1024 * 1024
@@ -72,7 +86,7 @@ class Program:
     write: Sequence[Path] = ()
     """Further folders it may write to."""
     network: bool = False
-    limits: Limits = Limits()
+    limits: ProcessLimits = ProcessLimits()
     hidden: Sequence[Path] = ()
     """Files and folders that it must not read, wherever they are; `read` and `write` beneath them still count."""
     scratch: bool = False
@@ -127,7 +141,7 @@ async def run(program: Program, *, grace: float = CANCEL_GRACE) -> Finished:
 async def probe() -> SandboxStatus:
     """Puts up the walls once, around nothing. Raises ProcessError where there is no sandbox at all."""
     with tempfile.TemporaryDirectory(prefix="holdfast-probe-") as folder:
-        program = Program([sys.executable], Path(folder), limits=Limits(wall_seconds=10), scratch=True)
+        program = Program([sys.executable], Path(folder), limits=ProcessLimits(wall_seconds=10), scratch=True)
         uid = _hand_over(program)
         finished = await _supervised(program, _policy(program, sys.executable, uid) | {"probe": True}, TIMEOUT_GRACE)
     found = json.loads(finished.stdout)
@@ -200,7 +214,7 @@ def _read(report: int) -> bytes:
 
 
 class _Running:
-    def __init__(self, process: asyncio.subprocess.Process, control: int, limits: Limits) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, control: int, limits: ProcessLimits) -> None:
         self._process = process
         self._control: int | None = control
         self._limits = limits
@@ -276,10 +290,19 @@ class _Running:
 async def _spawn(policy: _End, control: _End, report: _End) -> asyncio.subprocess.Process:
     passed = (policy.number, control.number, report.number)
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-I", "-S", str(_SUPERVISOR), *map(str, passed),
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        pass_fds=passed, start_new_session=True, env={}, cwd="/",
-    )  # fmt: skip
+        sys.executable,
+        "-I",
+        "-S",
+        str(_SUPERVISOR),
+        *map(str, passed),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        pass_fds=passed,
+        start_new_session=True,
+        env={},
+        cwd="/",
+    )
 
 
 def _policy(program: Program, path: str, uid: int | None) -> dict[str, object]:

@@ -18,7 +18,7 @@ class ProxyInvalid(HoldfastError):
 
 
 @dataclass(frozen=True, slots=True)
-class Proxies:
+class OutgoingProxies:
     """One proxy for each scheme of a request's URL, and the hosts that are reached without any."""
 
     http: URL | None = None

@@ -22,14 +22,23 @@ _NAME: Final = re.compile(r"[0-9A-Za-z._~-]+")
 # are smuggled. Bodies are unpacked from gzip and deflate, so nothing else is asked for.
 _RESERVED: Final = frozenset(
     {
-        "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "proxy-authorization",
-        "upgrade", "te", "trailer", "expect", "accept-encoding",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "keep-alive",
+        "proxy-connection",
+        "proxy-authorization",
+        "upgrade",
+        "te",
+        "trailer",
+        "expect",
+        "accept-encoding",
     }
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class OutgoingRoute:
     """A place that a policy allows."""
 
     url: URL
@@ -44,12 +53,12 @@ class Route:
 
 
 @lru_cache(maxsize=1024)
-def route(text: str, policy: AddressPolicy) -> Route:
+def route(text: str, policy: AddressPolicy) -> OutgoingRoute:
     """Refuses what the URL alone gives away."""
     return route_of(parsed(text), policy)
 
 
-def route_of(url: URL, policy: AddressPolicy) -> Route:
+def route_of(url: URL, policy: AddressPolicy) -> OutgoingRoute:
     host, port, place = normal_host(url.host or ""), url.port or 0, place_of(url)
     if not policy.permits(host, port):
         raise OutsideError("ADDRESS_REFUSED", f"{place} is not an allowed host")
@@ -64,7 +73,7 @@ def route_of(url: URL, policy: AddressPolicy) -> Route:
         raise OutsideError("ADDRESS_REFUSED", "the address is not a valid URL")
     # What is on this machine or in its network by its very name is not a proxy's to reach.
     here = host == "localhost" or (literal and not is_public(host))
-    return Route(url, host, private, policy.proxied and not here, place, str(url.origin()))
+    return OutgoingRoute(url, host, private, policy.proxied and not here, place, str(url.origin()))
 
 
 def parsed(text: str, base: URL | None = None) -> URL:

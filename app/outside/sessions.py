@@ -109,11 +109,15 @@ class _Resolver(AbstractResolver):
             raise not_public(normal_host(host))
         return [
             ResolveResult(
-                hostname=host, host=address, port=port, proto=0, flags=socket.AI_NUMERICHOST,
+                hostname=host,
+                host=address,
+                port=port,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
                 family=socket.AF_INET6 if ":" in address else socket.AF_INET,
             )
             for address in found
-        ]  # fmt: skip
+        ]
 
     async def close(self) -> None:
         return None
@@ -126,7 +130,7 @@ async def _system_lookup(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(address[4][0]) for address in found))
 
 
-class Upload:
+class UploadBody:
     """A body in pieces, exactly as long as was announced. What fails while it is read is kept: aiohttp would hide it
     behind a broken connection."""
 

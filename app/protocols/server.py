@@ -9,9 +9,9 @@ from starlette.types import ASGIApp
 
 from app import __version__
 from app.protocols.auth.permissions import guard
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.edge.cancels import cancels_of
-from app.protocols.edge.gate import Gate
+from app.protocols.edge.gate import RequestGate
 from app.protocols.edge.limits import InFlight, Rates
 from app.protocols.edge.origins import Origins
 from app.protocols.edge.request_meter import RequestMeter
@@ -46,7 +46,7 @@ from app.protocols.openai import routes as openai
 from app.protocols.stream import route as stream
 
 
-def create_app(server: Server) -> FastAPI:
+def create_app(server: ServerContext) -> FastAPI:
     """Without the gate nobody is let in: the routes deny whoever it has not named."""
     app = FastAPI(
         title="Holdfast",
@@ -66,7 +66,7 @@ def create_app(server: Server) -> FastAPI:
     return app
 
 
-def create_edge(server: Server) -> ASGIApp:
+def create_edge(server: ServerContext) -> ASGIApp:
     """The application behind its gate: what the web server serves."""
     settings, watch = server.settings, server.metrics.watch
     server.interrupts.denied = server.access.denials.count
@@ -78,7 +78,7 @@ def create_edge(server: Server) -> ASGIApp:
     cancels = cancels_of(
         app.routes, settings.rate_per_key, settings.max_requests, settings.max_requests_per_tenant, server.clock
     )
-    gate = Gate(
+    gate = RequestGate(
         Shortcut(app, straight_handlers(app.routes)),
         server.access,
         origins,
@@ -90,15 +90,11 @@ def create_edge(server: Server) -> ASGIApp:
         meter,
     )
     watch("requests_in_flight", "Requests being served.", lambda: in_flight.total)
-    watch("callers_metered", "Callers in the rate limiter's cache.", lambda: len(rates))
+    watch("callers_metered", "Callers whose rate is remembered.", lambda: len(rates))
     watch("sockets", "Open websockets.", lambda: gate.sockets)
     watch("keys_remembered", "Keys that were looked up a moment ago.", lambda: server.access.keys_remembered)
     watch("tokens_remembered", "Tokens whose signature was checked.", lambda: server.access.tokens_remembered)
-    watch(
-        "denials_counted",
-        "Rejected callers that wait to be recorded in the ledger.",
-        lambda: len(server.access.denials),
-    )
+    watch("denials_counted", "Denied names that are not in the ledger yet.", lambda: len(server.access.denials))
     return gate
 
 

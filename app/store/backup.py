@@ -1,9 +1,9 @@
 """A copy of an embedded data folder while its server runs: the database by SQLite's own backup, then the files.
 
-In this order, because a file is there before the event that tells of it. Postgres has its own tools.
+In this order, because a file is there before the event that refers to it. Postgres has its own tools.
 
 The database is copied in one step, under one read transaction. The server's writer never waits for a reader, so it
-goes on; in several steps SQLite would begin anew after each write of another process, and never end beside a busy one.
+goes on; in several steps SQLite would begin anew after each write of another process, and never end next to a busy one.
 """
 
 import contextlib

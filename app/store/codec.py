@@ -29,29 +29,59 @@ _VALUES: Final = {cls: attrgetter(*names) for cls, names in _FIELDS.items()}
 
 def _run(run: Run) -> dict[str, Any]:
     return {
-        "agent": run.agent, "tool": run.tool, "workflow": run.workflow, "status": run.status, "input": run.input,
-        "output": run.output, "error": run.error, "parent_run_id": run.parent_run_id, "rerun_of": run.rerun_of,
-        "metadata": run.metadata, "labels": run.labels, "usage": run.usage, "waiting_on": run.waiting_on,
-        "cancel_requested_at": run.cancel_requested_at, "workspace_digest": run.workspace_digest,
-        "created_at": run.created_at, "started_at": run.started_at, "finished_at": run.finished_at, "epoch": run.epoch,
+        "agent": run.agent,
+        "tool": run.tool,
+        "workflow": run.workflow,
+        "status": run.status,
+        "input": run.input,
+        "output": run.output,
+        "error": run.error,
+        "parent_run_id": run.parent_run_id,
+        "rerun_of": run.rerun_of,
+        "metadata": run.metadata,
+        "labels": run.labels,
+        "usage": run.usage,
+        "waiting_on": run.waiting_on,
+        "cancel_requested_at": run.cancel_requested_at,
+        "workspace_digest": run.workspace_digest,
+        "created_at": run.created_at,
+        "started_at": run.started_at,
+        "finished_at": run.finished_at,
+        "epoch": run.epoch,
         "commanded": run.commanded,
-    }  # fmt: skip
+    }
 
 
 def _thread(thread: Thread) -> dict[str, Any]:
     return {
-        "title": thread.title, "metadata": thread.metadata, "labels": thread.labels, "owner": thread.owner,
-        "forked_from": thread.forked_from, "active": thread.active, "used": thread.used, "closed": thread.closed,
-        "archived": thread.archived, "deleted_at": thread.deleted_at, "created_at": thread.created_at,
-    }  # fmt: skip
+        "title": thread.title,
+        "metadata": thread.metadata,
+        "labels": thread.labels,
+        "owner": thread.owner,
+        "forked_from": thread.forked_from,
+        "active": thread.active,
+        "used": thread.used,
+        "closed": thread.closed,
+        "archived": thread.archived,
+        "deleted_at": thread.deleted_at,
+        "created_at": thread.created_at,
+    }
 
 
 def _entry(entry: Entry) -> dict[str, Any]:
     return {
-        "message_id": entry.message_id, "position": entry.position, "turn_id": entry.turn_id, "role": entry.role,
-        "kind": entry.kind, "content": entry.content, "status": entry.status, "details": entry.details,
-        "started_at": entry.started_at, "completed_at": entry.completed_at, "supplemental": entry.supplemental,
-    }  # fmt: skip
+        "message_id": entry.message_id,
+        "position": entry.position,
+        "turn_id": entry.turn_id,
+        "role": entry.role,
+        "kind": entry.kind,
+        "content": entry.content,
+        "status": entry.status,
+        "details": entry.details,
+        "started_at": entry.started_at,
+        "completed_at": entry.completed_at,
+        "supplemental": entry.supplemental,
+    }
 
 
 _SPELLED: Final[dict[type, Callable[[Any], dict[str, Any]]]] = {Run: _run, Thread: _thread, Entry: _entry}

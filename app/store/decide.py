@@ -16,18 +16,18 @@ from app.events.ports import Answer, Appended, Command, Draft, Refused
 from app.views.records import COUNTERS_ONLY, Records, Touched
 from app.views.run import Run
 
-_BIRTHS: Final = frozenset({thread.ThreadCreated.type, thread.ThreadForked.type})
+_CREATIONS: Final = frozenset({thread.ThreadCreated.type, thread.ThreadForked.type})
 _QUEUED: Final = request.RequestQueued.type
 
 
 @dataclass(slots=True)
-class Key:
+class UsedKey:
     body_hash: str
     run_id: str
 
 
 @dataclass(slots=True)
-class Head:
+class ThreadHead:
     """A thread as the writer holds it: its records as far as this batch needs them, and what has changed."""
 
     tenant: str
@@ -79,7 +79,7 @@ class Head:
             del records.runs[run_id]
 
 
-def decide(command: Command, head: Head, keys: dict[tuple[str, str, str], Key]) -> Answer:
+def decide(command: Command, head: ThreadHead, keys: dict[tuple[str, str, str], UsedKey]) -> Answer:
     if command.conditions:
         # The key goes first: a duplicate gets its run back even if the thread has filled up or closed since.
         refused = _used_key(command, keys) or _stale(command, head) or _unmet(command, head)
@@ -90,7 +90,7 @@ def decide(command: Command, head: Head, keys: dict[tuple[str, str, str], Key]) 
         return refused
     for condition in command.conditions:
         if isinstance(condition, ports.KeyUnused):
-            keys[command.tenant, condition.route, condition.key] = Key(condition.body_hash, condition.run_id)
+            keys[command.tenant, condition.route, condition.key] = UsedKey(condition.body_hash, condition.run_id)
         elif isinstance(condition, ports.ClaimRun):
             head.living_leases[condition.run_id] = condition.owner
             head.claims[condition.run_id] = condition
@@ -99,31 +99,31 @@ def decide(command: Command, head: Head, keys: dict[tuple[str, str, str], Key]) 
     return Appended(tuple([_place(draft, head) for draft in command.drafts]))
 
 
-def _used_key(command: Command, keys: dict[tuple[str, str, str], Key]) -> Refused | None:
+def _used_key(command: Command, keys: dict[tuple[str, str, str], UsedKey]) -> Refused | None:
     for condition in command.conditions:
         if isinstance(condition, ports.KeyUnused):
             known = keys.get((command.tenant, condition.route, condition.key))
             if known is None:
                 continue
             if known.body_hash != condition.body_hash:
-                return _no("IDEMPOTENCY_KEY_REUSED", "The key was already used with a different body.", known.run_id)
-            return _no("IDEMPOTENCY_KEY_SEEN", "A request with this key was already accepted.", known.run_id)
+                return _no("IDEMPOTENCY_KEY_REUSED", "the key was used with another body", known.run_id)
+            return _no("IDEMPOTENCY_KEY_SEEN", "the key stands for an accepted request", known.run_id)
     return None
 
 
-def _stale(command: Command, head: Head) -> Refused | None:
+def _stale(command: Command, head: ThreadHead) -> Refused | None:
     fence = command.fence
     if fence is None:
         return None
     fenced = head.records.runs.get(fence.run_id)
     if fenced is None or fenced.epoch != fence.epoch:
-        return _no("STALE_EPOCH", "Another server has taken over the run.", fence.run_id)
+        return _no("STALE_EPOCH", "a newer executor has taken the run over", fence.run_id)
     if fenced.terminal:
-        return _no("RUN_TERMINAL", "The run has ended.", fenced.id)  # and its subagents with it
+        return _no("RUN_TERMINAL", "the run has ended", fenced.id)  # and its subagents with it
     return None
 
 
-def _unmet(command: Command, head: Head) -> Refused | None:
+def _unmet(command: Command, head: ThreadHead) -> Refused | None:
     for condition in command.conditions:
         test = _TESTS.get(type(condition))
         if test is not None:
@@ -133,24 +133,24 @@ def _unmet(command: Command, head: Head) -> Refused | None:
     return None
 
 
-def _is_new(_: ports.ThreadIsNew, head: Head) -> Refused | None:
+def _is_new(_: ports.ThreadIsNew, head: ThreadHead) -> Refused | None:
     if head.exists or head.purged:
-        return _no("THREAD_EXISTS", "A thread with this id already exists.", head.records.thread.id)
+        return _no("THREAD_EXISTS", "there is a thread with that id already", head.records.thread.id)
     return None
 
 
-def _accepts(condition: ports.ThreadAccepts, head: Head) -> Refused | None:
+def _accepts(condition: ports.ThreadAccepts, head: ThreadHead) -> Refused | None:
     it = head.records.thread
     if head.purged or it.deleted_at is not None:
-        return _no("THREAD_DELETED", "The thread was deleted.", it.id)
+        return _no("THREAD_DELETED", "the thread was deleted", it.id)
     if not head.exists and not condition.create:
-        return _no("THREAD_NOT_FOUND", "There is no such thread.", it.id)
+        return _no("THREAD_NOT_FOUND", "there is no such thread", it.id)
     if it.closed:
-        return _no("THREAD_CLOSED", "The thread is closed.", it.id)
+        return _no("THREAD_CLOSED", "the thread is closed", it.id)
     return None
 
 
-def _has_room(condition: ports.ThreadHasRoom, head: Head) -> Refused | None:
+def _has_room(condition: ports.ThreadHasRoom, head: ThreadHead) -> Refused | None:
     active = head.records.thread.active
     if len(active) < condition.limit:
         return None
@@ -158,71 +158,74 @@ def _has_room(condition: ports.ThreadHasRoom, head: Head) -> Refused | None:
     return _no(code, f"the thread has {len(active)} active runs", next(iter(active)))
 
 
-def _idle_since(condition: ports.ThreadIdleSince, head: Head) -> Refused | None:
+def _idle_since(condition: ports.ThreadIdleSince, head: ThreadHead) -> Refused | None:
     if head.records.thread.updated_at <= condition.at_ms:
         return None
-    return _no("THREAD_BUSY", "The thread has had events in the meantime.", head.records.thread.id)
+    return _no("THREAD_BUSY", "the thread has had events since then", head.records.thread.id)
 
 
-def _not_terminal(condition: ports.RunNotTerminal | ports.RunUnclaimed, head: Head) -> Refused | None:
+def _not_terminal(condition: ports.RunNotTerminal | ports.RunUnclaimed, head: ThreadHead) -> Refused | None:
     run = head.records.runs.get(condition.run_id)
     if run is None:
-        return _no("RUN_NOT_FOUND", "There is no such run.", condition.run_id)
+        return _no("RUN_NOT_FOUND", "there is no such run", condition.run_id)
     if run.terminal:
-        return _no("RUN_TERMINAL", f"The run is {run.status}.", run.id)
+        return _no("RUN_TERMINAL", f"the run is {run.status}", run.id)
     return None
 
 
-def _unclaimed(condition: ports.RunUnclaimed, head: Head) -> Refused | None:
+def _unclaimed(condition: ports.RunUnclaimed, head: ThreadHead) -> Refused | None:
     refused = _not_terminal(condition, head)
     if refused is None and head.records.runs[condition.run_id].status == "running":
-        return _no("LEASE_HELD", "A server executes the run.", condition.run_id)
+        return _no("LEASE_HELD", "an executor works on the run", condition.run_id)
     return refused
 
 
-def _commands_seen(condition: ports.CommandsSeen, head: Head) -> Refused | None:
+def _commands_seen(condition: ports.CommandsSeen, head: ThreadHead) -> Refused | None:
     run = head.records.runs.get(condition.run_id)
     if run is not None and run.commanded > condition.count:
-        return _no("COMMAND_UNSEEN", "The run has not yet handled an accepted command.", run.id)
+        return _no("COMMAND_UNSEEN", "a command was accepted that the run has not seen yet", run.id)
     return None
 
 
-def _open(condition: ports.InterruptOpen, head: Head) -> Refused | None:
+def _open(condition: ports.InterruptOpen, head: ThreadHead) -> Refused | None:
     found = head.records.interrupts.get(condition.interrupt_id)
     if found is not None and found.status == "open":
         return None
     status = found.status if found else "unknown"
-    return _no("INTERRUPT_NOT_OPEN", f"The interrupt is {status}.", found.answered_by if found else None)
+    return _no("INTERRUPT_NOT_OPEN", f"the interrupt is {status}", found.answered_by if found else None)
 
 
-def _revocable(condition: ports.ApiKeyRevoked, head: Head) -> Refused | None:
+def _revocable(condition: ports.ApiKeyRevoked, head: ThreadHead) -> Refused | None:
     if condition.key_id in head.living_api_keys:
         return None
-    return _no("KEY_NOT_FOUND", "The key does not exist or was already revoked.", condition.key_id)
+    return _no("KEY_NOT_FOUND", "there is no such key, or it was revoked before", condition.key_id)
 
 
-def _claimable(condition: ports.ClaimRun, head: Head) -> Refused | None:
+def _claimable(condition: ports.ClaimRun, head: ThreadHead) -> Refused | None:
     active, run_id = head.records.thread.active, condition.run_id
     if condition.claimed_at_submit:
         return _busy(next(iter(active))) if active else None
     run, owner = head.records.runs.get(run_id), head.living_leases.get(run_id)
     if run is None or run.terminal or run.status == "waiting" or run.parent_run_id is not None:
-        return _no("RUN_TERMINAL" if run and run.terminal else "RUN_NOT_CLAIMABLE",
-                   f"the run is {run.status if run else 'unknown'}", run_id)  # fmt: skip
+        return _no(
+            "RUN_TERMINAL" if run and run.terminal else "RUN_NOT_CLAIMABLE",
+            f"the run is {run.status if run else 'unknown'}",
+            run_id,
+        )
     if next(iter(active)) != run_id:
         return _busy(next(iter(active)))
     if owner is not None:
-        return _no("LEASE_HELD", "Another server executes the run.", owner)
+        return _no("LEASE_HELD", "another executor holds the run", owner)
     if condition.epoch != run.epoch + 1:
-        return _no("STALE_EPOCH", f"The run is at epoch {run.epoch}.", run_id)
+        return _no("STALE_EPOCH", f"the run is at epoch {run.epoch}", run_id)
     return None
 
 
 def _busy(blocker: str) -> Refused:
-    return _no("THREAD_BUSY", "Another run of the thread is active.", blocker)
+    return _no("THREAD_BUSY", "an earlier run of the thread is active", blocker)
 
 
-_TESTS: Final[dict[type, Callable[[Any, Head], Refused | None]]] = {
+_TESTS: Final[dict[type, Callable[[Any, ThreadHead], Refused | None]]] = {
     ports.ThreadIsNew: _is_new,
     ports.ThreadAccepts: _accepts,
     ports.ThreadHasRoom: _has_room,
@@ -236,39 +239,39 @@ _TESTS: Final[dict[type, Callable[[Any, Head], Refused | None]]] = {
 }
 
 
-def _breaks_the_log(command: Command, head: Head) -> Refused | None:
-    """What holds for every command, whatever it asked for: births come first, ends come last."""
+def _breaks_the_log(command: Command, head: ThreadHead) -> Refused | None:
+    """What holds for every command, whatever it asked for: creations come first, ends come last."""
     it = head.records.thread
     if head.purged or it.deleted_at is not None:
-        return _no("THREAD_DELETED", "The thread was deleted.", it.id)
-    born = it.last_seq > 0
+        return _no("THREAD_DELETED", "the thread was deleted", it.id)
+    exists = it.last_seq > 0
     known = head.records.runs
     fresh: list[str] = []
     ended: list[str] = []
     for draft in command.drafts:
-        if born is (draft.type in _BIRTHS):
-            if born:
-                return _no("THREAD_EXISTS", "A thread with this id already exists.", it.id)
-            return _no("THREAD_NOT_FOUND", "There is no such thread.", it.id)
-        born = True
+        if exists is (draft.type in _CREATIONS):
+            if exists:
+                return _no("THREAD_EXISTS", "there is a thread with that id already", it.id)
+            return _no("THREAD_NOT_FOUND", "there is no such thread", it.id)
+        exists = True
         run_id = draft.run_id
         if run_id is None:
             continue
         run = known.get(run_id)
         if run_id in ended or (run is not None and run.terminal):
-            return _no("RUN_TERMINAL", "The run has ended.", run_id)
+            return _no("RUN_TERMINAL", "the run has ended", run_id)
         if draft.type == _QUEUED:
             if run is not None or run_id in fresh or run_id in head.foreign_runs:
-                return _no("RUN_EXISTS", "A run with this id already exists.", run_id)
+                return _no("RUN_EXISTS", "there is a run with that id already", run_id)
             fresh.append(run_id)
         elif run is None and run_id not in fresh:
-            return _no("RUN_NOT_FOUND", "There is no such run.", run_id)
+            return _no("RUN_NOT_FOUND", "there is no such run", run_id)
         if draft.type in request.TERMINAL:
             ended.append(run_id)
     return None
 
 
-def _place(draft: Draft, head: Head) -> Event:
+def _place(draft: Draft, head: ThreadHead) -> Event:
     """The next `seq`, the next `run_seq`, the link to the event before: the draft becomes an event."""
     records = head.records
     it, run_id = records.thread, draft.run_id
@@ -276,10 +279,36 @@ def _place(draft: Draft, head: Head) -> Event:
     if run_id is not None:
         run: Run | None = records.runs.get(run_id)
         run_seq = 1 if run is None else run.run_seq + 1
-    digest = seal(prev_hash, draft.id, head.tenant, it.id, run_id, seq, run_seq, draft.type,
-                  draft.actor, draft.at, draft.encoded, draft.parent_id)  # fmt: skip
-    event = Event(draft.id, head.tenant, it.id, run_id, seq, run_seq, draft.type, draft.actor,
-                  draft.at, draft.encoded, draft.parent_id, prev_hash, digest, draft.payload)  # fmt: skip
+    digest = seal(
+        prev_hash,
+        draft.id,
+        head.tenant,
+        it.id,
+        run_id,
+        seq,
+        run_seq,
+        draft.type,
+        draft.actor,
+        draft.at,
+        draft.encoded,
+        draft.parent_id,
+    )
+    event = Event(
+        draft.id,
+        head.tenant,
+        it.id,
+        run_id,
+        seq,
+        run_seq,
+        draft.type,
+        draft.actor,
+        draft.at,
+        draft.encoded,
+        draft.parent_id,
+        prev_hash,
+        digest,
+        draft.payload,
+    )
     change = records.apply(event)
     head.moved = True
     if change is COUNTERS_ONLY:
@@ -288,8 +317,8 @@ def _place(draft: Draft, head: Head) -> Event:
         return event
     if change.thread:
         head.state_dirty = True
-    if change.beside is not None:
-        head.moves.add(change.beside)
+    if change.sibling is not None:
+        head.moves.add(change.sibling)
     if run_id is not None and not head.touched_runs.get(run_id):
         head.touched_runs[run_id] = change.run
     return event

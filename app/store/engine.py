@@ -95,7 +95,7 @@ class Tx(Protocol):
 
 ANSWER_SECONDS: Final = 1.5
 """How long a read, or the statements or the commit of a write, may take before the database counts as down. With what
-else a request needs it is answered within two seconds (G17). Long work is done in portions that take less."""
+else a request needs it is answered within two seconds. Long work is done in portions that take less."""
 
 
 class Database(Protocol):
@@ -106,7 +106,7 @@ class Database(Protocol):
         ...
 
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        """A consistent read beside the writer."""
+        """A consistent read, in parallel to the writer."""
         ...
 
     async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
@@ -142,7 +142,18 @@ class Conflict(StorageDown):
 
 
 EVENT_COLUMNS: Final = (
-    "thread_key", "seq", "id", "run_id", "run_seq", "type", "actor", "at", "parent_id", "payload", "prev_hash", "hash",
-)  # fmt: skip
+    "thread_key",
+    "seq",
+    "id",
+    "run_id",
+    "run_seq",
+    "type",
+    "actor",
+    "at",
+    "parent_id",
+    "payload",
+    "prev_hash",
+    "hash",
+)
 MOVED_THREAD: Final = ("key", "last_seq", "head_hash", "updated_at")
 MOVED_RUN: Final = ("tenant", "id", "last_seq", "run_seq")

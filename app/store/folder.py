@@ -96,8 +96,8 @@ class DataFolder:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            told = os.pread(file, 4096, 0)
-            return json.loads(told) if told else {}
+            announced = os.pread(file, 4096, 0)
+            return json.loads(announced) if announced else {}
         else:
             return None
         finally:

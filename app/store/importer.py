@@ -12,6 +12,7 @@ from app.events.envelope import Event
 from app.events.ports import BlobDraft, Command, Draft
 from app.store import materialize
 from app.store.engine import Database, Tx
+from app.store.heads import Needs, load_heads
 from app.views.records import Records
 from app.views.thread import Thread
 
@@ -32,16 +33,16 @@ async def import_thread(
     tenant, thread_id = events[0].tenant, events[0].thread_id
 
     async def work(tx: Tx) -> None:
-        needs = materialize.Needs()
+        needs = Needs()
         needs.threads[tenant].add(thread_id)
-        place = (await materialize.load_heads(tx, needs, {}))[tenant, thread_id]
+        place = (await load_heads(tx, needs, {}))[tenant, thread_id]
         if place.exists or place.purged:
             raise ImportRefused("THREAD_EXISTS", f"There is a thread {thread_id} already.")
         place.records = Records(Thread(thread_id))
         for event in events:
-            beside = place.records.apply(event).beside
-            if beside is not None:
-                place.moves.add(beside)
+            sibling = place.records.apply(event).sibling
+            if sibling is not None:
+                place.moves.add(sibling)
             if event.run_id is not None:
                 place.touched_runs[event.run_id] = True
         place.moved = place.state_dirty = True

@@ -35,17 +35,17 @@ def key_row(key: ApiKey) -> Row:
 
 def _key(row: Row) -> ApiKey:
     id, tenant, digest, revoked_at, state = row
-    told = json.loads(state)
+    record = json.loads(state)
     return ApiKey(
         id,
         tenant,
-        told["name"],
+        record["name"],
         bytes(digest),
-        tuple(told["roles"]),
-        tuple(told["scopes"]),
-        told["created_at"],
-        told["created_by"],
-        told["expires_at"],
+        tuple(record["roles"]),
+        tuple(record["scopes"]),
+        record["created_at"],
+        record["created_by"],
+        record["expires_at"],
         revoked_at,
     )
 

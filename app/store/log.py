@@ -24,8 +24,9 @@ from app.events.ports import (
     StoreError,
 )
 from app.store import materialize
-from app.store.decide import Head, decide
+from app.store.decide import ThreadHead, decide
 from app.store.engine import CommitUnknown, Conflict, Database, Sql, Tx
+from app.store.heads import Needs, load_heads, load_keys, load_records
 
 MAX_BATCH_EVENTS: Final = 2000
 """Bounds how long one transaction takes; what is over waits for the next."""
@@ -42,7 +43,7 @@ _IS_THERE: Final = Sql(
     "WHERE t.tenant = $1 AND t.id = $2 AND e.seq = $3 AND e.id = $4"
 )
 
-Heads: TypeAlias = dict[tuple[str, str], Head]
+Heads: TypeAlias = dict[tuple[str, str], ThreadHead]
 """By tenant and thread."""
 
 
@@ -78,14 +79,14 @@ class Log:
         self._something = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
-        self._hot = RecentDict[tuple[str, str], Head](MAX_HOT_THREADS)
+        self._hot = RecentDict[tuple[str, str], ThreadHead](MAX_HOT_THREADS)
         self._turn = 0
         self._after_others = 0
         self._down: StoreError | None = None
         self._closing = False
         self._task: asyncio.Task[None] | None = None
         self.on_commit: Callable[[Sequence[Event], float], None] = lambda events, seconds: None
-        """Told the events and the duration of every commit, after everybody else, for metrics and traces."""
+        """Called with the events and the duration of every commit, after everybody else, for metrics and traces."""
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._write_forever(), name="holdfast-log")
@@ -237,11 +238,11 @@ class Log:
 
     async def _decide_and_write(self, tx: Tx, commands: Sequence[Command]) -> tuple[list[Answer], Heads]:
         now = self._clock.now_ms()
-        needs = materialize.Needs.of(commands)
-        heads = await materialize.load_heads(tx, needs, self._hot, self._disturbed(tx.turn))
-        keys = await materialize.load_keys(tx, needs, now) if needs.keys else {}
+        needs = Needs.of(commands)
+        heads = await load_heads(tx, needs, self._hot, self._disturbed(tx.turn))
+        keys = await load_keys(tx, needs, now) if needs.keys else {}
         placed = [(command, heads[command.tenant, command.thread_id]) for command in commands]
-        await materialize.load_records(tx, placed)
+        await load_records(tx, placed)
         answers: list[Answer] = []
         accepted: list[materialize.Accepted] = []
         for command, head in placed:
@@ -257,7 +258,7 @@ class Log:
         return answers, heads
 
     def _disturbed(self, turn: int | None) -> int | None:
-        """The last turn before which somebody else wrote: retention, an import, the leases. None if nobody can tell."""
+        """The last turn before which somebody else wrote: retention, an import, the leases. None if nobody can know."""
         if turn is None:
             return None
         if turn != self._turn + 1:
@@ -266,7 +267,7 @@ class Log:
         return self._after_others
 
     async def _was_committed(self, answers: Sequence[Answer], batch: Sequence[_Waiting]) -> bool:
-        """The batch is one transaction: one of its events tells for all. Asks until the database answers.
+        """The batch is one transaction: one of its events answers for all. Asks until the database answers.
 
         Callers are let go after a moment: what turns out to be stored is published all the same.
         """
@@ -293,7 +294,7 @@ class Log:
                 return found
 
     async def _wait_for_the_database(self, error: StoreError) -> None:
-        """Everybody is told at once instead of waiting; work goes on as soon as the database answers."""
+        """Every caller gets an error at once instead of waiting; work goes on as soon as the database answers."""
         while not self._closing:
             self._refuse_all(error)
             try:

@@ -1,48 +1,21 @@
-"""Loads the records that a batch needs and writes what it decided, in the append transaction.
+"""Writes what a batch decided into the tables, in the append transaction.
 
-The log's fold happens in memory between the two; nothing here knows what an event means.
+The log's fold happens in memory before it; nothing here knows what an event means. Leaves to `heads`: loading.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from app.events import ports
 from app.events.envelope import Event
 from app.events.ports import Command
-from app.store.codec import decode, encode
-from app.store.decide import Head, Key
+from app.store.codec import encode
+from app.store.decide import ThreadHead
 from app.store.engine import Row, Sql, Tx
-from app.store.keys import LIVING_KEYS, PUT_KEY, REVOKE_KEY, key_row
+from app.store.keys import PUT_KEY, REVOKE_KEY, key_row
 from app.store.run_lists import label_rows
-from app.views.artifact import Artifact
-from app.views.interrupt import Interrupt
-from app.views.records import Kind, Records, touched
 from app.views.run import Run
-from app.views.thread import Thread
-from app.views.transcript import Entry
-
-_LOCKED: Final = Sql("SELECT id, key, last_seq FROM threads WHERE tenant = $1 AND id {in:$2} ORDER BY id {lock}")
-_LOCKED_ONE: Final = Sql("SELECT id, key, last_seq FROM threads WHERE tenant = $1 AND id = $2 {lock}")
-_THREADS: Final = Sql("SELECT id, key, last_seq, head_hash, updated_at, state FROM threads WHERE key {in:$1}")
-_TOMBSTONES: Final = Sql("SELECT thread_id FROM tombstones WHERE tenant = $1 AND thread_id {in:$2}")
-_RUNS: Final = Sql(
-    "SELECT id, thread_id, first_seq, last_seq, run_seq, state FROM runs WHERE tenant = $1 AND id {in:$2}"
-)
-_LEASES: Final = Sql("SELECT run_id, owner FROM leases WHERE tenant = $1 AND run_id {in:$2} AND until > {now}")
-_BESIDE: Final[dict[Kind, Sql]] = {
-    "interrupt": Sql("SELECT r.thread_key, r.id, r.state FROM {pairs:$1,$2} JOIN interrupts r "
-                     "ON r.thread_key = v.first AND r.id = v.second"),
-    "entry": Sql("SELECT r.thread_key, r.message_id, r.state FROM {pairs:$1,$2} JOIN transcript_entries r "
-                 "ON r.thread_key = v.first AND r.message_id = v.second"),
-    "artifact": Sql("SELECT r.thread_key, r.id, r.state FROM {pairs:$1,$2} JOIN artifacts r "
-                    "ON r.thread_key = v.first AND r.id = v.second"),
-}  # fmt: skip
-_KEYS: Final = Sql(
-    "SELECT key, body_hash, run_id, expires_at FROM idempotency_keys WHERE tenant = $1 AND route = $2 AND key {in:$3}"
-)
-_EXPIRED_KEY: Final = Sql("DELETE FROM idempotency_keys WHERE tenant = $1 AND route = $2 AND key = $3")
 
 _NEW_THREAD: Final = Sql(
     "INSERT INTO threads (tenant, id, last_seq, head_hash, updated_at, created_at, deleted_at, state) "
@@ -115,155 +88,11 @@ _RELEASE: Final = Sql(
     "WHERE tenant = v.column1 AND run_id = v.column2",
 )
 
-_OF_A_RUN: Final = (ports.RunNotTerminal, ports.RunUnclaimed, ports.CommandsSeen, ports.ClaimRun)
 fromhex: Final = bytes.fromhex
+Accepted: TypeAlias = tuple[ThreadHead, Command, Sequence[Event]]
 
 
-_Wanted: TypeAlias = defaultdict[str, dict[str, Head]]
-"""By tenant: the name of a record and the head that wants it."""
-_Beside: TypeAlias = dict[Kind, dict[tuple[int, str], Head]]
-"""By thread and name: the head that wants it."""
-Accepted: TypeAlias = tuple[Head, Command, Sequence[Event]]
-
-
-@dataclass(slots=True)
-class Needs:
-    """What the commands of a batch will look at, by tenant or thread."""
-
-    threads: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    keys: defaultdict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
-    """By tenant and route."""
-
-    @classmethod
-    def of(cls, commands: Iterable[Command]) -> "Needs":
-        needs = cls()
-        for command in commands:
-            needs.threads[command.tenant].add(command.thread_id)
-            for condition in command.conditions:
-                if isinstance(condition, ports.KeyUnused):
-                    needs.keys[command.tenant, condition.route].add(condition.key)
-        return needs
-
-
-async def load_heads(
-    tx: Tx, needs: Needs, hot: dict[tuple[str, str], Head], disturbed: int | None = None
-) -> dict[tuple[str, str], Head]:
-    """Lock the threads of the batch and bring each head up to its row; a head in memory is used if its `seq` fits.
-
-    Nor is that asked of one that was seen since `disturbed`, the last turn before which somebody else wrote.
-    """
-    heads: dict[tuple[str, str], Head] = {}
-    for tenant in sorted(needs.threads):
-        wanted = needs.threads[tenant]
-        if disturbed is not None:
-            for thread_id in wanted:
-                known = hot.get((tenant, thread_id))
-                if known is not None and known.seen >= disturbed:
-                    heads[tenant, thread_id] = known
-            wanted = {thread_id for thread_id in wanted if (tenant, thread_id) not in heads}
-            if not wanted:
-                continue
-        cold: list[int] = []
-        for thread_id, key, last_seq in await _lock(tx, tenant, wanted):
-            head = hot.get((tenant, thread_id))
-            if head is not None and head.records.thread.last_seq == last_seq:
-                heads[tenant, thread_id] = head
-            else:
-                cold.append(key)
-        for row in await tx.rows(_THREADS, cold) if cold else ():
-            thread_id, key, last_seq, head_hash, updated_at, state = row
-            thread = decode(Thread, state, id=thread_id, last_seq=last_seq, head_hash=head_hash.hex(),
-                            updated_at=updated_at)  # fmt: skip
-            heads[tenant, thread_id] = Head(tenant, Records(thread), key)
-        unborn = sorted(thread_id for thread_id in wanted if (tenant, thread_id) not in heads)
-        if unborn:
-            purged = {row[0] for row in await tx.rows(_TOMBSTONES, tenant, unborn)}
-            for thread_id in unborn:
-                heads[tenant, thread_id] = Head(tenant, Records(Thread(thread_id)), purged=thread_id in purged)
-    return heads
-
-
-async def _lock(tx: Tx, tenant: str, wanted: set[str]) -> Sequence[Row]:
-    """A batch of one thread is the common case when nothing is busy, and a plain lookup is cheaper than a list."""
-    if len(wanted) == 1:
-        return await tx.rows(_LOCKED_ONE, tenant, next(iter(wanted)))
-    return await tx.rows(_LOCKED, tenant, sorted(wanted))
-
-
-async def load_keys(tx: Tx, needs: Needs, now: int) -> dict[tuple[str, str, str], Key]:
-    """The keys that are in use; one that has expired makes room for its next use."""
-    keys: dict[tuple[str, str, str], Key] = {}
-    expired: list[Row] = []
-    for (tenant, route), wanted in needs.keys.items():
-        for key, body_hash, run_id, expires_at in await tx.rows(_KEYS, tenant, route, sorted(wanted)):
-            if expires_at > now:
-                keys[tenant, route, key] = Key(body_hash, run_id)
-            else:
-                expired.append((tenant, route, key))
-    if expired:
-        await tx.many(_EXPIRED_KEY, expired)
-    return keys
-
-
-async def load_records(tx: Tx, commands: Iterable[tuple[Command, Head]]) -> None:
-    """The runs, leases, interrupts, entries and artifacts that the commands name and no head holds yet."""
-    runs: _Wanted = defaultdict(dict)
-    leases: _Wanted = defaultdict(dict)
-    beside: _Beside = {}
-    for command, head in commands:
-        known, key = head.records.runs, head.key
-        fence = command.fence
-        if fence is not None and fence.run_id not in known:
-            runs[command.tenant][fence.run_id] = head
-        for draft in command.drafts:
-            run_id = draft.run_id
-            if run_id is not None and run_id not in known:
-                runs[command.tenant][run_id] = head
-            if key is not None and (moves := touched(draft)) is not None:
-                kind, name = moves
-                beside.setdefault(kind, {})[key, name] = head
-        for condition in command.conditions:
-            if isinstance(condition, _OF_A_RUN) and condition.run_id not in known:
-                runs[command.tenant][condition.run_id] = head
-            if isinstance(condition, ports.ClaimRun) and not condition.claimed_at_submit:
-                # Whether a lease is alive is the database's word of this moment, never ours of a moment ago.
-                leases[command.tenant][condition.run_id] = head
-            elif isinstance(condition, ports.ApiKeyRevoked):
-                living = await tx.rows(LIVING_KEYS, command.tenant, condition.key_id)
-                head.living_api_keys |= {row[0] for row in living}
-            elif isinstance(condition, ports.InterruptOpen) and key is not None:
-                beside.setdefault("interrupt", {})[key, condition.interrupt_id] = head
-    await _load_runs(tx, runs)
-    for tenant, claimed in leases.items():
-        for run_id, owner in await tx.rows(_LEASES, tenant, sorted(claimed)):
-            claimed[run_id].living_leases[run_id] = owner
-    for kind, asked in beside.items():
-        names = sorted(asked)
-        for thread_key, name, state in await tx.rows(_BESIDE[kind], [n[0] for n in names], [n[1] for n in names]):
-            _hold(asked[thread_key, name].records, kind, name, state)
-
-
-def _hold(records: Records, kind: Kind, name: str, state: bytes) -> None:
-    if kind == "entry":
-        records.entries[name] = decode(Entry, state)
-    elif kind == "interrupt":
-        records.interrupts[name] = decode(Interrupt, state)
-    else:
-        records.artifacts[name] = decode(Artifact, state)
-
-
-async def _load_runs(tx: Tx, runs: _Wanted) -> None:
-    for tenant, asked in runs.items():
-        for run_id, thread_id, first_seq, last_seq, run_seq, state in await tx.rows(_RUNS, tenant, sorted(asked)):
-            head = asked[run_id]
-            if thread_id != head.records.thread.id:
-                head.foreign_runs.add(run_id)
-                continue
-            head.records.runs[run_id] = decode(Run, state, id=run_id, thread_id=thread_id, first_seq=first_seq,
-                                               last_seq=last_seq, run_seq=run_seq)  # fmt: skip
-
-
-async def write(tx: Tx, accepted: Sequence[Accepted], heads: Iterable[Head]) -> None:
+async def write(tx: Tx, accepted: Sequence[Accepted], heads: Iterable[ThreadHead]) -> None:
     """The whole batch: threads first, because their keys are in everything else."""
     changed = [head for head in heads if head.moved]
     moved_threads = await _write_threads(tx, changed)
@@ -271,13 +100,25 @@ async def write(tx: Tx, accepted: Sequence[Accepted], heads: Iterable[Head]) -> 
     for head, _, placed in accepted:
         key = head.key
         events += [
-            (key, event.seq, event.id, event.run_id, event.run_seq, event.type, event.actor, event.at, event.parent_id,
-             event.payload_bytes, fromhex(event.prev_hash), fromhex(event.hash))
+            (
+                key,
+                event.seq,
+                event.id,
+                event.run_id,
+                event.run_seq,
+                event.type,
+                event.actor,
+                event.at,
+                event.parent_id,
+                event.payload_bytes,
+                fromhex(event.prev_hash),
+                fromhex(event.hash),
+            )
             for event in placed
-        ]  # fmt: skip
+        ]
     moved_runs: list[Row] = []
-    changed_runs: list[tuple[Head, Run]] = []
-    moved_beside = False
+    changed_runs: list[tuple[ThreadHead, Run]] = []
+    siblings_moved = False
     for head in changed:
         runs = head.records.runs
         for run_id, beyond_counters in head.touched_runs.items():
@@ -286,40 +127,40 @@ async def write(tx: Tx, accepted: Sequence[Accepted], heads: Iterable[Head]) -> 
                 changed_runs.append((head, run))
             else:
                 moved_runs.append((head.tenant, run_id, run.last_seq, run.run_seq))
-        moved_beside = moved_beside or bool(head.moves)
+        siblings_moved = siblings_moved or bool(head.moves)
     await tx.append(events, moved_threads, moved_runs)
     if changed_runs:
         await _write_runs(tx, changed_runs)
-    if moved_beside:
+    if siblings_moved:
         await _write_moved(tx, changed)
-    await _write_beside_the_fold(tx, accepted)
+    await _write_outside_the_fold(tx, accepted)
 
 
-async def _write_threads(tx: Tx, heads: Sequence[Head]) -> list[Row]:
+async def _write_threads(tx: Tx, heads: Sequence[ThreadHead]) -> list[Row]:
     """Writes new and changed threads; returns those of which only the counters moved."""
     moved: list[Row] = []
     changed: list[Row] = []
-    born: list[Row] = []
-    unkeyed: dict[tuple[str, str], Head] = {}
+    created: list[Row] = []
+    unkeyed: dict[tuple[str, str], ThreadHead] = {}
     for head in heads:
         it = head.records.thread
         counters = (it.last_seq, fromhex(it.head_hash), it.updated_at)
         if head.key is None:
-            born.append((head.tenant, it.id, *counters, it.created_at, it.deleted_at, encode(it)))
+            created.append((head.tenant, it.id, *counters, it.created_at, it.deleted_at, encode(it)))
             unkeyed[head.tenant, it.id] = head
         elif head.state_dirty:
             changed.append((head.key, *counters, it.deleted_at, encode(it)))
         else:
             moved.append((head.key, *counters))
-    if born:
-        for tenant, thread_id, key in await tx.returning(_NEW_THREAD, born):
+    if created:
+        for tenant, thread_id, key in await tx.returning(_NEW_THREAD, created):
             unkeyed[tenant, thread_id].key = key
     if changed:
         await tx.many(_CHANGE_THREAD, changed)
     return moved
 
 
-async def _write_runs(tx: Tx, runs: Iterable[tuple[Head, Run]]) -> None:
+async def _write_runs(tx: Tx, runs: Iterable[tuple[ThreadHead, Run]]) -> None:
     changed: list[Row] = []
     claims: list[Row] = []
     released: list[Row] = []
@@ -327,12 +168,36 @@ async def _write_runs(tx: Tx, runs: Iterable[tuple[Head, Run]]) -> None:
     for head, run in runs:
         if run.labels:
             labels += label_rows(head.tenant, head.key, run)
-        changed.append((head.tenant, run.id, head.key, run.thread_id, run.agent, run.status, run.parent_run_id,
-                        run.created_at, run.first_seq, run.last_seq, run.run_seq, encode(run)))  # fmt: skip
+        changed.append(
+            (
+                head.tenant,
+                run.id,
+                head.key,
+                run.thread_id,
+                run.agent,
+                run.status,
+                run.parent_run_id,
+                run.created_at,
+                run.first_seq,
+                run.last_seq,
+                run.run_seq,
+                encode(run),
+            )
+        )
         claim = head.claims.get(run.id)
         if claim is not None and run.status == "running":
-            claims.append((head.tenant, run.id, claim.owner, claim.epoch, round(claim.seconds * 1000),
-                           claim.suspect, claim.deaths, claim.previous))  # fmt: skip
+            claims.append(
+                (
+                    head.tenant,
+                    run.id,
+                    claim.owner,
+                    claim.epoch,
+                    round(claim.seconds * 1000),
+                    claim.suspect,
+                    claim.deaths,
+                    claim.previous,
+                )
+            )
         elif run.epoch and run.status != "running":
             # A run that ended or waits holds no worker: its lease goes with the event that says so.
             released.append((head.tenant, run.id))
@@ -341,7 +206,7 @@ async def _write_runs(tx: Tx, runs: Iterable[tuple[Head, Run]]) -> None:
             await tx.many(sql, rows)
 
 
-async def _write_moved(tx: Tx, heads: Sequence[Head]) -> None:
+async def _write_moved(tx: Tx, heads: Sequence[ThreadHead]) -> None:
     interrupts: list[Row] = []
     entries: list[Row] = []
     artifacts: list[Row] = []
@@ -364,7 +229,7 @@ async def _write_moved(tx: Tx, heads: Sequence[Head]) -> None:
             await tx.many(sql, rows)
 
 
-async def _write_beside_the_fold(tx: Tx, accepted: Sequence[Accepted]) -> None:
+async def _write_outside_the_fold(tx: Tx, accepted: Sequence[Accepted]) -> None:
     """What the conditions of the commands store, and the blobs of their events."""
     written: defaultdict[Sql, list[Any]] = defaultdict(list)
     for head, command, _ in accepted:

@@ -240,9 +240,14 @@ class PostgresDatabase:
         if self._pool is None:
             # Opens no connection by itself, so that nobody waits here for one that another asked for.
             self._pool = asyncpg.create_pool(
-                self._url, min_size=0, max_size=READERS, timeout=ANSWER_SECONDS, command_timeout=ANSWER_SECONDS,
-                reset=_as_it_is, init=_prepare,
-            )  # fmt: skip
+                self._url,
+                min_size=0,
+                max_size=READERS,
+                timeout=ANSWER_SECONDS,
+                command_timeout=ANSWER_SECONDS,
+                reset=_as_it_is,
+                init=_prepare,
+            )
         await self._pool
         return self._pool
 

@@ -23,8 +23,12 @@ def open_privately(folder: Path) -> None:
     except OSError as error:
         raise FolderUnusable(folder, error) from error
     if loose:
-        log.warning("data_dir.tightened", folder=str(folder), names=sorted(loose)[:20],
-                    reason="other users of the machine could read or change these")  # fmt: skip
+        log.warning(
+            "data_dir.tightened",
+            folder=str(folder),
+            names=sorted(loose)[:20],
+            reason="other users of the machine could read or change these",
+        )
     if stuck:
         remedy = (
             "Give the folder to the server's user (chown): others can reach these, and the server cannot change it."

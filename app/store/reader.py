@@ -172,11 +172,16 @@ class StoreReader:
         return bool(rows) and rows[0][6] is not None
 
     async def runs(
-        self, tenant: str, *, thread_id: str | None = None, status: str | None = None, before: str | None = None,
+        self,
+        tenant: str,
+        *,
+        thread_id: str | None = None,
+        status: str | None = None,
+        before: str | None = None,
         limit: int = 100,
-    ) -> list[Run]:  # fmt: skip
-        wanted = RunFilter(thread_id=thread_id, status=status)
-        return await run_lists.runs_before(self._database, tenant, wanted, before, limit)
+    ) -> list[Run]:
+        filter_ = RunFilter(thread_id=thread_id, status=status)
+        return await run_lists.runs_before(self._database, tenant, filter_, before, limit)
 
     async def open_children(self, tenant: str, thread_id: str) -> list[str]:
         """Runs of subagents on the thread that have not ended."""
@@ -184,9 +189,9 @@ class StoreReader:
         return [row[0] for row in rows]
 
     async def list_runs(
-        self, tenant: str, wanted: RunFilter, after: RunPlace | None, limit: int
+        self, tenant: str, filter_: RunFilter, after: RunPlace | None, limit: int
     ) -> tuple[list[Run], RunPlace | None]:
-        return await run_lists.list_runs(self._database, tenant, wanted, after, limit)
+        return await run_lists.list_runs(self._database, tenant, filter_, after, limit)
 
     async def runs_without_an_owner(self, limit: int) -> list[tuple[str, str, str, str]]:
         """(tenant, run, thread, status) of runs that should be worked on and that nobody holds."""
@@ -222,9 +227,14 @@ class StoreReader:
         return [(row[0], _thread(*row[1:])) for row in rows]
 
     async def interrupts(
-        self, tenant: str, *, thread_id: str | None = None, status: str | None = None, after: str = "",
+        self,
+        tenant: str,
+        *,
+        thread_id: str | None = None,
+        status: str | None = None,
+        after: str = "",
         limit: int = 1000,
-    ) -> list[Interrupt]:  # fmt: skip
+    ) -> list[Interrupt]:
         rows = await self._database.look(lambda tx: tx.rows(_INTERRUPTS, tenant, thread_id, status, after, limit))
         return [decode(Interrupt, row[0]) for row in rows]
 
@@ -314,8 +324,9 @@ def _event(tenant: str, thread_id: str, row: Any) -> Event:
     if not isinstance(payload, bytes):
         # SQLite keeps whatever was put into a column; somebody edited this one, and verifying will say so.
         payload = str(payload).encode()
-    return Event(id, tenant, thread_id, run_id, seq, run_seq, type, actor, at, payload, parent_id,
-                 prev_hash.hex(), hash.hex())  # fmt: skip
+    return Event(
+        id, tenant, thread_id, run_id, seq, run_seq, type, actor, at, payload, parent_id, prev_hash.hex(), hash.hex()
+    )
 
 
 def _thread(id: str, last_seq: int, head_hash: bytes, updated_at: int, state: bytes) -> Thread:

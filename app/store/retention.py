@@ -75,7 +75,7 @@ _OLD_KEYS: Final = Sql(
 )
 
 
-class Retention:
+class RetentionPurge:
     def __init__(self, database: Database, clock: Clock, deleted_days: int) -> None:
         self._database = database
         self._clock = clock

@@ -76,21 +76,21 @@ def run_of(row: Row) -> Run:
 
 
 async def list_runs(
-    database: Database, tenant: str, wanted: RunFilter, after: RunPlace | None, limit: int, *, deleted: bool = False
+    database: Database, tenant: str, filter_: RunFilter, after: RunPlace | None, limit: int, *, deleted: bool = False
 ) -> tuple[list[Run], RunPlace | None]:
     """A page and where to go on, or None at the end. With `deleted` also the runs of deleted threads."""
-    sql, extra = _leading(wanted)
+    sql, extra = _leading(filter_)
     place, found, scanned = after or _START, list[Run](), 0
-    if wanted.thread_id is None and wanted.created_until <= place.created_at:
-        place = RunPlace(wanted.created_until, "")
+    if filter_.thread_id is None and filter_.created_until <= place.created_at:
+        place = RunPlace(filter_.created_until, "")
     size = limit
     while scanned < MAX_SCANNED:
         rows = await _page(database, sql, tenant, place, size, extra)
         for row in rows:
             place = RunPlace(row[9], row[0])
-            if place.created_at < wanted.created_from:
+            if place.created_at < filter_.created_from:
                 return found, None
-            if (run := _fitting(row, wanted, deleted)) is not None:
+            if (run := _fitting(row, filter_, deleted)) is not None:
                 found.append(run)
                 if len(found) == limit:
                     return found, place
@@ -101,7 +101,7 @@ async def list_runs(
     return found, place
 
 
-async def runs_before(database: Database, tenant: str, wanted: RunFilter, before: str | None, limit: int) -> list[Run]:
+async def runs_before(database: Database, tenant: str, filter_: RunFilter, before: str | None, limit: int) -> list[Run]:
     """As a list, for whoever needs every run that fits: looks on until there are enough, deleted threads included."""
     place: RunPlace | None = None
     if before is not None:
@@ -111,7 +111,7 @@ async def runs_before(database: Database, tenant: str, wanted: RunFilter, before
         place = RunPlace(rows[0][0], before)
     found: list[Run] = []
     while True:
-        page, place = await list_runs(database, tenant, wanted, place, limit - len(found), deleted=True)
+        page, place = await list_runs(database, tenant, filter_, place, limit - len(found), deleted=True)
         found += page
         if place is None or len(found) == limit:
             return found
@@ -126,29 +126,29 @@ async def _page(
     return await database.look(work)
 
 
-def _leading(wanted: RunFilter) -> tuple[Sql, Sequence[str]]:
+def _leading(filter_: RunFilter) -> tuple[Sql, Sequence[str]]:
     """The index that leaves the fewest rows, as far as that can be known: most runs have completed."""
-    if wanted.thread_id is not None:
-        return _OF_THREAD, (wanted.thread_id,)
-    if wanted.labels:
-        return _BY_LABEL, label_key(*min(wanted.labels.items()))
-    if wanted.status is not None and (wanted.status != "completed" or wanted.agent is None):
-        return (_WORKING if wanted.status in ("queued", "running") else _RESTING), (wanted.status,)
-    if wanted.agent is not None:
-        return _BY_AGENT, (wanted.agent,)
+    if filter_.thread_id is not None:
+        return _OF_THREAD, (filter_.thread_id,)
+    if filter_.labels:
+        return _BY_LABEL, label_key(*min(filter_.labels.items()))
+    if filter_.status is not None and (filter_.status != "completed" or filter_.agent is None):
+        return (_WORKING if filter_.status in ("queued", "running") else _RESTING), (filter_.status,)
+    if filter_.agent is not None:
+        return _BY_AGENT, (filter_.agent,)
     return _BY_TIME, ()
 
 
-def _fitting(row: Row, wanted: RunFilter, deleted: bool) -> Run | None:
+def _fitting(row: Row, filter_: RunFilter, deleted: bool) -> Run | None:
     status, agent, deleted_at = row[6:9]
-    if (deleted_at is not None and not deleted) or wanted.status not in (None, status):
+    if (deleted_at is not None and not deleted) or filter_.status not in (None, status):
         return None
-    if row[9] >= wanted.created_until:
+    if row[9] >= filter_.created_until:
         return None
-    if wanted.agent not in (None, agent):
+    if filter_.agent not in (None, agent):
         return None
     run = run_of(row)
-    return run if wanted.labels.items() <= run.labels.items() else None
+    return run if filter_.labels.items() <= run.labels.items() else None
 
 
 def label_rows(tenant: str, thread_key: int | None, run: Run) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""SQLite, embedded: one writer thread that commits with a sync, readers beside it that never write.
+"""SQLite, embedded: one writer thread that commits with a sync, readers next to it that never write.
 
 Only the writer's connection checkpoints; readers are opened read-only. One process per file, by the data
 folder's lock. Leaves to others: what is written (the log) and the schema (migrate).
@@ -127,8 +127,14 @@ def _run_to_end(work: Awaitable[T]) -> T:
 class _Worker(threading.Thread):
     """Runs jobs of a shared queue on a connection of its own and answers on the event loop."""
 
-    def __init__(self, name: str, folder: Path, connect: Callable[[], sqlite3.Connection], jobs: "SimpleQueue[Any]",
-                 run: "Callable[[Callable[[], sqlite3.Connection], Any], Any]") -> None:  # fmt: skip
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        connect: Callable[[], sqlite3.Connection],
+        jobs: "SimpleQueue[Any]",
+        run: "Callable[[Callable[[], sqlite3.Connection], Any], Any]",
+    ) -> None:
         super().__init__(name=name, daemon=True)
         self._folder, self._connect, self._jobs, self._run_job = folder, connect, jobs, run
         self._connection: sqlite3.Connection | None = None
@@ -221,9 +227,7 @@ class SqliteDatabase:
         return self._lone.open_writer(self._connect_writer)
 
     def _connect_writer(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self._path, isolation_level=None, cached_statements=256, timeout=ANSWER_SECONDS
-        )  # fmt: skip
+        connection = sqlite3.connect(self._path, isolation_level=None, cached_statements=256, timeout=ANSWER_SECONDS)
         try:
             # Before anything else, because it creates the files that readers share with the writer, or fails.
             connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()

@@ -1,7 +1,7 @@
 """What an error of SQLite means for us. Leaves to others: what to do about it.
 
-SQLite tells "no space" apart only where it writes to the database or its log; where it fails otherwise it names the
-call that failed and not why. Then the disk itself is asked, by a small file beside the database.
+SQLite reports "no space" only where it writes to the database or its log; where it fails otherwise it names the
+call that failed and not why. Then the disk itself is asked, by a small file next to the database.
 """
 
 import contextlib

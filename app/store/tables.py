@@ -2,7 +2,7 @@
 
 `threads`, `runs`, `run_labels`, `interrupts`, `transcript_entries` and `artifacts` are folded from `events` and can
 be rebuilt from it. Outside the fold, by name: `leases`, `idempotency_keys`, `api_keys`, `blobs`, `blob_refs`, `files`,
-`file_chunks`, `workspaces`, `tombstones`. A record's value is JSON in `state`; columns beside it exist only where a
+`file_chunks`, `workspaces`, `tombstones`. A record's value is JSON in `state`; other columns exist only where a
 query needs them.
 """
 
@@ -41,8 +41,12 @@ threads = Table(
 Index("threads_of_tenant", threads.c.tenant, threads.c.key)
 # Not on a column that an append changes: every append would write this index as well.
 Index("threads_by_age", threads.c.created_at, threads.c.key)
-Index("threads_deleted", threads.c.deleted_at, sqlite_where=threads.c.deleted_at.is_not(None),
-      postgresql_where=threads.c.deleted_at.is_not(None))  # fmt: skip
+Index(
+    "threads_deleted",
+    threads.c.deleted_at,
+    sqlite_where=threads.c.deleted_at.is_not(None),
+    postgresql_where=threads.c.deleted_at.is_not(None),
+)
 
 # The tenant of an event is its thread's, which the key stands for.
 events = Table(
@@ -82,14 +86,25 @@ runs = Table(
 )
 Index("runs_by_time", runs.c.tenant, runs.c.created_at, runs.c.id)
 Index("runs_of_thread", runs.c.thread_key, runs.c.first_seq)
-Index("runs_active", runs.c.status, runs.c.created_at,
-      sqlite_where=runs.c.status.in_(("queued", "running", "waiting")),
-      postgresql_where=runs.c.status.in_(("queued", "running", "waiting")))  # fmt: skip
+Index(
+    "runs_active",
+    runs.c.status,
+    runs.c.created_at,
+    sqlite_where=runs.c.status.in_(("queued", "running", "waiting")),
+    postgresql_where=runs.c.status.in_(("queued", "running", "waiting")),
+)
 
 _rests = runs.c.status.in_(("waiting", "completed", "failed", "cancelled"))
 # Not those that are worked on: a run passes through these states once, and is entered here when it rests or has ended.
-Index("runs_by_status", runs.c.tenant, runs.c.status, runs.c.created_at, runs.c.id, sqlite_where=_rests,
-      postgresql_where=_rests)  # fmt: skip
+Index(
+    "runs_by_status",
+    runs.c.tenant,
+    runs.c.status,
+    runs.c.created_at,
+    runs.c.id,
+    sqlite_where=_rests,
+    postgresql_where=_rests,
+)
 Index("runs_by_agent", runs.c.tenant, runs.c.agent, runs.c.created_at, runs.c.id)
 
 # Folded with its run; empty for runs without labels.
@@ -119,12 +134,20 @@ interrupts = Table(
     Column("call_id", Text),
     PrimaryKeyConstraint("thread_key", "id", name="interrupts_of_thread"),
 )
-Index("interrupts_by_call", interrupts.c.tenant, interrupts.c.call_id,
-      sqlite_where=interrupts.c.call_id.is_not(None),
-      postgresql_where=interrupts.c.call_id.is_not(None))  # fmt: skip
+Index(
+    "interrupts_by_call",
+    interrupts.c.tenant,
+    interrupts.c.call_id,
+    sqlite_where=interrupts.c.call_id.is_not(None),
+    postgresql_where=interrupts.c.call_id.is_not(None),
+)
 Index("interrupts_by_id", interrupts.c.tenant, interrupts.c.id)
-Index("interrupts_open", interrupts.c.expires_at, sqlite_where=interrupts.c.status == "open",
-      postgresql_where=interrupts.c.status == "open")  # fmt: skip
+Index(
+    "interrupts_open",
+    interrupts.c.expires_at,
+    sqlite_where=interrupts.c.status == "open",
+    postgresql_where=interrupts.c.status == "open",
+)
 
 # The tenant of an entry is its thread's.
 transcript_entries = Table(
@@ -136,8 +159,12 @@ transcript_entries = Table(
     Column("state", LargeBinary, nullable=False),
     PrimaryKeyConstraint("thread_key", "message_id", name="transcript_by_message"),
 )
-Index("transcript_by_position", transcript_entries.c.thread_key, transcript_entries.c.position,
-      transcript_entries.c.message_id)  # fmt: skip
+Index(
+    "transcript_by_position",
+    transcript_entries.c.thread_key,
+    transcript_entries.c.position,
+    transcript_entries.c.message_id,
+)
 
 artifacts = Table(
     "artifacts",
@@ -166,8 +193,12 @@ leases = Table(
     Column("previous", Text),
     PrimaryKeyConstraint("tenant", "run_id", name="leases_by_run"),
 )
-Index("leases_by_previous", leases.c.previous, sqlite_where=leases.c.previous.is_not(None),
-      postgresql_where=leases.c.previous.is_not(None))  # fmt: skip
+Index(
+    "leases_by_previous",
+    leases.c.previous,
+    sqlite_where=leases.c.previous.is_not(None),
+    postgresql_where=leases.c.previous.is_not(None),
+)
 
 idempotency_keys = Table(
     "idempotency_keys",
@@ -182,7 +213,7 @@ idempotency_keys = Table(
 )
 Index("idempotency_expiry", idempotency_keys.c.expires_at)
 
-# Found by id alone: whose key it is, the key itself has to tell. Written with the ledger's event, never without.
+# Found by id alone: the key itself names its owner. Written with the ledger's event, never without.
 api_keys = Table(
     "api_keys",
     metadata,
@@ -232,9 +263,12 @@ files = Table(
     Column("deleted_at", BigInteger),
     PrimaryKeyConstraint("tenant", "id", name="files_by_id"),
 )
-Index("files_to_purge", files.c.created_at,
-      sqlite_where=sa_text("stored_at IS NULL OR deleted_at IS NOT NULL"),
-      postgresql_where=sa_text("stored_at IS NULL OR deleted_at IS NOT NULL"))  # fmt: skip
+Index(
+    "files_to_purge",
+    files.c.created_at,
+    sqlite_where=sa_text("stored_at IS NULL OR deleted_at IS NOT NULL"),
+    postgresql_where=sa_text("stored_at IS NULL OR deleted_at IS NOT NULL"),
+)
 
 file_chunks = Table(
     "file_chunks",

@@ -1,8 +1,8 @@
-"""The audit of a run: whether its log tells everything that must have happened, and what exactly it leaves out.
+"""The audit of a run: whether its log records everything that must have happened, and what is missing.
 
 Most facts are bound to others: a request has its answer, an intent its result, a question its end, a denied call its
 denial. Where a bond hangs loose, the missing end is named. The run's own numbering finds whatever is bound to nothing.
-Leaves to others: whether what is told is genuine (`events.chain`), the bonds of roles (`audit_roles`) and of hooks
+Leaves to others: whether the events are genuine (`events.chain`), the bonds of roles (`audit_roles`) and of hooks
 (`audit_hooks`).
 """
 
@@ -16,31 +16,42 @@ from app.events.envelope import Event
 from app.views.audit_hooks import ExpectedHook, HookAudit
 from app.views.audit_roles import RoleAudit
 
-Told = Mapping[str, Any]
+PayloadMap = Mapping[str, Any]
 
 BACKEND: Final = "backend:plan_work_review"
-"""Who tells the events of a run that plans, works and reviews."""
+"""The actor of the events of a run that plans, works and reviews."""
 
 MINIMUM: Final = (
-    request.RequestQueued.type, policy.HookFired.type, skill.SkillInvoked.type, skill.RoleTransitioned.type,
-    model.ModelRequested.type, model.ModelCompleted.type, tool.ToolInvoked.type, tool.ToolResulted.type,
-    skill.RoleReported.type, skill.SkillCompleted.type, request.RequestCompleted.type,
-)  # fmt: skip
-"""What the fifth source expects at least once in a successful session."""
+    request.RequestQueued.type,
+    policy.HookFired.type,
+    skill.SkillInvoked.type,
+    skill.RoleTransitioned.type,
+    model.ModelRequested.type,
+    model.ModelCompleted.type,
+    tool.ToolInvoked.type,
+    tool.ToolResulted.type,
+    skill.RoleReported.type,
+    skill.SkillCompleted.type,
+    request.RequestCompleted.type,
+)
+"""What the Agent OS Runtime expects at least once in a successful session."""
 
 PAIRS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     skill.SkillInvoked.type: ("skill", (skill.SkillCompleted.type,)),
     "runtime.workflow.started": ("workflowId", ("runtime.workflow.completed", "runtime.workflow.aborted")),
     "runtime.specDriven.phase.started": (
-        "phaseId", ("runtime.specDriven.phase.completed", "runtime.specDriven.phase.blocked"),
+        "phaseId",
+        ("runtime.specDriven.phase.completed", "runtime.specDriven.phase.blocked"),
     ),
     "runtime.memory.plugin.started": (
-        "memoryId", ("runtime.memory.plugin.completed", "runtime.memory.plugin.failed"),
+        "memoryId",
+        ("runtime.memory.plugin.completed", "runtime.memory.plugin.failed"),
     ),
     interrupt.InterruptRaised.type: (
-        "interruptId", (interrupt.InterruptResolved.type, interrupt.InterruptExpired.type),
+        "interruptId",
+        (interrupt.InterruptResolved.type, interrupt.InterruptExpired.type),
     ),
-}  # fmt: skip
+}
 """Beginnings with the field that binds them to their ends."""
 _STARTS: Final = {end: start for start, (_, ends) in PAIRS.items() for end in ends}
 
@@ -50,20 +61,24 @@ _EXPLAINED: Final = {
     "EVIDENCE_MISSING": execution.ExecutionContractFailed.type,
     "BUDGET_EXCEEDED": execution.BudgetExceeded.type,
 }
-"""Failures of a run, and the fact that must tell where they come from."""
+"""Failures of a run, and the event that must record where they come from."""
 
 _REFUSALS: Final = frozenset({"TOOL_NOT_FOUND", "TOOL_NOT_ALLOWED", "INVALID_ARGUMENTS"})
 _BEFORE_A_CLAIM: Final = frozenset(
     {
-        request.RequestQueued.type, execution.CommandInjected.type, interrupt.InterruptResolved.type,
-        interrupt.InterruptExpired.type, request.RequestCancelled.type,
+        request.RequestQueued.type,
+        execution.CommandInjected.type,
+        interrupt.InterruptResolved.type,
+        interrupt.InterruptExpired.type,
+        request.RequestCancelled.type,
     }
-)  # fmt: skip
-"""What others than the run's executor tell."""
+)
+"""What others than the run's executor record."""
 _ONLY_AFTER_A_CLAIM: Final = frozenset(
     {model.ModelRequested.type, request.RequestCompleted.type, request.RequestFailed.type}
 )
-"""What nobody tells between an answer and the next claim; results of calls that ran beside the asking one may be."""
+"""What nobody records between an answer and the next claim; results of calls that ran in parallel to the asking one
+may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +95,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """`absent` names what the fifth source expects of a successful session and this one never had, such as hooks
+    """`absent` names what the Agent OS Runtime expects of a successful session and this one never had, such as hooks
     that nobody configured: worth knowing, and no gap in the log."""
 
     complete: bool
@@ -118,8 +133,8 @@ class _Call:
     ended: bool = False
     ok: bool = False
     direct: bool = False
-    told: bool = False
-    """A direct call's result was told to whoever asked."""
+    reported: bool = False
+    """A direct call's result was reported to the caller."""
     denied: bool = False
     changed: bool = False
     refused: bool = False
@@ -135,7 +150,7 @@ class _Fold:
     number: int = 0
     epoch: int = 0
     owned: bool = False
-    """Whether an executor holds the run, as far as the log tells."""
+    """Whether an executor holds the run, as far as the log shows."""
     negotiated: bool = False
     direct: str | None = None
     """The tool of a direct request."""
@@ -147,7 +162,7 @@ class _Fold:
     """By message: whether its request is open."""
     retries: set[tuple[str, Any]] = field(default_factory=set)
     calls: dict[str, _Call] = field(default_factory=dict)
-    asked: dict[str, Told] = field(default_factory=dict)
+    asked: dict[str, PayloadMap] = field(default_factory=dict)
     cancelled: bool = False
     roles: RoleAudit = field(default_factory=RoleAudit)
     hooks: HookAudit = field(default_factory=HookAudit)
@@ -155,22 +170,22 @@ class _Fold:
 
     def apply(self, event: Event) -> None:
         self._count(event)
-        told = event.payload
+        payload = event.payload
         if event.type in PAIRS:
-            self.open[event.type, str(told[PAIRS[event.type][0]])] = None
+            self.open[event.type, str(payload[PAIRS[event.type][0]])] = None
         elif event.type in _STARTS:
-            self._end(event.type, told)
+            self._end(event.type, payload)
         step = _STEPS.get(event.type)
         if step is not None:
-            step(self, event, told)
+            step(self, event, payload)
         self.roles.apply(event)
         self.hooks.apply(event)
 
     def lacks(self, type: str | None, subject: str | None, reason: str) -> None:
         self.missing.append(Missing(type, subject, reason))
 
-    def call(self, told: Told) -> _Call:
-        return self.calls.setdefault(str(told.get("callId")), _Call())
+    def call(self, payload: PayloadMap) -> _Call:
+        return self.calls.setdefault(str(payload.get("callId")), _Call())
 
     def _count(self, event: Event) -> None:
         self.counts[event.type] += 1
@@ -188,24 +203,24 @@ class _Fold:
 
     def lacks_claim(self, epoch: int) -> None:
         kind = request.RequestStarted if epoch == 1 else request.RequestResumed
-        self.lacks(kind.type, str(epoch), f"nothing tells who worked on the run at its claim number {epoch}")
+        self.lacks(kind.type, str(epoch), f"no event says who worked on the run at its claim number {epoch}")
         self.owned, self.epoch = True, epoch
 
-    def _end(self, type: str, told: Told) -> None:
+    def _end(self, type: str, payload: PayloadMap) -> None:
         start = _STARTS[type]
-        subject = str(told[PAIRS[start][0]])
+        subject = str(payload[PAIRS[start][0]])
         if (start, subject) in self.open:
             del self.open[start, subject]
         else:
             self.lacks(start, subject, f"{type} ends what was never begun")
         if start == interrupt.InterruptRaised.type and not any(begun == start for begun, _ in self.open):
-            self.owned = False  # the run is queued again; the next claim tells who goes on
+            self.owned = False  # the run is queued again; the next claim records who goes on
 
     # -- the end ---------------------------------------------------------------------------------------
 
     def close(self) -> None:
         if not self.counts[request.RequestQueued.type]:
-            self.lacks(request.RequestQueued.type, None, "nothing tells what was asked for")
+            self.lacks(request.RequestQueued.type, None, "no event says what was asked for")
         if self.ended is None:
             wanted = f"{request.RequestCompleted.type} | {request.RequestFailed.type} | {request.RequestCancelled.type}"
             self.lacks(wanted, None, "the run has no end")
@@ -219,7 +234,7 @@ class _Fold:
         error = self.ended.payload.get("error") or {}
         cause = _EXPLAINED.get(error.get("code", ""))
         if cause is not None and not self.counts[cause]:
-            self.lacks(cause, None, f"the run failed with {error['code']}, and nothing tells why")
+            self.lacks(cause, None, f"the run failed with {error['code']}, and no event says why")
         self.missing += [Missing(*found) for found in self.roles.close(self.ended)]
         self.missing += [Missing(*found) for found in self.hooks.close(self.ended, self.expected)]
 
@@ -238,8 +253,10 @@ class _Fold:
         for call_id, call in self.calls.items():
             if not call.ended and not unknown and (call.begun or answered):
                 self.lacks(tool.ToolResulted.type, call_id, "a tool was called and has no result")
-            if call.direct and call.ok and not call.told:
-                self.lacks(tool.ToolDirectCompleted.type, call_id, "a direct call succeeded and its end is not told")
+            if call.direct and call.ok and not call.reported:
+                self.lacks(
+                    tool.ToolDirectCompleted.type, call_id, "a direct call succeeded and its end is not recorded"
+                )
         if self.direct is not None and not self.counts[tool.ToolDirectStarted.type]:
             self.lacks(tool.ToolDirectStarted.type, self.direct, "a tool was asked for directly and never begun")
 
@@ -247,119 +264,119 @@ class _Fold:
 # -- one event each ------------------------------------------------------------------------------------
 
 
-def _queued(fold: _Fold, event: Event, told: Told) -> None:
+def _queued(fold: _Fold, event: Event, payload: PayloadMap) -> None:
     if fold.counts[event.type] > 1:
         fold.lacks(None, None, "the run begins twice")
-    fold.direct, fold.child = told.get("tool"), told.get("parentRunId") is not None
+    fold.direct, fold.child = payload.get("tool"), payload.get("parentRunId") is not None
 
 
-def _claimed(fold: _Fold, event: Event, told: Told) -> None:
+def _claimed(fold: _Fold, event: Event, payload: PayloadMap) -> None:
     if event.type == request.RequestResumed.type and not fold.counts[request.RequestStarted.type]:
         fold.lacks_claim(1)
-    for epoch in () if fold.child else range(fold.epoch + 1, told["epoch"]):
+    for epoch in () if fold.child else range(fold.epoch + 1, payload["epoch"]):
         fold.lacks_claim(epoch)
-    fold.owned, fold.epoch = True, told["epoch"]
-    if told.get("reason") == "recovery":
+    fold.owned, fold.epoch = True, payload["epoch"]
+    if payload.get("reason") == "recovery":
         # Whoever held the run before is gone; what it had asked a model is asked again under another id.
         fold.models = dict.fromkeys(fold.models, False)
 
 
-def _terminal(fold: _Fold, event: Event, told: Told) -> None:
+def _terminal(fold: _Fold, event: Event, payload: PayloadMap) -> None:
     fold.ended = event
 
 
-def _commanded(fold: _Fold, event: Event, told: Told) -> None:
-    fold.cancelled = fold.cancelled or told["command"] == "cancel"
+def _commanded(fold: _Fold, event: Event, payload: PayloadMap) -> None:
+    fold.cancelled = fold.cancelled or payload["command"] == "cancel"
 
 
-def _negotiated(fold: _Fold, event: Event, told: Told) -> None:
+def _negotiated(fold: _Fold, event: Event, payload: PayloadMap) -> None:
     fold.negotiated = True
 
 
-def _retried(fold: _Fold, event: Event, told: Told) -> None:
-    fold.retries.add((told["messageId"], told.get("nextModel") or told["attempt"]))
+def _retried(fold: _Fold, event: Event, payload: PayloadMap) -> None:
+    fold.retries.add((payload["messageId"], payload.get("nextModel") or payload["attempt"]))
 
 
-def _requested(fold: _Fold, event: Event, told: Told) -> None:
-    message, attempt = told["messageId"], told["attempt"]
+def _requested(fold: _Fold, event: Event, payload: PayloadMap) -> None:
+    message, attempt = payload["messageId"], payload["attempt"]
     if not fold.negotiated:
         fold.lacks(model.ModelNegotiated.type, message, "a model was asked before one was chosen")
         fold.negotiated = True
     if fold.models.get(message):
-        fold.lacks(model.ModelFailed.type, message, "a request was repeated, and nothing tells that it failed")
+        fold.lacks(model.ModelFailed.type, message, "a request was repeated, and no event says that it failed")
     again = attempt > 1 or message in fold.models
-    if again and not {(message, attempt), (message, told["model"])} & fold.retries:
-        fold.lacks(model.ModelRetryScheduled.type, message, "a request was repeated, and nothing tells why")
+    if again and not {(message, attempt), (message, payload["model"])} & fold.retries:
+        fold.lacks(model.ModelRetryScheduled.type, message, "a request was repeated, and no event says why")
     fold.models[message] = True
 
 
-def _answered(fold: _Fold, event: Event, told: Told) -> None:
-    message = told["messageId"]
+def _answered(fold: _Fold, event: Event, payload: PayloadMap) -> None:
+    message = payload["messageId"]
     if not fold.models.get(message):
         fold.lacks(model.ModelRequested.type, message, f"{event.type} answers what was never asked")
     fold.models[message] = False
     # What mends a call is no call of its own.
-    calls = () if told.get("repairs") else told.get("toolCalls", ())
+    calls = () if payload.get("repairs") else payload.get("toolCalls", ())
     # Large ones are kept outside of the event, and their results speak for themselves.
     for call in calls if isinstance(calls, list | tuple) else ():
         if "$blob" not in call:
             fold.asked[call["id"]] = call
 
 
-def _guarded(fold: _Fold, event: Event, told: Told) -> None:
-    call = fold.call(told)
-    call.changed, call.refused = told["outcome"] == "repaired", told["outcome"] == "refused"
+def _guarded(fold: _Fold, event: Event, payload: PayloadMap) -> None:
+    call = fold.call(payload)
+    call.changed, call.refused = payload["outcome"] == "repaired", payload["outcome"] == "refused"
 
 
-def _hooked(fold: _Fold, event: Event, told: Told) -> None:
-    if told.get("callId") is not None:
-        call = fold.call(told)
-        call.denied = call.denied or told["decision"] == "deny"
-        call.changed = call.changed or told["decision"] == "transform"
+def _hooked(fold: _Fold, event: Event, payload: PayloadMap) -> None:
+    if payload.get("callId") is not None:
+        call = fold.call(payload)
+        call.denied = call.denied or payload["decision"] == "deny"
+        call.changed = call.changed or payload["decision"] == "transform"
 
 
-def _violated(fold: _Fold, event: Event, told: Told) -> None:
-    if told.get("callId") is not None:
-        fold.call(told).violated = True
+def _violated(fold: _Fold, event: Event, payload: PayloadMap) -> None:
+    if payload.get("callId") is not None:
+        fold.call(payload).violated = True
 
 
-def _invoked(fold: _Fold, event: Event, told: Told) -> None:
-    call, asked = fold.call(told), fold.asked.get(told["callId"])
+def _invoked(fold: _Fold, event: Event, payload: PayloadMap) -> None:
+    call, asked = fold.call(payload), fold.asked.get(payload["callId"])
     call.begun, call.ended = True, False
-    same = asked is None or (asked["name"] == told["tool"] and asked["args"] == told["arguments"])
+    same = asked is None or (asked["name"] == payload["tool"] and asked["args"] == payload["arguments"])
     if not same and not call.changed and b'"$blob"' not in event.payload_bytes:
-        reason = "the tool was called otherwise than the model asked, and nothing tells who changed it"
-        fold.lacks(f"{tool.ToolGuarded.type} | {policy.HookFired.type}", told["callId"], reason)
+        reason = "the tool was called otherwise than the model asked, and no event says who changed it"
+        fold.lacks(f"{tool.ToolGuarded.type} | {policy.HookFired.type}", payload["callId"], reason)
 
 
-def _resulted(fold: _Fold, event: Event, told: Told) -> None:
-    call, code = fold.call(told), (told.get("error") or {}).get("code")
-    call.ended, call.ok = True, told["ok"]
-    subject = told["callId"]
+def _resulted(fold: _Fold, event: Event, payload: PayloadMap) -> None:
+    call, code = fold.call(payload), (payload.get("error") or {}).get("code")
+    call.ended, call.ok = True, payload["ok"]
+    subject = payload["callId"]
     # What was refused at the gate never began; a result that took time, or is good, did.
-    if not call.begun and (told["ok"] or "durationMs" in told):
+    if not call.begun and (payload["ok"] or "durationMs" in payload):
         fold.lacks(tool.ToolInvoked.type, subject, "a tool gave a result and was never begun")
     if code in _REFUSALS and not call.refused and not call.begun:
         fold.lacks(
-            tool.ToolGuarded.type, subject, f"the call was refused with {code}, and nothing tells what was found"
+            tool.ToolGuarded.type, subject, f"the call was refused with {code}, and no event says what was found"
         )
     if code == "GATE_DENIED" and not call.denied and not call.violated:
-        fold.lacks(policy.HookFired.type, subject, "the call was denied, and no hook tells of it")
+        fold.lacks(policy.HookFired.type, subject, "the call was denied, and no hook says so")
 
 
-def _begun_directly(fold: _Fold, event: Event, told: Told) -> None:
-    fold.call(told).direct = True
+def _begun_directly(fold: _Fold, event: Event, payload: PayloadMap) -> None:
+    fold.call(payload).direct = True
 
 
-def _told_directly(fold: _Fold, event: Event, told: Told) -> None:
-    call = fold.call(told)
-    call.told = True
+def _reported_directly(fold: _Fold, event: Event, payload: PayloadMap) -> None:
+    call = fold.call(payload)
+    call.reported = True
     if not call.direct:
-        fold.lacks(tool.ToolDirectStarted.type, told.get("callId"), "a direct call ended and was never begun")
+        fold.lacks(tool.ToolDirectStarted.type, payload.get("callId"), "a direct call ended and was never begun")
 
 
 _CLAIMS: Final = frozenset({request.RequestStarted.type, request.RequestResumed.type})
-_STEPS: Final[Mapping[str, Callable[[_Fold, Event, Told], None]]] = {
+_STEPS: Final[Mapping[str, Callable[[_Fold, Event, PayloadMap], None]]] = {
     request.RequestQueued.type: _queued,
     **dict.fromkeys(_CLAIMS, _claimed),
     **dict.fromkeys(request.TERMINAL, _terminal),
@@ -375,5 +392,5 @@ _STEPS: Final[Mapping[str, Callable[[_Fold, Event, Told], None]]] = {
     tool.ToolInvoked.type: _invoked,
     tool.ToolResulted.type: _resulted,
     tool.ToolDirectStarted.type: _begun_directly,
-    tool.ToolDirectCompleted.type: _told_directly,
+    tool.ToolDirectCompleted.type: _reported_directly,
 }

@@ -41,22 +41,22 @@ class HookAudit:
     """A model was asked, so the run is past its prompt, however it ended."""
 
     def apply(self, event: Event) -> None:
-        told = event.payload
+        payload = event.payload
         match event.type:
             case policy.HookFired.type:
-                self.fired.add((told["hook"], told["handler"], told.get("callId")))
-                if told["decision"] == "deny":
-                    self.denied.add((told["hook"], told.get("callId")))
+                self.fired.add((payload["hook"], payload["handler"], payload.get("callId")))
+                if payload["decision"] == "deny":
+                    self.denied.add((payload["hook"], payload.get("callId")))
             case tool.ToolInvoked.type:
-                self.begun[told["callId"]] = told["tool"]
-            case tool.ToolResulted.type if told["callId"] in self.begun and told.get("applied", True):
+                self.begun[payload["callId"]] = payload["tool"]
+            case tool.ToolResulted.type if payload["callId"] in self.begun and payload.get("applied", True):
                 # A result that an operator gave in a tool's place took no time and is nobody's to look at.
-                if "durationMs" in told:
-                    self.done[told["callId"]] = told["tool"]
+                if "durationMs" in payload:
+                    self.done[payload["callId"]] = payload["tool"]
             case skill.SkillInvoked.type:
                 self.has_skill = True
             case request.RequestQueued.type:
-                self.direct = told.get("tool") is not None
+                self.direct = payload.get("tool") is not None
             case model.ModelRequested.type:
                 self.spoken = True
 
@@ -69,7 +69,7 @@ class HookAudit:
                     asked = (point, hook.name, call_id) in self.fired or (point, call_id) in self.denied
                     if not asked:
                         where = "" if call_id is None else f" about {call_id}"
-                        reason = f"{hook.name} had to be asked at {point}{where}, and no decision is told"
+                        reason = f"{hook.name} had to be asked at {point}{where}, and no decision is recorded"
                         yield policy.HookFired.type, call_id or hook.name, reason
 
     def _occasions(self, point: str, hook: ExpectedHook, cut_short: bool) -> Iterator[str | None]:

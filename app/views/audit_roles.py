@@ -43,20 +43,20 @@ class RoleAudit:
     spoken: bool = False
 
     def apply(self, event: Event) -> None:
-        told = event.payload
+        payload = event.payload
         match event.type:
             case skill.RoleTransitioned.type:
-                self._enter(told)
+                self._enter(payload)
             case skill.RoleReported.type:
                 self.spoken = True
-                self.visit.reports.append(told["role"])
-            case policy.SchemaViolated.type if told["boundary"].startswith(ROLE_BOUNDARY):
+                self.visit.reports.append(payload["role"])
+            case policy.SchemaViolated.type if payload["boundary"].startswith(ROLE_BOUNDARY):
                 self.visit.violations += 1
-            case model.ModelCompleted.type if told.get("role") not in model.ASIDES:
-                self._answered(told)
+            case model.ModelCompleted.type if payload.get("role") not in model.ASIDES:
+                self._answered(payload)
 
-    def _answered(self, told: Mapping[str, Any]) -> None:
-        calls = told["toolCalls"]
+    def _answered(self, payload: Mapping[str, Any]) -> None:
+        calls = payload["toolCalls"]
         if self.visit.state != "WORK":
             self.visit.answers += 1
             if self.visit.state in REPORTERS and isinstance(calls, list):
@@ -64,15 +64,15 @@ class RoleAudit:
         elif not calls:
             self.visit.answers += 1
 
-    def _enter(self, told: Mapping[str, Any]) -> None:
+    def _enter(self, payload: Mapping[str, Any]) -> None:
         self.spoken = True
-        came_from, goes_to = told.get("from", _ENTRY), told["to"]
+        came_from, goes_to = payload.get("from", _ENTRY), payload["to"]
         if came_from != self.visit.state:
-            reason = f"the run goes on from {came_from}, and nothing tells how it came there from {self.visit.state}"
+            reason = f"the run goes on from {came_from}, and no event says how it came there from {self.visit.state}"
             self.found.append((skill.RoleTransitioned.type, came_from, reason))
             self.visit = _Visit(goes_to)
             return
-        self.found += self._leave(failed=goes_to == "FAIL" and told.get("reason") != skill.VERDICT_FAIL)
+        self.found += self._leave(failed=goes_to == "FAIL" and payload.get("reason") != skill.VERDICT_FAIL)
         self.visit = _Visit(goes_to)
 
     def _leave(self, *, failed: bool = False) -> Iterator[Found]:
@@ -94,10 +94,10 @@ class RoleAudit:
             return []
         if ended.type == request.RequestCompleted.type and self.visit.state != "DONE":
             self.found += self._leave()
-            reason = f"the run was completed, and nothing tells how it came from {self.visit.state} to DONE"
+            reason = f"the run was completed, and no event says how it came from {self.visit.state} to DONE"
             self.found.append((skill.RoleTransitioned.type, "DONE", reason))
         code = (ended.payload.get("error") or {}).get("code")
         if code in _OWN_FAILURES and self.visit.state != "FAIL":
-            reason = f"the run failed with {code}, and nothing tells how it came from {self.visit.state} to FAIL"
+            reason = f"the run failed with {code}, and no event says how it came from {self.visit.state} to FAIL"
             self.found.append((skill.RoleTransitioned.type, "FAIL", reason))
         return self.found

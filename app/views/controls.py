@@ -39,16 +39,16 @@ def approval_policy(metadata: Mapping[str, Any]) -> ApprovalPolicy | None:
     return APPROVAL_POLICIES.get(found) if isinstance(found, str) else None
 
 
-def changes(metadata: Mapping[str, Any], told: Mapping[str, Any], *, replace: bool = False) -> dict[str, Any]:
-    """The metadata to merge so that the controls are as told; empty when they are so already.
+def changes(metadata: Mapping[str, Any], given: Mapping[str, Any], *, replace: bool = False) -> dict[str, Any]:
+    """The metadata to merge so that the controls are as given; empty when they are so already.
 
-    A control that is told as null goes. Of `settings` those that are told change, and with `replace` the others go.
+    A control that is given as null goes. Of `settings` those that are given change, and with `replace` the others go.
     """
-    wanted = {PREFIX + name: value for name, value in told.items() if name in _CONTROLS}
+    merged = {PREFIX + name: value for name, value in given.items() if name in _CONTROLS}
     if replace:
-        wanted |= {key: None for key in metadata if key.startswith(SETTING)}
-    wanted |= {SETTING + key: value for key, value in (told.get("settings") or {}).items()}
-    return {key: value for key, value in wanted.items() if not same(metadata.get(key), value)}
+        merged |= {key: None for key in metadata if key.startswith(SETTING)}
+    merged |= {SETTING + key: value for key, value in (given.get("settings") or {}).items()}
+    return {key: value for key, value in merged.items() if not same(metadata.get(key), value)}
 
 
 def same(one: Any, other: Any) -> bool:

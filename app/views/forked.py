@@ -1,7 +1,7 @@
-"""What a fork took over of its source: the turns and the transcript up to the fork, told in its first event.
+"""What a fork took over of its source: the turns and the transcript up to the fork, recorded in its first event.
 
 The new chain is self-contained, so the rows are in it and not in the source alone, which may be deleted. Leaves to
-others: the history that a model is told (`history`), and everything that happened after the fork.
+others: the history that a model is sent (`history`), and everything that happened after the fork.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ Rows = list[dict[str, Any]]
 def taken_over(thread_id: str, events: Sequence[Event]) -> tuple[Rows, Rows]:
     """Turns and rows of a source, for `runtime.thread.forked`; `events` are its first, with large values in place."""
     records = replay(thread_id, events)
-    born = events[0].payload if events and events[0].type == facts.ThreadForked.type else {}
+    first = events[0].payload if events and events[0].type == facts.ThreadForked.type else {}
     runs = sorted((run for run in records.runs.values() if run.parent_run_id is None), key=lambda run: run.first_seq)
     # What was under way at the fork goes on in the source alone.
     turns = [
@@ -29,18 +29,18 @@ def taken_over(thread_id: str, events: Sequence[Event]) -> tuple[Rows, Rows]:
         for run in runs
     ]
     own = sorted(records.entries.values(), key=lambda entry: (entry.position, entry.message_id))
-    rows = [_row(entry) for entry in with_earlier(_entries(born), own)]
-    return [*(born.get("turns") or []), *turns], rows
+    rows = [_row(entry) for entry in with_earlier(_entries(first), own)]
+    return [*(first.get("turns") or []), *turns], rows
 
 
-def earlier(thread_id: str, born: Event) -> tuple[list[Run], list[Entry]]:
-    """Turns and entries that a fork began with; `born` is its first event, with large values in place."""
-    told: Rows = born.payload.get("turns") or []
+def earlier(thread_id: str, first: Event) -> tuple[list[Run], list[Entry]]:
+    """Turns and entries that a fork began with; `first` is its first event, with large values in place."""
+    turns: Rows = first.payload.get("turns") or []
     runs = [
-        Run(turn["id"], thread_id, status=turn["status"], error=turn.get("error"), first_seq=number - len(told))
-        for number, turn in enumerate(told)
+        Run(turn["id"], thread_id, status=turn["status"], error=turn.get("error"), first_seq=number - len(turns))
+        for number, turn in enumerate(turns)
     ]
-    return runs, _entries(born.payload)
+    return runs, _entries(first.payload)
 
 
 def with_earlier(first: Sequence[Entry], own: Sequence[Entry]) -> list[Entry]:
@@ -50,14 +50,23 @@ def with_earlier(first: Sequence[Entry], own: Sequence[Entry]) -> list[Entry]:
     return [*before, *(entry for entry in own if entry.message_id in changed)]
 
 
-def _entries(born: dict[str, Any]) -> list[Entry]:
+def _entries(first: dict[str, Any]) -> list[Entry]:
     return [
         Entry(
-            row["messageId"], 1, row["turnId"], row["role"], row["type"], row["content"], row["status"],
-            row.get("details"), row.get("startedAt"), row.get("completedAt"), bool(row.get("supplemental")),
+            row["messageId"],
+            1,
+            row["turnId"],
+            row["role"],
+            row["type"],
+            row["content"],
+            row["status"],
+            row.get("details"),
+            row.get("startedAt"),
+            row.get("completedAt"),
+            bool(row.get("supplemental")),
         )
-        for row in born.get("transcript") or []
-    ]  # fmt: skip
+        for row in first.get("transcript") or []
+    ]
 
 
 def _row(entry: Entry) -> dict[str, Any]:

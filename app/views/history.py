@@ -1,4 +1,4 @@
-"""The conversation so far: the messages of a thread's ended runs, as a model is told them again.
+"""The conversation so far: the messages of a thread's ended runs, as a model is sent them again.
 
 A run that failed or was cancelled leaves what it had done up to its last completed step; one that was rolled back
 leaves nothing, and neither do the runs of subagents. A tool call and its result stay together.
@@ -30,17 +30,17 @@ TYPES: Final = frozenset(
 )
 """All that a conversation is made of; whoever reads for it may leave out the rest, such as every single token."""
 MAX_SIZE: Final = 8 * 1024 * 1024
-"""Characters of the newest messages that a run is told, about two million tokens: no window holds more."""
+"""Characters of the newest messages that a run is sent, about two million tokens: no window holds more."""
 
 _BROUGHT: Final = "UserPromptSubmit:history-"
 _SUMMARY: Final = "Summary of the conversation so far:\n"
 _UNANSWERED: Final = "The run ended before this call had a result."
 _VALUE_SIZE: Final = 64
-"""What any value weighs beside its characters, so that many small ones count as well."""
+"""What any value weighs in addition to its characters, so that many small ones count as well."""
 
 
 @dataclass(slots=True)
-class _Run:
+class _RunMessages:
     """One run's part of the conversation while it is folded."""
 
     since: int
@@ -52,7 +52,7 @@ class _Run:
     rolled_back: bool = False
 
     def close(self) -> list[Message]:
-        """As a model may be told it: every call has its result."""
+        """As a model may be sent it: every call has its result."""
         closing = [
             {"role": "tool", "content": _UNANSWERED, "tool_call_id": call_id, "name": name}
             for call_id, name in self.open_calls.items()
@@ -61,7 +61,7 @@ class _Run:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Sent:
     since: int
     """The first `seq` of the run that it comes from."""
     message: Message
@@ -69,16 +69,16 @@ class _Told:
 
 
 class History:
-    """One thread's conversation as one agent is told it, event by event.
+    """One thread's conversation as one agent is sent it, event by event.
 
-    What this agent summed up in an earlier run it is told as that summary; another agent, and none, is told all of it.
+    What this agent summed up in an earlier run it is sent as that summary; another agent, and none, is sent all of it.
     Of more than `max_size` the oldest goes. Messages are handed out as they are kept: nobody changes them.
     """
 
     def __init__(self, agent: str | None = None, max_size: int | None = None) -> None:
         self._agent, self._max_size = agent, max_size
-        self._runs: dict[str, _Run] = {}
-        self._told: list[_Told] = []
+        self._runs: dict[str, _RunMessages] = {}
+        self._sent: list[_Sent] = []
         self.began_with: str | None = None
         """The type of the thread's first event."""
         self.seq = 0
@@ -92,22 +92,22 @@ class History:
             return
         if event.type in (thread.ThreadCreated.type, thread.ThreadForked.type):
             self.began_with = event.type
-            self._tell(event.seq, event.payload.get("history") or ())
+            self._add(event.seq, event.payload.get("history") or ())
         elif event.run_id is not None:
             self._apply_to_run(event, event.run_id, event.payload)
 
     def messages(self, before: int | None = None) -> list[Message]:
         """In the shape of completion_request_v1's messages, in the order of the runs' ends. With `before`, of the
         runs that were queued before this `seq`: one that was cancelled in the queue may have ended too early."""
-        return [told.message for told in self._told if before is None or told.since < before]
+        return [sent.message for sent in self._sent if before is None or sent.since < before]
 
     def by_run(self) -> list[tuple[int, list[Message]]]:
         """The messages of each run that ended, with the run's first `seq`; what the thread began with has its own."""
         parts: list[tuple[int, list[Message]]] = []
-        for told in self._told:
-            if not parts or parts[-1][0] != told.since:
-                parts.append((told.since, []))
-            parts[-1][1].append(told.message)
+        for sent in self._sent:
+            if not parts or parts[-1][0] != sent.since:
+                parts.append((sent.since, []))
+            parts[-1][1].append(sent.message)
         return parts
 
     @property
@@ -117,7 +117,7 @@ class History:
 
     def _apply_to_run(self, event: Event, run_id: str, payload: Message) -> None:
         if event.type == request.RequestQueued.type and not payload.get("parentRunId") and not payload.get("tool"):
-            self._runs[run_id] = _Run(event.seq, [user_message(payload.get("input"))], payload.get("agent"))
+            self._runs[run_id] = _RunMessages(event.seq, [user_message(payload.get("input"))], payload.get("agent"))
         run = self._runs.get(run_id)
         if run is None:
             return
@@ -127,18 +127,18 @@ class History:
         if event.type == execution.ContextCompacted.type and self._agent is not None and run.agent == self._agent:
             self._sum_up(run, payload)
         if event.type in request.TERMINAL:
-            self._tell(run.since, run.close())
+            self._add(run.since, run.close())
             del self._runs[run_id]
 
-    def _tell(self, since: int, messages: Iterable[Message]) -> None:
+    def _add(self, since: int, messages: Iterable[Message]) -> None:
         for message in messages:
-            told = _Told(since, message, _size(message))
-            self._told.append(told)
-            self.size += told.size
+            sent = _Sent(since, message, _size(message))
+            self._sent.append(sent)
+            self.size += sent.size
         self._trim()
 
-    def _replace(self, told: list[_Told]) -> None:
-        self._told, self.size = told, sum(one.size for one in told)
+    def _replace(self, sent: list[_Sent]) -> None:
+        self._sent, self.size = sent, sum(one.size for one in sent)
         self._trim()
 
     def _trim(self) -> None:
@@ -146,36 +146,36 @@ class History:
         if self._max_size is None or self.size <= self._max_size:
             return
         gone = 0
-        for told in self._told:
-            if self.size <= self._max_size and told.message["role"] == "user":
+        for sent in self._sent:
+            if self.size <= self._max_size and sent.message["role"] == "user":
                 break
             gone += 1
-            self.size -= told.size
-        del self._told[:gone]
+            self.size -= sent.size
+        del self._sent[:gone]
 
-    def _sum_up(self, run: _Run, payload: Message) -> None:
-        """The summary stands for all that the run was told but the newest messages, which it kept."""
+    def _sum_up(self, run: _RunMessages, payload: Message) -> None:
+        """The summary replaces all that the run was sent but the newest messages, which it kept."""
         kept = payload.get("keptMessages")
         if kept is None or not isinstance(payload.get("summary"), str):
             return
-        seen = [told for told in self._told if told.since < run.since]
-        unseen = [told for told in self._told if told.since >= run.since]
+        seen = [sent for sent in self._sent if sent.since < run.since]
+        unseen = [sent for sent in self._sent if sent.since >= run.since]
         message = summary_message(payload["summary"])
-        summary = _Told(0, message, _size(message))
+        summary = _Sent(0, message, _size(message))
         self._replace([summary, *seen[max(0, len(seen) - kept) :], *unseen])
 
     def _heed_brought(self, fired: Message) -> None:
         """What hooks say of a request holds, message by message, of a history that came with one; of a denied one
-        nothing is told."""
+        nothing is sent."""
         changed = fired.get("output") or {}
         if fired["decision"] == "deny":
             self._replace([])
-        elif changed and self._told:
+        elif changed and self._sent:
             number = int(fired["key"].removeprefix(_BROUGHT))
             message = user_message(changed["input"] if "input" in changed else changed["prompt"])
-            told = list(self._told)
-            told[number] = _Told(told[number].since, message, _size(message))
-            self._replace(told)
+            sent = list(self._sent)
+            sent[number] = _Sent(sent[number].since, message, _size(message))
+            self._replace(sent)
 
 
 def history(events: Iterable[Event], agent: str | None = None) -> list[Message]:
@@ -195,7 +195,7 @@ def is_summary(message: Message) -> bool:
     return bool(message["role"] == "user" and message["content"].startswith(_SUMMARY))
 
 
-def _apply(run: _Run, event: Event) -> None:
+def _apply(run: _RunMessages, event: Event) -> None:
     payload = event.payload
     match event.type:
         case execution.StepCompleted.type if payload["step"] == "commands":
@@ -218,10 +218,10 @@ def _apply(run: _Run, event: Event) -> None:
             run.messages.append({"role": "assistant", "content": _text(payload["output"])})
 
 
-def _heed(run: _Run, fired: Message) -> None:
+def _heed(run: _RunMessages, fired: Message) -> None:
     """What a hook kept from the model of this run, it keeps from those of later ones."""
     changed, denied = fired.get("output") or {}, fired["decision"] == "deny"
-    # What people said on the way has a longer key, and stands in the command as the hooks left it.
+    # What a person said on the way has a longer key, and stands in the command as the hooks left it.
     match fired["hook"], fired.get("key"):
         case ("SessionStart" | "UserPromptSubmit") as hook, key if denied and key == hook:
             run.rolled_back = True
@@ -245,9 +245,9 @@ def user_message(given: Any) -> Message:
 def steered(commands: Iterable[dict[str, Any]]) -> list[Message]:
     """Messages of the steering commands among those that a run took up."""
     messages = []
-    for told in commands:
-        arguments = told["arguments"]
-        if told["command"] != "steer":
+    for sent in commands:
+        arguments = sent["arguments"]
+        if sent["command"] != "steer":
             continue
         for name, role in (("hint", "system"), ("message", "user")):
             if name in arguments:  # neither is there when a hook denied it

@@ -30,19 +30,19 @@ class Interrupt:
     created_at: int = 0
 
     def apply(self, event: Event) -> None:
-        told = event.payload
+        payload = event.payload
         match event.type:
             case facts.InterruptRaised.type:
                 self.run_id, self.created_at = event.run_id, event.at
-                self.kind, self.title, self.expires_at = told["kind"], told["title"], told["expiresAt"]
-                self.tool, self.call_id = told.get("tool"), told.get("callId")
-                self.arguments, self.argument_hash = told.get("arguments"), told.get("argumentHash")
-                self.schema_hash, self.approver = told.get("schemaHash"), told.get("approver")
-                self.submitted_by = told.get("submittedBy")
-                self.questions = told.get("questions")
+                self.kind, self.title, self.expires_at = payload["kind"], payload["title"], payload["expiresAt"]
+                self.tool, self.call_id = payload.get("tool"), payload.get("callId")
+                self.arguments, self.argument_hash = payload.get("arguments"), payload.get("argumentHash")
+                self.schema_hash, self.approver = payload.get("schemaHash"), payload.get("approver")
+                self.submitted_by = payload.get("submittedBy")
+                self.questions = payload.get("questions")
             case facts.InterruptResolved.type:
-                self.status, self.answer = "resolved", told["answer"]
-                self.answered_by = told["answeredBy"]
+                self.status, self.answer = "resolved", payload["answer"]
+                self.answered_by = payload["answeredBy"]
             case facts.InterruptExpired.type:
                 self.status = "expired"
 

@@ -1,7 +1,7 @@
 """Narration: what a run does, in sentences for people, derived from one event at a time.
 
 Templates only, no model: the same event always gives the same words, and nothing that runs ever reads them. Leaves to
-the recorder: writing a sentence beside the event it tells of; to the workspace: whether anybody wants it.
+the recorder: recording a sentence next to the event it describes; to the workspace: whether anybody wants it.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from app.events.catalog import execution, interrupt, model, policy, request, skill, tool, workflow
 
-Told = Mapping[str, Any]
-Sentence = Callable[[Told], str | None]
+PayloadMap = Mapping[str, Any]
+Sentence = Callable[[PayloadMap], str | None]
 
 PROVIDER: Final = "template"
 _MAX_QUOTE: Final = 200  # characters of somebody else's text
@@ -45,75 +45,75 @@ def _quoted(text: Any) -> str:
     return words if len(words) <= _MAX_QUOTE else words[: _MAX_QUOTE - 1] + "…"
 
 
-def _moved(told: Told) -> str | None:
-    if told["to"] == "FAIL" and told.get("reason") == skill.VERDICT_FAIL:
+def _moved(payload: PayloadMap) -> str | None:
+    if payload["to"] == "FAIL" and payload.get("reason") == skill.VERDICT_FAIL:
         return "The work did not pass its review."
-    return _STATES.get(told["to"])
+    return _STATES.get(payload["to"])
 
 
-def _reported(told: Told) -> str | None:
-    report = told["report"]
-    if told["role"] == "lead" and "intent" in report:
+def _reported(payload: PayloadMap) -> str | None:
+    report = payload["report"]
+    if payload["role"] == "lead" and "intent" in report:
         return f"The goal: {_quoted(report['intent'])}"
-    if told["role"] == "planner" and isinstance(report.get("steps"), list):
+    if payload["role"] == "planner" and isinstance(report.get("steps"), list):
         count = len(report["steps"])
         return f"The plan has {count} step{'' if count == 1 else 's'}."
     return None
 
 
-def _resulted(told: Told) -> str | None:
-    if told["ok"]:
+def _resulted(payload: PayloadMap) -> str | None:
+    if payload["ok"]:
         return None
-    return f"{told['tool']} did not work: {_quoted(told['error']['code'])}."
+    return f"{payload['tool']} did not work: {_quoted(payload['error']['code'])}."
 
 
-def _raised(told: Told) -> str:
-    return f"{_PAUSES[told['kind']]}: {_quoted(told['title'])}"
+def _raised(payload: PayloadMap) -> str:
+    return f"{_PAUSES[payload['kind']]}: {_quoted(payload['title'])}"
 
 
-def _retried(told: Told) -> str:
-    if told.get("nextModel"):
-        return f"{told['model']} did not answer; trying {told['nextModel']}."
-    if told.get("waitsFor") == "breaker":
-        return f"{told['model']} is down; waiting for it."
-    return f"{told['model']} did not answer; trying again."
+def _retried(payload: PayloadMap) -> str:
+    if payload.get("nextModel"):
+        return f"{payload['model']} did not answer; trying {payload['nextModel']}."
+    if payload.get("waitsFor") == "breaker":
+        return f"{payload['model']} is down; waiting for it."
+    return f"{payload['model']} did not answer; trying again."
 
 
-def _hooked(told: Told) -> str | None:
-    if told["decision"] == "allow":
+def _hooked(payload: PayloadMap) -> str | None:
+    if payload["decision"] == "allow":
         return None
-    done = "denied" if told["decision"] == "deny" else "changed"
-    return f"{told['handler']} {done} it at {told['hook']}."
+    done = "denied" if payload["decision"] == "deny" else "changed"
+    return f"{payload['handler']} {done} it at {payload['hook']}."
 
 
 _BRIEF: Final[Mapping[str, Sentence]] = {
-    request.RequestResumed.type: lambda told: "Going on.",
-    skill.SkillInvoked.type: lambda told: f"Using the skill {told['skill']}.",
+    request.RequestResumed.type: lambda payload: "Going on.",
+    skill.SkillInvoked.type: lambda payload: f"Using the skill {payload['skill']}.",
     skill.RoleTransitioned.type: _moved,
     skill.RoleReported.type: _reported,
-    tool.ToolInvoked.type: lambda told: f"Using {told['tool']}.",
+    tool.ToolInvoked.type: lambda payload: f"Using {payload['tool']}.",
     tool.ToolResulted.type: _resulted,
     interrupt.InterruptRaised.type: _raised,
-    interrupt.InterruptExpired.type: lambda told: "Nobody answered in time.",
-    execution.CommandInjected.type: lambda told: _COMMANDS.get(told["command"]),
-    execution.ContextCompacted.type: lambda told: "Summing up the conversation so far.",
-    execution.BudgetExceeded.type: lambda told: f"The limit of {told['budget'].replace('_', ' ')} is reached.",
+    interrupt.InterruptExpired.type: lambda payload: "Nobody answered in time.",
+    execution.CommandInjected.type: lambda payload: _COMMANDS.get(payload["command"]),
+    execution.ContextCompacted.type: lambda payload: "Summing up the conversation so far.",
+    execution.BudgetExceeded.type: lambda payload: f"The limit of {payload['budget'].replace('_', ' ')} is reached.",
     model.ModelRetryScheduled.type: _retried,
-    workflow.WorkflowPhaseAdvanced.type: lambda told: f"Now: {_quoted(told['toPhase'])}.",
+    workflow.WorkflowPhaseAdvanced.type: lambda payload: f"Now: {_quoted(payload['toPhase'])}.",
 }
 _DETAILED: Final[Mapping[str, Sentence]] = {
     **_BRIEF,
-    request.RequestStarted.type: lambda told: "Starting.",
-    model.ModelRequested.type: lambda told: f"Asking {told['model']}.",
-    tool.ToolResulted.type: lambda told: _resulted(told) or f"{told['tool']} has answered.",
-    tool.ToolGuarded.type: lambda told: f"The call of {told['tool']} was {told['outcome']}.",
+    request.RequestStarted.type: lambda payload: "Starting.",
+    model.ModelRequested.type: lambda payload: f"Asking {payload['model']}.",
+    tool.ToolResulted.type: lambda payload: _resulted(payload) or f"{payload['tool']} has answered.",
+    tool.ToolGuarded.type: lambda payload: f"The call of {payload['tool']} was {payload['outcome']}.",
     policy.HookFired.type: _hooked,
-    policy.SchemaViolated.type: lambda told: f"Something broke the schema {told['schemaName']}.",
+    policy.SchemaViolated.type: lambda payload: f"Something broke the schema {payload['schemaName']}.",
 }
 _BY_STYLE: Final = {"brief": _BRIEF, "detailed": _DETAILED}
 
 
-def narrate(event_type: str, payload: Told, style: str = "brief") -> str | None:
+def narrate(event_type: str, payload: PayloadMap, style: str = "brief") -> str | None:
     """One sentence about the event, or None for what needs no words."""
     sentence = _BY_STYLE[style].get(event_type)
     return None if sentence is None else sentence(payload)
@@ -126,5 +126,5 @@ class TemplateNarrator:
     style: str = "brief"
     provider: str = PROVIDER
 
-    def narrate(self, event_type: str, payload: Told) -> str | None:
+    def narrate(self, event_type: str, payload: PayloadMap) -> str | None:
         return narrate(event_type, payload, self.style)

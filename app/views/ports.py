@@ -66,13 +66,14 @@ class Reader(Protocol):
         """The run's events after that `seq` of its thread."""
         ...
 
-    async def runs(self, tenant: str, *, thread_id: str | None, status: str | None, before: str | None,
-                   limit: int) -> list[Run]:  # fmt: skip
+    async def runs(
+        self, tenant: str, *, thread_id: str | None, status: str | None, before: str | None, limit: int
+    ) -> list[Run]:
         """Newest first; `before` is the id of the last run already seen."""
         ...
 
     async def list_runs(
-        self, tenant: str, wanted: RunFilter, after: RunPlace | None, limit: int
+        self, tenant: str, filter_: RunFilter, after: RunPlace | None, limit: int
     ) -> tuple[list[Run], RunPlace | None]:
         """Newest first, without those of deleted threads; and where to go on, or None at the end.
 

@@ -14,22 +14,22 @@ from app.views.artifact import Artifact, artifact_json
 from app.views.interrupt import Interrupt, interrupt_json
 from app.views.run import RUN_CHANGES, Run, run_json
 from app.views.thread import THREAD_CHANGES, Thread, thread_json
-from app.views.transcript import ENTRY_KEYS, Entry, Told, entry_json
+from app.views.transcript import ENTRY_KEYS, Entry, EventLike, entry_json
 
 Kind: TypeAlias = Literal["interrupt", "entry", "artifact"]
 Touched: TypeAlias = tuple[Kind, str]
-"""The record beside its thread and its run that an event moves, by kind and name."""
+"""The record other than its thread and its run that an event changes, by kind and name."""
 
 
-def _interrupt_key(event: Told) -> str:
+def _interrupt_key(event: EventLike) -> str:
     return str(event.payload["interruptId"])
 
 
-def _artifact_key(event: Told) -> str:
+def _artifact_key(event: EventLike) -> str:
     return str(event.payload["artifact"]["id"])
 
 
-_TOUCHES: Final[dict[str, tuple[Kind, Callable[[Told], str | None]]]] = {
+_TOUCHES: Final[dict[str, tuple[Kind, Callable[[EventLike], str | None]]]] = {
     interrupt.InterruptRaised.type: ("interrupt", _interrupt_key),
     interrupt.InterruptResolved.type: ("interrupt", _interrupt_key),
     interrupt.InterruptExpired.type: ("interrupt", _interrupt_key),
@@ -41,7 +41,7 @@ _FOLDED: Final = frozenset(_TOUCHES) | THREAD_CHANGES.keys() | RUN_CHANGES.keys(
 """The types that move more than counters; deltas and most others do not."""
 
 
-def touched(event: Told) -> Touched | None:
+def touched(event: EventLike) -> Touched | None:
     found = _TOUCHES.get(event.type)
     if found is None:
         return None
@@ -56,7 +56,7 @@ class Change:
 
     thread: bool
     run: bool
-    beside: Touched | None
+    sibling: Touched | None
 
 
 COUNTERS_ONLY: Final = Change(False, False, None)
@@ -91,10 +91,10 @@ class Records:
         if run is not None and (of_run := RUN_CHANGES.get(type)) is not None:
             of_run(run, event)
             thread.note(run)
-        beside = touched(event)
-        if beside is not None:
-            self._move(event, *beside)
-        return Change(of_thread is not None or of_run is not None, of_run is not None, beside)
+        sibling = touched(event)
+        if sibling is not None:
+            self._move(event, *sibling)
+        return Change(of_thread is not None or of_run is not None, of_run is not None, sibling)
 
     def _move(self, event: Event, kind: Kind, key: str) -> None:
         moved: Interrupt | Entry | Artifact | None

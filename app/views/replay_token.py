@@ -1,4 +1,4 @@
-"""The replay token of a run: what must be the same for a rerun to repeat it, as hashes (HK-27).
+"""The replay token of a run: what must be the same for a rerun to repeat it, as hashes.
 
 A pure fold over the run's events. As a text a token is `rt2_<content>.<signature>`, signed with the server's secret, so
 that a client cannot make one up. Leaves to the runtime: comparing a token with the present, and rerunning.
@@ -50,10 +50,10 @@ def decode(text: str, signer: Signer) -> ReplayToken | Failure:
         return Failure("REPLAY_TOKEN_UNSIGNED", "The replay token has no signature.")
     content, _, signature = text.removeprefix(_PREFIX).partition(".")
     try:
-        told = _bytes(content)
-        if not text.startswith(_PREFIX) or not signer.verify(_PURPOSE, told, _bytes(signature)):
+        body = _bytes(content)
+        if not text.startswith(_PREFIX) or not signer.verify(_PURPOSE, body, _bytes(signature)):
             raise ValueError
-        found = json.loads_strict(told)
+        found = json.loads_strict(body)
         return ReplayToken(**{name: found[name] for name in ReplayToken.__dataclass_fields__})
     except (binascii.Error, json.JsonError, KeyError, TypeError, ValueError):
         message = "this is not a token that this server signed: it was changed, or its secret is no longer in use"
@@ -75,19 +75,23 @@ def replay_token(run_id: str, events: Iterable[Event], version: str) -> ReplayTo
     calls: list[str] = []
     models: set[tuple[str, str, str]] = set()
     for event in events:
-        told = event.payload
+        payload = event.payload
         match event.type:
             case request.RequestQueued.type:
-                asked = told
+                asked = payload
             case model.ModelRequested.type:
-                prompt = prompt or told["requestHash"]
-                models.add((told["model"], told["provider"], told["providerModel"]))
-            case tool.ToolInvoked.type if told.get("attempt", 1) == 1:
-                calls.append(call_hash(told["tool"], told["arguments"]))
+                prompt = prompt or payload["requestHash"]
+                models.add((payload["model"], payload["provider"], payload["providerModel"]))
+            case tool.ToolInvoked.type if payload.get("attempt", 1) == 1:
+                calls.append(call_hash(payload["tool"], payload["arguments"]))
     return ReplayToken(
-        run_id, _request_hash(asked), prompt, _hash(calls), models_hash(models),
+        run_id,
+        _request_hash(asked),
+        prompt,
+        _hash(calls),
+        models_hash(models),
         f"{version}/{asked.get('workspaceDigest')}",
-    )  # fmt: skip
+    )
 
 
 def _request_hash(asked: dict[str, Any]) -> str:
@@ -98,7 +102,7 @@ def _request_hash(asked: dict[str, Any]) -> str:
 def tool_calls(events: Iterable[Event]) -> list[str]:
     """The hashes of a run's tool calls, in order."""
     first = (e.payload for e in events if e.type == tool.ToolInvoked.type and e.payload.get("attempt", 1) == 1)
-    return [call_hash(told["tool"], told["arguments"]) for told in first]
+    return [call_hash(payload["tool"], payload["arguments"]) for payload in first]
 
 
 def call_hash(name: str, arguments: Any) -> str:

@@ -56,12 +56,12 @@ class Run:
 
 
 def _queued(run: Run, event: Event) -> None:
-    told = event.payload
-    run.input = told.get("input")
-    run.agent, run.tool, run.workflow = told.get("agent"), told.get("tool"), told.get("workflow")
-    run.parent_run_id, run.rerun_of = told.get("parentRunId"), told.get("rerunOf")
-    run.metadata, run.labels = told.get("metadata", {}), told.get("labels", {})
-    run.workspace_digest = told.get("workspaceDigest")
+    payload = event.payload
+    run.input = payload.get("input")
+    run.agent, run.tool, run.workflow = payload.get("agent"), payload.get("tool"), payload.get("workflow")
+    run.parent_run_id, run.rerun_of = payload.get("parentRunId"), payload.get("rerunOf")
+    run.metadata, run.labels = payload.get("metadata", {}), payload.get("labels", {})
+    run.workspace_digest = payload.get("workspaceDigest")
     run.created_at = event.at
 
 

@@ -22,24 +22,24 @@ def snapshot(thread_id: str, events: Sequence[Event], run_id: str | None = None)
     verdict: str | None = None
     open_messages: dict[str, str] = {}
     for event in mine:
-        told = event.payload
+        payload = event.payload
         match event.type:
             case skill.RoleTransitioned.type:
-                roles[event.actor] = told["to"]
+                roles[event.actor] = payload["to"]
             case tool.ToolInvoked.type:
-                tools.append({"callId": told["callId"], "tool": told["tool"], "arguments": told["arguments"]})
+                tools.append({"callId": payload["callId"], "tool": payload["tool"], "arguments": payload["arguments"]})
             case workflow.WorkflowPhaseAdvanced.type:
-                phases.append(told["toPhase"])
+                phases.append(payload["toPhase"])
             case workflow.WorkflowCompleted.type:
-                verdict = told.get("verdict")
+                verdict = payload.get("verdict")
             case workflow.WorkflowAborted.type:
                 verdict = "abort"
             case request.RequestCompleted.type:
-                output = told["output"]
+                output = payload["output"]
             case model.ModelRequested.type:
-                open_messages[told["messageId"]] = told["model"]
+                open_messages[payload["messageId"]] = payload["model"]
             case model.ModelCompleted.type | model.ModelFailed.type:
-                open_messages.pop(told["messageId"], None)
+                open_messages.pop(payload["messageId"], None)
     runs = [run for run in records.runs.values() if run_id is None or run.id == run_id]
     return {
         "thread": thread_json(records.thread),

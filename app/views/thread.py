@@ -51,24 +51,24 @@ class Thread:
             self.active[run.id] = run.status
 
 
-def _born(thread: Thread, event: Event) -> None:
-    told = event.payload
-    thread.title, thread.metadata, thread.labels = told.get("title"), told["metadata"], told["labels"]
-    thread.owner = told.get("owner", "user")
+def _created(thread: Thread, event: Event) -> None:
+    payload = event.payload
+    thread.title, thread.metadata, thread.labels = payload.get("title"), payload["metadata"], payload["labels"]
+    thread.owner = payload.get("owner", "user")
 
 
 def _forked(thread: Thread, event: Event) -> None:
-    _born(thread, event)
-    told = event.payload
-    thread.used = bool(told["history"])
-    thread.forked_from = {key: told[key] for key in ("threadId", "seq", "hash")}
+    _created(thread, event)
+    payload = event.payload
+    thread.used = bool(payload["history"])
+    thread.forked_from = {key: payload[key] for key in ("threadId", "seq", "hash")}
 
 
 def _updated(thread: Thread, event: Event) -> None:
-    told = event.payload
-    thread.title, thread.archived = told.get("title", thread.title), told.get("archived", thread.archived)
-    thread.metadata = _merged(thread.metadata, told.get("metadata"))
-    thread.labels = _merged(thread.labels, told.get("labels"))
+    payload = event.payload
+    thread.title, thread.archived = payload.get("title", thread.title), payload.get("archived", thread.archived)
+    thread.metadata = _merged(thread.metadata, payload.get("metadata"))
+    thread.labels = _merged(thread.labels, payload.get("labels"))
 
 
 def _closed(thread: Thread, event: Event) -> None:
@@ -80,7 +80,7 @@ def _deleted(thread: Thread, event: Event) -> None:
 
 
 THREAD_CHANGES: Final[dict[str, Callable[[Thread, Event], None]]] = {
-    facts.ThreadCreated.type: _born,
+    facts.ThreadCreated.type: _created,
     facts.ThreadForked.type: _forked,
     facts.ThreadUpdated.type: _updated,
     facts.ThreadClosed.type: _closed,
@@ -89,8 +89,8 @@ THREAD_CHANGES: Final[dict[str, Callable[[Thread, Event], None]]] = {
 """By type, what an event changes of its thread beyond the counters and the runs."""
 
 
-def _merged(kept: dict[str, Any], told: dict[str, Any] | None) -> dict[str, Any]:
-    return {key: value for key, value in (kept | (told or {})).items() if value is not None}
+def _merged(kept: dict[str, Any], changed: dict[str, Any] | None) -> dict[str, Any]:
+    return {key: value for key, value in (kept | (changed or {})).items() if value is not None}
 
 
 def thread_json(thread: Thread) -> dict[str, Any]:

@@ -33,13 +33,13 @@ def fold(state: Todos, event: Event, tools: frozenset[str] = TOOL) -> Todos:
     """`tools` are the names under which a workspace declares the tool."""
     if event.type not in (tool.ToolInvoked.type, tool.ToolResulted.type) or event.payload["tool"] not in tools:
         return state
-    told = event.payload
-    call = (event.run_id, str(told["callId"]))
+    payload = event.payload
+    call = (event.run_id, str(payload["callId"]))
     if event.type == tool.ToolInvoked.type:
-        return replace(state, asked=MappingProxyType({**state.asked, call: told["arguments"]}))
+        return replace(state, asked=MappingProxyType({**state.asked, call: payload["arguments"]}))
     arguments = state.asked.get(call)
     asked = MappingProxyType({key: value for key, value in state.asked.items() if key != call})
-    if arguments is None or not told["ok"] or told.get("applied") is False:
+    if arguments is None or not payload["ok"] or payload.get("applied") is False:
         return replace(state, asked=asked)
     return Todos(_changed(state.items, arguments), asked)
 
@@ -53,7 +53,3 @@ def _changed(items: tuple[Todo, ...], arguments: Any) -> tuple[Todo, ...]:
         return tuple(given.values())
     kept = {item.id: item for item in items}  # an item that is updated stays where it stands
     return tuple((kept | given).values())
-
-
-def todos_json(state: Todos) -> list[dict[str, Any]]:
-    return [{"id": item.id, "title": item.title, "status": item.status} for item in state.items]

@@ -12,8 +12,16 @@ from app.events.catalog import adapter
 from app.events.envelope import Event
 
 CATEGORIES: Final = (
-    "request", "tool.direct", "agent.tool", "adapter", "memory", "artifact", "spec", "plan", "delegation",
-)  # fmt: skip
+    "request",
+    "tool.direct",
+    "agent.tool",
+    "adapter",
+    "memory",
+    "artifact",
+    "spec",
+    "plan",
+    "delegation",
+)
 
 _BY_PREFIX: Final = (
     ("runtime.tool.direct.", "tool.direct"),
@@ -54,11 +62,18 @@ _ENDS: Final = {
 }
 _STARTS: Final = frozenset(
     {
-        "runtime.request.queued", "runtime.tool.direct.started", "runtime.tool.invoked", "runtime.model.requested",
-        "runtime.memory.plugin.started", "runtime.memory.maintenance.started", "runtime.specDriven.phase.started",
-        "runtime.workflow.started", "runtime.skill.invoked", "agent.tool.start",
+        "runtime.request.queued",
+        "runtime.tool.direct.started",
+        "runtime.tool.invoked",
+        "runtime.model.requested",
+        "runtime.memory.plugin.started",
+        "runtime.memory.maintenance.started",
+        "runtime.specDriven.phase.started",
+        "runtime.workflow.started",
+        "runtime.skill.invoked",
+        "agent.tool.start",
     }
-)  # fmt: skip
+)
 
 
 def category(event: Event) -> str | None:
@@ -81,15 +96,15 @@ def trace(events: Iterable[Event]) -> list[dict[str, Any]]:
         group = category(event)
         if group is None:
             continue
-        name, told = event.type, event.payload
+        name, payload = event.type, event.payload
         if name == adapter.AdapterEvent.type:
-            told = told["event"]
-            name = told["phase"]
+            payload = payload["event"]
+            name = payload["phase"]
             if name in adapter.DELTAS:
                 continue
-        subject = _subject(event, told)
+        subject = _subject(event, payload)
         if name in _ENDS and (span := open_spans.pop((event.run_id, _family(name), subject), None)) is not None:
-            failed = told.get("ok") is False or told.get("error") is not None
+            failed = payload.get("ok") is False or payload.get("error") is not None
             span |= {
                 "status": "failed" if failed else _ENDS[name],
                 "endSeq": event.seq,
@@ -116,10 +131,10 @@ def _family(name: str) -> str:
     return {"runtime.tool.invoked": "tool", "runtime.tool.resulted": "tool"}.get(name) or name.rpartition(".")[0]
 
 
-def _subject(event: Event, told: dict[str, Any]) -> str:
+def _subject(event: Event, payload: dict[str, Any]) -> str:
     if event.type.startswith("runtime.request."):
         return event.run_id or event.thread_id  # whatever message or call the run began or ended with
     for key in ("callId", "messageId", "toolId", "phaseId", "workflowId", "memoryId", "target", "skill"):
-        if told.get(key):
-            return str(told[key])
+        if payload.get(key):
+            return str(payload[key])
     return event.run_id or event.thread_id

@@ -14,7 +14,7 @@ from app.events.envelope import Event
 _TERMINAL: Final = frozenset({"complete", "canceled", "error"})
 
 
-class Told(Protocol):
+class EventLike(Protocol):
     """As much of an event as decides which records it moves: a draft knows that before it has a place in the log."""
 
     @property
@@ -48,36 +48,36 @@ class Entry:
         _CHANGES[event.type](self, event)
 
 
-def _input_key(event: Told) -> str:
+def _input_key(event: EventLike) -> str:
     return f"{event.run_id}:input"
 
 
-def _output_key(event: Told) -> str:
+def _output_key(event: EventLike) -> str:
     return str(event.payload.get("messageId") or f"{event.run_id}:output")
 
 
-def _partial_key(event: Told) -> str | None:
+def _partial_key(event: EventLike) -> str | None:
     return _output_key(event) if event.payload.get("output") is not None else None
 
 
-def _error_key(event: Told) -> str:
+def _error_key(event: EventLike) -> str:
     return f"{event.run_id}:error"
 
 
-def _message_key(event: Told) -> str | None:
-    # What the roles within an agent tell each other is nobody's conversation.
+def _message_key(event: EventLike) -> str | None:
+    # What the roles within an agent say to each other is nobody's conversation.
     return str(event.payload["messageId"]) if event.payload.get("role") is None else None
 
 
-def _upsert_key(event: Told) -> str:
+def _upsert_key(event: EventLike) -> str:
     return str(event.payload["messageId"])
 
 
-def _call_key(event: Told) -> str:
+def _call_key(event: EventLike) -> str:
     return str(event.payload["callId"])
 
 
-ENTRY_KEYS: Final[dict[str, Callable[[Told], str | None]]] = {
+ENTRY_KEYS: Final[dict[str, Callable[[EventLike], str | None]]] = {
     request.RequestQueued.type: _input_key,
     request.RequestCompleted.type: _output_key,
     request.RequestFailed.type: _error_key,
@@ -87,7 +87,7 @@ ENTRY_KEYS: Final[dict[str, Callable[[Told], str | None]]] = {
     tool.ToolResulted.type: _call_key,
     thread.TranscriptUpserted.type: _upsert_key,
 }
-"""By type, the message that an event tells about; None where it is nobody's conversation."""
+"""By type, the message that an event belongs to; None where it is nobody's conversation."""
 
 
 def _input(entry: Entry, event: Event) -> None:
@@ -130,13 +130,13 @@ def _result(entry: Entry, event: Event) -> None:
 
 def _upsert(entry: Entry, event: Event) -> None:
     """A client's row. A finished entry never goes back to streaming; times only widen."""
-    told = event.payload
+    payload = event.payload
     entry.supplemental = entry.supplemental or entry.position == event.seq
-    entry.turn_id, entry.role, entry.kind = told["turnId"], told["role"], told["type"]
-    if not (told["status"] == "streaming" and entry.status in _TERMINAL and entry.position != event.seq):
-        entry.status, entry.content = told["status"], told["content"]
-        entry.details = told.get("details", entry.details)
-    started, completed = told.get("startedAt"), told.get("completedAt")
+    entry.turn_id, entry.role, entry.kind = payload["turnId"], payload["role"], payload["type"]
+    if not (payload["status"] == "streaming" and entry.status in _TERMINAL and entry.position != event.seq):
+        entry.status, entry.content = payload["status"], payload["content"]
+        entry.details = payload.get("details", entry.details)
+    started, completed = payload.get("startedAt"), payload.get("completedAt")
     if started is not None:
         entry.started_at = started if entry.started_at is None else min(entry.started_at, started)
     if completed is not None:

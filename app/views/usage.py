@@ -15,11 +15,11 @@ def usage(events: Iterable[Event]) -> dict[str, Any]:
             tool_calls += 1
         if event.type != model.ModelCompleted.type:
             continue
-        told = event.payload
-        row = by_model.setdefault(told["model"], {"calls": 0, "inputTokens": 0, "outputTokens": 0, "costUsd": 0.0})
+        payload = event.payload
+        row = by_model.setdefault(payload["model"], {"calls": 0, "inputTokens": 0, "outputTokens": 0, "costUsd": 0.0})
         row["calls"] += 1
         for name in ("inputTokens", "outputTokens", "costUsd"):
-            row[name] += told["usage"].get(name, 0)
+            row[name] += payload["usage"].get(name, 0)
     total = {
         name: sum(row[name] for row in by_model.values())
         for name in ("calls", "inputTokens", "outputTokens", "costUsd")

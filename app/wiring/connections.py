@@ -21,8 +21,8 @@ from app.core.errors import Failure, HoldfastError
 from app.core.settings import Settings
 from app.models.listing import LISTS
 from app.outside.addresses import AddressPolicy, normal_host
-from app.outside.http import Deadlines, HttpClient, Outgoing
-from app.outside.proxies import Proxies, ProxyInvalid
+from app.outside.http import Deadlines, HttpClient, OutgoingRequest
+from app.outside.proxies import OutgoingProxies, ProxyInvalid
 from app.outside.routes import route
 from app.wiring.kinds import http_client, mcp_tools
 from app.workspace.compiled import CompiledWorkspace
@@ -125,7 +125,7 @@ class _Provider:
         # The workspace wrote this address, so it may be private, as it may when the model is called.
         policy = AddressPolicy(frozenset({host}), frozenset({host}), proxied=True)
         headers = {**listing.headers(key), **headers}
-        asked = Outgoing("GET", base + listing.path, headers, None, policy, _deadlines(), _MAX_LIST)
+        asked = OutgoingRequest("GET", base + listing.path, headers, None, policy, _deadlines(), _MAX_LIST)
         async with await self.client.send(asked) as reply:
             if reply.status in (401, 403):
                 raise Unreachable(f"{host} refuses the key (HTTP {reply.status}); check the variable of `apiKey`")
@@ -181,7 +181,7 @@ class _HttpHost:
         listed = frozenset(outgoing.hosts) or None
         policy = AddressPolicy(frozenset(outgoing.private), listed, proxied=listed is not None)
         origin = f"{parts.scheme}://{parts.netloc}/"
-        async with await self.client.send(Outgoing("HEAD", origin, {}, None, policy, _deadlines())) as reply:
+        async with await self.client.send(OutgoingRequest("HEAD", origin, {}, None, policy, _deadlines())) as reply:
             return f"{parts.hostname} answers (HTTP {reply.status})"
 
 
@@ -194,7 +194,7 @@ async def try_outgoing(
     """
     found = [] if settings.ca_file is None else [_try_ca_file(settings.ca_file)]
     try:
-        proxies = Proxies.from_environment(environ)
+        proxies = OutgoingProxies.from_environment(environ)
     except ProxyInvalid as error:
         return [*found, ConnectionAttempt("proxy", "variables", False, error.failure.message)]
     if settings.ca_file is None and proxies.http is None and proxies.https is None:
@@ -243,7 +243,7 @@ def _origins(workspace: CompiledWorkspace, environ: Mapping[str, str]) -> Iterat
 @dataclass(frozen=True, slots=True)
 class _Origin:
     url: str
-    proxies: Proxies
+    proxies: OutgoingProxies
     client: HttpClient
 
     async def __call__(self) -> str:
@@ -252,7 +252,9 @@ class _Origin:
         proxy = self.proxies.of(URL(self.url)) if route(self.url, policy).proxied else None
         way = "directly" if proxy is None else f"through the proxy {proxy.host}:{proxy.port}"
         try:
-            async with await self.client.send(Outgoing("HEAD", self.url, {}, None, policy, _deadlines())) as reply:
+            async with await self.client.send(
+                OutgoingRequest("HEAD", self.url, {}, None, policy, _deadlines())
+            ) as reply:
                 status = reply.status
         except HoldfastError as error:
             if error.code == "REDIRECT_REFUSED":

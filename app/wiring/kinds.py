@@ -26,7 +26,7 @@ from app.models.limits import Limiter
 from app.models.registry import Providers
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
-from app.outside.proxies import Proxies
+from app.outside.proxies import OutgoingProxies
 from app.policy import declared as hooks
 from app.policy.hooks import HookRunner
 from app.policy.kind import BuiltinHook, HookDeps
@@ -158,7 +158,7 @@ def narrator(chosen: Narration) -> Narrator | None:
 
 
 def http_client(settings: Settings, environ: Mapping[str, str] = os.environ) -> HttpClient:
-    return HttpClient(proxies=Proxies.from_environment(environ), ca_file=settings.ca_file)
+    return HttpClient(proxies=OutgoingProxies.from_environment(environ), ca_file=settings.ca_file)
 
 
 def model_router(settings: Settings, clock: Clock, client: HttpClient) -> ModelRouter:

@@ -22,9 +22,9 @@ from app.models.router import ModelRouter
 from app.outside.sandbox_report import SandboxReport
 from app.policy.redaction import CurrentRedaction, secret_values
 from app.protocols.auth.access import Access
-from app.protocols.auth.opening import open_access
-from app.protocols.telemetry.following import InTrace
-from app.protocols.telemetry.wired import telemetry
+from app.protocols.auth.setup import open_access
+from app.protocols.telemetry.setup import telemetry
+from app.protocols.telemetry.trace_scope import InTrace
 from app.runtime.intake.cancel_events import CancelEvents
 from app.runtime.intake.commands import Commands
 from app.runtime.intake.interrupts import InterruptAnswers
@@ -51,7 +51,7 @@ from app.store.files import FileStore
 from app.store.idle_threads import IdleThreadReader
 from app.store.keys import StoredKeys
 from app.store.vacuum import shrink
-from app.store.workspaces import WorkspaceArchive
+from app.store.workspaces import WorkspaceStore
 from app.wiring.kinds import (
     Backends,
     ToolMakers,
@@ -138,7 +138,7 @@ async def open_holdfast(
         client = await parts.enter_async_context(_closing(http_client(settings)))
         catalog = kind_catalog(kinds)
         workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger)
-        history = WorkspaceHistory(workspace, catalog, WorkspaceArchive(store.database))
+        history = WorkspaceHistory(workspace, catalog, WorkspaceStore(store.database))
         effective = EffectiveSettings(settings, workspace)
         tools = await parts.enter_async_context(_closing(ToolMakers(settings, clock, client)))
         toolsets = await parts.enter_async_context(
@@ -187,7 +187,7 @@ def _conducting(
     blobs, budgets = Blobs(store.database), BudgetAccounts(clock, store.reader.spent_since)
     services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets)
     conductor = Conductor(services, kinds, history, toolsets)
-    return InTrace(conductor.run, store.reader, told=settings.traces != "off")
+    return InTrace(conductor.run, store.reader, exported=settings.traces != "off")
 
 
 def _executor(

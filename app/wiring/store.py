@@ -23,12 +23,12 @@ from app.store.engine import Database
 from app.store.folder import DataFolder, FolderUnusable
 from app.store.health import WatchedDatabase
 from app.store.keys import StoredKeys
-from app.store.leases import Leases
+from app.store.leases import LeaseStore
 from app.store.log import Log
 from app.store.migrate import migrate
 from app.store.privacy import open_privately, tighten
 from app.store.reader import StoreReader
-from app.store.retention import Retention
+from app.store.retention import RetentionPurge
 
 _POSTGRES_PATIENCE = 1.9
 """Seconds that a caller waits for its commit: within two it is answered."""
@@ -70,8 +70,8 @@ class Store:
     hub: Hub
     log: Log
     reader: StoreReader
-    leases: Leases
-    retention: Retention
+    leases: LeaseStore
+    retention: RetentionPurge
     recorder: Recorder
     health: WatchedDatabase
     """The database again, asked whether it takes writes."""
@@ -102,13 +102,13 @@ async def open_store(
         hub = Hub()
         patience = _POSTGRES_PATIENCE if settings.is_postgres else _SQLITE_PATIENCE
         event_log = Log(database, clock, hub.publish, settings.max_pending_events, patience)
-        leases = Leases(database)
+        leases = LeaseStore(database)
         if not settings.is_postgres:
             with contextlib.suppress(StorageFull):  # then reads are served, and the leases run out by themselves
                 await leases.expire_all()
         event_log.start()
         recorder = Recorder(event_log, clock, SchemaRegistry(), redactor or Redaction())
-        retention = Retention(database, clock, settings.retention_deleted_days)
+        retention = RetentionPurge(database, clock, settings.retention_deleted_days)
         try:
             yield Store(
                 settings, database, folder, hub, event_log, StoreReader(database), leases, retention, recorder, database

@@ -21,7 +21,7 @@ def test_what_is_missing_is_named_and_the_exit_code_is_1(holdfast: Holdfast, pla
     assert result.output.splitlines() == [
         f"{RUN}: 10 events, incomplete",
         "  runtime.model.negotiated msg_1: a model was asked before one was chosen",
-        "  runtime.request.resumed 2: nothing tells who worked on the run at its claim number 2",
+        "  runtime.request.resumed 2: no event says who worked on the run at its claim number 2",
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from app.core import json
 from app.core.errors import Failure
-from app.core.signal import Signal
+from app.core.signal import CancelSignal
 from app.models import transport
 from app.models.completion import (
     CompletionRequest,
@@ -195,7 +195,7 @@ async def test_cancel_ends_the_call_and_closes_the_connection_within_100_ms(kind
 async def seconds_to_cancel(kind: str) -> float:
     async with a_house(kind) as house:
         house.plays(Answer(hang_after=1))
-        cancelled = Signal()
+        cancelled = CancelSignal()
         running = asyncio.create_task(house.complete(cancelled=cancelled))
         while not house.recorder.deltas():
             house.recorder.changed.clear()
@@ -218,7 +218,7 @@ async def seconds_to_cancel(kind: str) -> float:
 async def test_cancel_before_the_first_byte_closes_the_connection(kind: str) -> None:
     async with a_house(kind) as house:
         house.plays(Hang())
-        cancelled = Signal()
+        cancelled = CancelSignal()
         running = asyncio.create_task(house.complete(cancelled=cancelled))
         if house.fake is not None:
             await asyncio.wait_for(house.fake.hanging.wait(), 5)

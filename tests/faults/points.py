@@ -17,11 +17,11 @@ from app.policy.redaction import Redaction
 from app.store.engine import CommitUnknown, Database, Tx
 from app.store.folder import DataFolder
 from app.store.health import WatchedDatabase
-from app.store.leases import Leases
+from app.store.leases import LeaseStore
 from app.store.log import Log
 from app.store.migrate import migrate
 from app.store.reader import StoreReader
-from app.store.retention import Retention
+from app.store.retention import RetentionPurge
 from app.wiring.store import Store, open_database
 
 T = TypeVar("T")
@@ -157,11 +157,11 @@ async def open_wrapped(
     log = Log(database, clock, publish, settings.max_pending_events)
     log.start()
     recorder = Recorder(log, clock, SchemaRegistry(), Redaction())
-    retention = Retention(database, clock, settings.retention_deleted_days)
+    retention = RetentionPurge(database, clock, settings.retention_deleted_days)
     reader = StoreReader(database)
     try:
         health = WatchedDatabase(database, clock)
-        yield Store(settings, database, folder, hub, log, reader, Leases(database), retention, recorder, health)
+        yield Store(settings, database, folder, hub, log, reader, LeaseStore(database), retention, recorder, health)
     finally:
         await log.close()
         await database.close()

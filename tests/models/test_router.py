@@ -9,7 +9,7 @@ import pytest
 
 from app.core.clock import ManualClock
 from app.core.errors import Failure
-from app.core.signal import Signal
+from app.core.signal import CancelSignal
 from app.events.catalog.base import Payload
 from app.events.catalog.model import ModelCompleted
 from app.models.budget import LocalBudget
@@ -128,7 +128,7 @@ async def test_only_one_probe_goes_out_at_a_time() -> None:
         house.plays(Status(500), Hang())
         await house.failure(plan=plan)
         house.clock.advance(31)
-        cancelled = Signal()
+        cancelled = CancelSignal()
         probe = asyncio.create_task(house.complete(plan=plan, cancelled=cancelled))
         await asyncio.wait_for(house.server.hanging.wait(), 5)
         assert (await house.failure(plan=plan)).detail["causes"][0]["code"] == "PROVIDER_CIRCUIT_OPEN"
@@ -170,7 +170,7 @@ async def test_a_cancelled_wait_gives_its_turn_to_retry_back() -> None:
     async with a_house("openai") as house:
         house.plays(Status(503))
         retry = quick(attempts=2, budget_per_minute=1, initial_delay_seconds=0.01)
-        plan, cancelled = ModelPlan(house.config(retry=retry)), Signal()
+        plan, cancelled = ModelPlan(house.config(retry=retry)), CancelSignal()
         budget = house.router.health.retries(plan.primary)
         assert budget.turn(1, 0) == 0.0
         house.router._sleep = asyncio.sleep  # a wait that really waits
@@ -216,7 +216,7 @@ async def test_a_cancel_ends_the_wait_for_a_breaker() -> None:
         house.plays(Status(500))
         await house.failure(plan=ModelPlan(house.config(breaker=policy, retry=quick(attempts=1))))
         house.router._sleep = asyncio.sleep  # a wait that really waits
-        cancelled, waiting = Signal(), asyncio.Event()
+        cancelled, waiting = CancelSignal(), asyncio.Event()
 
         async def record(payload: Payload) -> None:
             if payload.type == "runtime.model.retry.scheduled":
@@ -477,10 +477,10 @@ async def test_a_cancel_while_waiting_leaves_the_queue() -> None:
     limiter = Limiter(ManualClock(), concurrency=1)
     async with a_house("openai", limiter=limiter) as house:
         house.plays(Hang())
-        cancelled = Signal()
+        cancelled = CancelSignal()
         first = asyncio.create_task(house.complete(cancelled=cancelled))
         await asyncio.wait_for(house.server.hanging.wait(), 5)
-        other = Signal()
+        other = CancelSignal()
         second = asyncio.create_task(house.complete(cancelled=other))
         await until(lambda: limiter.waiting == 1)
         other.set()
@@ -494,7 +494,7 @@ async def test_a_cancel_while_waiting_leaves_the_queue() -> None:
 @pytest.mark.requirement("G8")
 async def test_a_run_that_is_cancelled_already_asks_nobody() -> None:
     async with a_house("openai") as house:
-        cancelled = Signal()
+        cancelled = CancelSignal()
         cancelled.set()
         failure = await house.failure(cancelled=cancelled)
         assert failure.code == "MODEL_CANCELLED" and house.server.seen == []
@@ -505,7 +505,7 @@ async def test_a_run_that_is_cancelled_already_asks_nobody() -> None:
 async def test_a_cancel_between_two_attempts_starts_no_other() -> None:
     async with a_house("openai") as house:
         house.plays(Status(500))
-        cancelled = Signal()
+        cancelled = CancelSignal()
 
         async def record(payload: Payload) -> None:
             await house.recorder(payload)
@@ -558,8 +558,8 @@ async def test_the_answer_is_what_was_stored_when_the_recorder_redacted_it() -> 
 
         async def record(payload: Payload) -> Payload:
             await house.recorder(payload)
-            if isinstance(payload, ModelCompleted):
-                return ModelCompleted.written(payload.to_json() | {"text": "the password is [REDACTED:secret]"})
+            if payload.type == ModelCompleted.type:
+                return ModelCompleted.model_validate(payload.to_json() | {"text": "the password is [REDACTED:secret]"})
             return payload
 
         outcome = await house.router.complete(ModelPlan(house.config()), ASK, record=record, message_id="msg_1")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from app.outside import process
-from app.outside.process import Limits, ProcessError, Program
+from app.outside.process import ProcessError, ProcessLimits, Program
 from app.outside.sandbox import kernel, seccomp
 
 # Each line tries one thing and says "done" or the error. What it needs to know is in `K`.
@@ -171,7 +171,7 @@ async def attack(folder: Path, mode: str, network: bool) -> dict[str, Any]:
         program = Program(
             [sys.executable, "-I", "-S", "-c", PRELUDE + ATTEMPTS], Path(tempfile.mkdtemp(dir=folder)),
             json.dumps(told).encode(), {"TOKEN": "sk-environment"}, [workspace], network=network,
-            limits=Limits(wall_seconds=60), scratch=True, required="required" in mode,
+            limits=ProcessLimits(wall_seconds=60), scratch=True, required="required" in mode,
             hidden=[data, workspace / ".env", workspace / "deep/er/.env.local", workspace / "plain-name"],
         )  # fmt: skip
         lessen(mode)
@@ -196,7 +196,7 @@ async def attack(folder: Path, mode: str, network: bool) -> dict[str, Any]:
     result["deleted files"] = "stopped" if kept.disk_full or b"No space" in kept.stderr else str(kept)
     bomb = await process.run(
         Program([sys.executable, "-I", "-S", "-c", BOMB], Path(tempfile.mkdtemp(dir=folder)), scratch=True,
-                limits=Limits(wall_seconds=1, processes=12))
+                limits=ProcessLimits(wall_seconds=1, processes=12))
     )  # fmt: skip
     result["bomb"] = "stopped" if bomb.timed_out else str(bomb)
     result["left over"] = children_left()
@@ -246,7 +246,7 @@ def heard(listener: socket.socket) -> bool:
 
 
 def scribbler(folder: Path, code: str) -> Program:
-    limits = Limits(wall_seconds=60, disk_bytes=32 << 20, disk_files=2_000)
+    limits = ProcessLimits(wall_seconds=60, disk_bytes=32 << 20, disk_files=2_000)
     return Program([sys.executable, "-I", "-S", "-c", code], Path(tempfile.mkdtemp(dir=folder)), limits=limits,
                    scratch=True)  # fmt: skip
 

@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from app.outside.addresses import AddressPolicy
-from app.outside.http import HttpClient, Outgoing, OutsideError, Reply
+from app.outside.http import HttpClient, OutgoingRequest, OutsideError, Reply
 
 LOOPBACK = AddressPolicy(private=frozenset({"127.0.0.1"}))
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -59,8 +59,8 @@ class Place:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/"
 
-    def get(self, **fields: object) -> Outgoing:
-        return Outgoing("GET", self.url, policy=LOOPBACK, **fields)  # type: ignore[arg-type]  # of each test
+    def get(self, **fields: object) -> OutgoingRequest:
+        return OutgoingRequest("GET", self.url, policy=LOOPBACK, **fields)  # type: ignore[arg-type]  # of each test
 
 
 Script = Callable[[Peer], Awaitable[None]]
@@ -122,12 +122,12 @@ async def a_client(**lookups: list[str]) -> AsyncIterator[HttpClient]:
         await client.close()
 
 
-async def body_of(client: HttpClient, request: Outgoing) -> bytes:
+async def body_of(client: HttpClient, request: OutgoingRequest) -> bytes:
     async with await client.send(request) as reply:
         return await reply.read()
 
 
-async def code_of(client: HttpClient, request: Outgoing) -> str:
+async def code_of(client: HttpClient, request: OutgoingRequest) -> str:
     with pytest.raises(OutsideError) as caught:
         await body_of(client, request)
     return caught.value.code

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.outside.http import Deadlines, Outgoing, OutsideError
+from app.outside.http import Deadlines, OutgoingRequest, OutsideError
 from tests.outside.raw import LOOPBACK, OK, Peer, a_client, answering, body_of, code_of, first, speaking
 from tests.outside.raw import event_loop_policy as event_loop_policy
 
@@ -206,7 +206,7 @@ async def test_an_answer_that_never_has_a_body_leaves_the_connection_usable(stat
 
 async def test_the_answer_to_head_has_no_body_whatever_it_announces() -> None:
     async with speaking(answering(OK + b"Content-Length: 5\r\n\r\n")) as place, a_client() as client:
-        async with await client.send(Outgoing("HEAD", place.url, policy=LOOPBACK)) as reply:
+        async with await client.send(OutgoingRequest("HEAD", place.url, policy=LOOPBACK)) as reply:
             assert (reply.headers["Content-Length"], await reply.read()) == ("5", b"")
 
 

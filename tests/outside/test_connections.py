@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from app.outside import sessions
 from app.outside.addresses import AddressPolicy
-from app.outside.http import Deadlines, HttpClient, Outgoing, OutsideError
+from app.outside.http import Deadlines, HttpClient, OutgoingRequest, OutsideError
 from tests.outside.raw import LOOPBACK, OK, Peer, Place, a_client, answering, body_of, code_of, speaking
 from tests.outside.raw import event_loop_policy as event_loop_policy
 
@@ -74,7 +74,7 @@ async def test_a_connection_that_ends_with_its_answer_is_not_used_again(answer: 
 async def test_a_connection_that_was_closed_while_idle_is_replaced() -> None:
     async with speaking(answering(HELLO, close=True)) as place, a_client() as client:
         for _ in range(3):
-            request = Outgoing("POST", place.url, body=b"x", policy=LOOPBACK)
+            request = OutgoingRequest("POST", place.url, body=b"x", policy=LOOPBACK)
             assert await body_of(client, request) == b"hello"
             await asyncio.sleep(0.02)  # the end arrives behind the answer
     assert place.connections == 3
@@ -201,7 +201,7 @@ async def test_closing_the_client_ends_what_is_on_its_way() -> None:
 @pytest.mark.requirement("S11")
 async def test_one_private_address_among_public_ones_is_refused() -> None:
     async with a_client(mixed_example=["8.8.8.8", "10.0.0.1"]) as client:
-        assert await code_of(client, Outgoing("GET", "http://mixed.example:1/")) == "ADDRESS_REFUSED"
+        assert await code_of(client, OutgoingRequest("GET", "http://mixed.example:1/")) == "ADDRESS_REFUSED"
 
 
 @pytest.mark.requirement("S11")
@@ -216,7 +216,7 @@ async def test_a_name_is_looked_up_once_and_the_connection_goes_to_that_address(
     client = HttpClient(lookup=lookup)
     policy = AddressPolicy(private=frozenset({"inside.example"}))
     async with speaking(answering(HELLO, close=True)) as place:
-        requests = [Outgoing("GET", f"http://inside.example:{place.port}/", policy=policy) for _ in range(3)]
+        requests = [OutgoingRequest("GET", f"http://inside.example:{place.port}/", policy=policy) for _ in range(3)]
         assert await asyncio.gather(*[body_of(client, request) for request in requests]) == [b"hello"] * 3
         assert (asked, place.connections) == (["inside.example"], 3)
     await client.close()
@@ -225,7 +225,10 @@ async def test_a_name_is_looked_up_once_and_the_connection_goes_to_that_address(
 async def test_the_next_address_is_tried_when_one_cannot_be_reached() -> None:
     async with speaking(answering(HELLO)) as place, a_client(two_example=["127.0.0.2", "127.0.0.1"]) as client:
         policy = AddressPolicy(private=frozenset({"two.example"}))
-        assert await body_of(client, Outgoing("GET", f"http://two.example:{place.port}/", policy=policy)) == b"hello"
+        assert (
+            await body_of(client, OutgoingRequest("GET", f"http://two.example:{place.port}/", policy=policy))
+            == b"hello"
+        )
 
 
 async def test_a_failed_lookup_is_unreachable_and_tried_again_the_next_time() -> None:
@@ -238,7 +241,7 @@ async def test_a_failed_lookup_is_unreachable_and_tried_again_the_next_time() ->
 
     client = HttpClient(lookup=lookup)
     for _ in range(2):
-        assert await code_of(client, Outgoing("GET", "http://nowhere.example/")) == "OUTSIDE_UNREACHABLE"
+        assert await code_of(client, OutgoingRequest("GET", "http://nowhere.example/")) == "OUTSIDE_UNREACHABLE"
     assert asked == 2
     await client.close()
 
@@ -253,7 +256,7 @@ async def test_a_connection_that_takes_too_long_is_given_up(deadlines: Deadlines
         return []
 
     client = HttpClient(lookup=lookup)
-    assert await code_of(client, Outgoing("GET", "http://slow.example/", deadlines=deadlines)) == code
+    assert await code_of(client, OutgoingRequest("GET", "http://slow.example/", deadlines=deadlines)) == code
     await client.close()
 
 
@@ -261,8 +264,10 @@ async def test_the_system_is_asked_for_a_name_without_a_lookup_of_our_own() -> N
     client = HttpClient()
     async with speaking(answering(HELLO)) as place:
         policy = AddressPolicy(private=frozenset({"localhost"}))
-        assert await body_of(client, Outgoing("GET", f"http://localhost:{place.port}/", policy=policy)) == b"hello"
-        assert await code_of(client, Outgoing("GET", f"http://localhost:{place.port}/")) == "ADDRESS_REFUSED"
+        assert (
+            await body_of(client, OutgoingRequest("GET", f"http://localhost:{place.port}/", policy=policy)) == b"hello"
+        )
+        assert await code_of(client, OutgoingRequest("GET", f"http://localhost:{place.port}/")) == "ADDRESS_REFUSED"
     await client.close()
 
 
@@ -301,10 +306,10 @@ async def test_tls_checks_the_name_of_the_url_at_the_pinned_address(
     there = {"safe_example": ["127.0.0.1"], "other_example": ["127.0.0.1"]}
     async with speaking(answering(HELLO), server) as place, a_client(**there) as client:
         for _ in range(2):
-            request = Outgoing("GET", f"https://safe.example:{place.port}/", policy=policy)
+            request = OutgoingRequest("GET", f"https://safe.example:{place.port}/", policy=policy)
             assert await body_of(client, request) == b"hello"
         assert (place.connections, names) == (1, ["safe.example"])
-        other = Outgoing("GET", f"https://other.example:{place.port}/", policy=policy)
+        other = OutgoingRequest("GET", f"https://other.example:{place.port}/", policy=policy)
         assert await code_of(client, other) == "OUTSIDE_UNREACHABLE"
 
 
@@ -312,12 +317,12 @@ async def test_tls_with_a_literal_address_checks_the_address(tmp_path: Path, mon
     server, certificate = self_made(tmp_path, x509.IPAddress(ip_address("127.0.0.1")))
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     async with speaking(answering(HELLO), server) as place, a_client() as client:
-        request = Outgoing("GET", f"https://127.0.0.1:{place.port}/", policy=LOOPBACK)
+        request = OutgoingRequest("GET", f"https://127.0.0.1:{place.port}/", policy=LOOPBACK)
         assert await body_of(client, request) == b"hello"
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
     server, _ = self_made(tmp_path, x509.IPAddress(ip_address("127.0.0.1")))
     async with speaking(answering(HELLO), server) as place, a_client() as client:
-        request = Outgoing("GET", f"https://127.0.0.1:{place.port}/", policy=LOOPBACK)
+        request = OutgoingRequest("GET", f"https://127.0.0.1:{place.port}/", policy=LOOPBACK)
         assert await code_of(client, request) == "OUTSIDE_UNREACHABLE"

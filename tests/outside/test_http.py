@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from app.outside.addresses import AddressPolicy, is_public
-from app.outside.http import Deadlines, HttpClient, Outgoing, OutsideError, Segments
+from app.outside.http import Deadlines, HttpClient, OutgoingRequest, OutsideError, Segments
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -45,7 +45,7 @@ async def a_client(**lookups: str) -> AsyncIterator[HttpClient]:
 LOOPBACK = AddressPolicy(private=frozenset({"127.0.0.1"}))
 
 
-async def code_of(client: HttpClient, request: Outgoing) -> str:
+async def code_of(client: HttpClient, request: OutgoingRequest) -> str:
     with pytest.raises(OutsideError) as caught:
         async with await client.send(request) as reply:
             await reply.read()
@@ -110,14 +110,14 @@ def test_an_address_of_the_public_internet_is_public(address: str) -> None:
 )
 async def test_an_address_that_must_not_be_asked_is_refused_before_any_connection(url: str) -> None:
     async with a_client() as client:
-        assert await code_of(client, Outgoing("GET", url)) == "ADDRESS_REFUSED"
+        assert await code_of(client, OutgoingRequest("GET", url)) == "ADDRESS_REFUSED"
 
 
 @pytest.mark.requirement("S11")
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "::1", "::ffff:10.0.0.1"])
 async def test_a_name_that_resolves_to_a_private_address_is_refused(address: str) -> None:
     async with a_client(innocent_example=address) as client:
-        assert await code_of(client, Outgoing("GET", "http://innocent.example:1/")) == "ADDRESS_REFUSED"
+        assert await code_of(client, OutgoingRequest("GET", "http://innocent.example:1/")) == "ADDRESS_REFUSED"
 
 
 @pytest.mark.requirement("S11")
@@ -125,11 +125,11 @@ async def test_a_private_address_is_reached_when_its_host_is_allowed_by_name() -
     async with serving(hello) as base, a_client(inside_example="127.0.0.1") as client:
         port = base.rpartition(":")[2]
         policy = AddressPolicy(private=frozenset({f"inside.example:{port}"}))
-        request = Outgoing("GET", f"http://INSIDE.example:{port}/", policy=policy)
+        request = OutgoingRequest("GET", f"http://INSIDE.example:{port}/", policy=policy)
         async with await client.send(request) as reply:
             assert await reply.read() == b"hello"
         # The pooled connection of the request above must not serve one without the permission.
-        assert await code_of(client, Outgoing("GET", f"http://inside.example:{port}/")) == "ADDRESS_REFUSED"
+        assert await code_of(client, OutgoingRequest("GET", f"http://inside.example:{port}/")) == "ADDRESS_REFUSED"
 
 
 @pytest.mark.requirement("S11")
@@ -138,7 +138,7 @@ async def test_a_redirect_to_a_private_address_is_refused() -> None:
         return web.Response(status=302, headers={"Location": "http://127.0.0.2:1/secret"})
 
     async with serving(redirect) as base, a_client() as client:
-        request = Outgoing("GET", base, policy=LOOPBACK, max_redirects=3)
+        request = OutgoingRequest("GET", base, policy=LOOPBACK, max_redirects=3)
         assert await code_of(client, request) == "ADDRESS_REFUSED"
 
 
@@ -148,7 +148,7 @@ async def test_a_redirect_to_another_host_than_the_listed_ones_is_refused() -> N
 
     async with serving(redirect) as base, a_client() as client:
         policy = AddressPolicy(private=frozenset({"127.0.0.1"}), only=frozenset({"127.0.0.1", "*.example.org"}))
-        assert await code_of(client, Outgoing("GET", base, policy=policy, max_redirects=1)) == "ADDRESS_REFUSED"
+        assert await code_of(client, OutgoingRequest("GET", base, policy=policy, max_redirects=1)) == "ADDRESS_REFUSED"
 
 
 async def test_a_redirect_is_an_error_unless_asked_for() -> None:
@@ -156,8 +156,10 @@ async def test_a_redirect_is_an_error_unless_asked_for() -> None:
         return web.Response(status=302, headers={"Location": "/elsewhere"})
 
     async with serving(redirect) as base, a_client() as client:
-        assert await code_of(client, Outgoing("GET", base, policy=LOOPBACK)) == "REDIRECT_REFUSED"
-        assert await code_of(client, Outgoing("GET", base, policy=LOOPBACK, max_redirects=4)) == "REDIRECT_REFUSED"
+        assert await code_of(client, OutgoingRequest("GET", base, policy=LOOPBACK)) == "REDIRECT_REFUSED"
+        assert (
+            await code_of(client, OutgoingRequest("GET", base, policy=LOOPBACK, max_redirects=4)) == "REDIRECT_REFUSED"
+        )
 
 
 async def test_a_redirect_to_another_origin_carries_no_credentials() -> None:
@@ -174,7 +176,7 @@ async def test_a_redirect_to_another_origin_carries_no_credentials() -> None:
 
         async with serving(redirect) as base:
             headers = {"Authorization": "Bearer secret", "X-Api-Key": "secret", "Accept": "text/plain"}
-            request = Outgoing("POST", base, headers, b"x", policy=LOOPBACK, max_redirects=1)
+            request = OutgoingRequest("POST", base, headers, b"x", policy=LOOPBACK, max_redirects=1)
             async with await client.send(request) as reply:
                 assert await reply.read() == b"GET"
     assert "secret" not in str(seen) and seen[0]["accept"] == "text/plain"
@@ -188,7 +190,7 @@ async def test_a_body_over_the_limit_is_cut_off_with_an_error() -> None:
             await response.write(b"x" * 65_536)
 
     async with serving(endless) as base, a_client() as client:
-        request = Outgoing("GET", base, policy=LOOPBACK, max_bytes=1_000_000)
+        request = OutgoingRequest("GET", base, policy=LOOPBACK, max_bytes=1_000_000)
         assert await code_of(client, request) == "OUTSIDE_TOO_LARGE"
 
 
@@ -199,7 +201,7 @@ async def test_a_compressed_body_is_bounded_by_what_it_unpacks_to() -> None:
         return response
 
     async with serving(bomb) as base, a_client() as client:
-        request = Outgoing("GET", base, policy=LOOPBACK, max_bytes=1_000_000)
+        request = OutgoingRequest("GET", base, policy=LOOPBACK, max_bytes=1_000_000)
         assert await code_of(client, request) == "OUTSIDE_TOO_LARGE"
 
 
@@ -211,7 +213,7 @@ async def test_a_host_that_stays_silent_times_out() -> None:
         return web.Response()
 
     async with serving(silent) as base, a_client() as client:
-        request = Outgoing("GET", base, policy=LOOPBACK, deadlines=Deadlines(idle=0.05))
+        request = OutgoingRequest("GET", base, policy=LOOPBACK, deadlines=Deadlines(idle=0.05))
         assert await code_of(client, request) == "OUTSIDE_TIMEOUT"
         release.set()
 
@@ -222,7 +224,7 @@ async def test_a_port_that_nobody_listens_on_is_unreachable() -> None:
         async with a_client() as client:
             url = f"http://127.0.0.1:{free.getsockname()[1]}/private-path?key=secret"
             with pytest.raises(OutsideError) as caught:
-                await client.send(Outgoing("GET", url, policy=LOOPBACK))
+                await client.send(OutgoingRequest("GET", url, policy=LOOPBACK))
     assert caught.value.code == "OUTSIDE_UNREACHABLE" and caught.value.failure.retryable
     assert "secret" not in str(caught.value) and "private-path" not in str(caught.value)
 
@@ -233,7 +235,7 @@ async def test_a_segmented_body_arrives_whole_with_its_length() -> None:
 
     async with serving(echo) as base, a_client() as client:
         body = Segments(6, lambda: iter([b"ab", b"cd", b"ef"]))
-        async with await client.send(Outgoing("POST", base, body=body, policy=LOOPBACK)) as reply:
+        async with await client.send(OutgoingRequest("POST", base, body=body, policy=LOOPBACK)) as reply:
             assert await reply.read() == b"6:abcdef"
 
 
@@ -252,7 +254,7 @@ async def test_closing_a_reply_closes_the_connection_at_once() -> None:
             raise
 
     async with serving(drip) as base, a_client() as client:
-        reply = await client.send(Outgoing("GET", base, policy=LOOPBACK))
+        reply = await client.send(OutgoingRequest("GET", base, policy=LOOPBACK))
         assert await reply.some()
         reply.close()
         await asyncio.wait_for(gone.wait(), 1)

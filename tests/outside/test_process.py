@@ -10,12 +10,14 @@ import uvloop
 
 from app.outside import process
 from app.outside.files import Rooted, Written, hash_of
-from app.outside.process import Finished, Limits, ProcessError, Program, run
+from app.outside.process import Finished, ProcessError, ProcessLimits, Program, run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
 
 
-async def python(tmp_path: Path, code: str, *, limits: Limits = Limits(wall_seconds=20), grace: float = 10) -> Finished:
+async def python(
+    tmp_path: Path, code: str, *, limits: ProcessLimits = ProcessLimits(wall_seconds=20), grace: float = 10
+) -> Finished:
     argv = [sys.executable, "-I", "-S", "-c", code]
     return await run(Program(argv, tmp_path, limits=limits), grace=grace)
 
@@ -65,7 +67,7 @@ async def test_a_program_reads_its_input_and_its_output_and_status_come_back(tmp
 async def test_output_that_ends_just_over_the_limit_is_not_taken_for_all_of_it(
     tmp_path: Path, size: int, too_large: bool
 ) -> None:
-    finished = await python(tmp_path, f"print('x' * {size}, end='')", limits=Limits(output_bytes=1000))
+    finished = await python(tmp_path, f"print('x' * {size}, end='')", limits=ProcessLimits(output_bytes=1000))
     assert (finished.too_large, len(finished.stdout)) == (too_large, 1000)
 
 
@@ -112,34 +114,34 @@ async def test_the_network_is_out_of_reach(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("S15")
 async def test_an_endless_loop_ends_with_its_time(tmp_path: Path) -> None:
-    finished = await python(tmp_path, "while True: pass", limits=Limits(wall_seconds=0.3))
+    finished = await python(tmp_path, "while True: pass", limits=ProcessLimits(wall_seconds=0.3))
     assert finished.timed_out
 
 
 @pytest.mark.requirement("S15")
 async def test_a_program_that_ignores_the_request_to_end_is_killed(tmp_path: Path) -> None:
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('x', flush=True); time.sleep(99)"
-    finished = await python(tmp_path, code, limits=Limits(wall_seconds=0.3))
+    finished = await python(tmp_path, code, limits=ProcessLimits(wall_seconds=0.3))
     assert finished.timed_out
     assert finished.status != 0
 
 
 @pytest.mark.requirement("S15")
 async def test_cpu_time_is_limited(tmp_path: Path) -> None:
-    finished = await python(tmp_path, "while True: pass", limits=Limits(wall_seconds=20, cpu_seconds=1))
+    finished = await python(tmp_path, "while True: pass", limits=ProcessLimits(wall_seconds=20, cpu_seconds=1))
     assert not finished.timed_out
     assert finished.status > 128
 
 
 @pytest.mark.requirement("S15")
 async def test_memory_is_limited(tmp_path: Path) -> None:
-    finished = await python(tmp_path, "x = bytearray(10**9)", limits=Limits(memory_bytes=256 * 1024 * 1024))
+    finished = await python(tmp_path, "x = bytearray(10**9)", limits=ProcessLimits(memory_bytes=256 * 1024 * 1024))
     assert b"MemoryError" in finished.stderr
 
 
 @pytest.mark.requirement("S15")
 async def test_endless_output_is_cut_off_and_the_program_killed(tmp_path: Path) -> None:
-    finished = await python(tmp_path, "while True: print('x' * 1000)", limits=Limits(output_bytes=10_000))
+    finished = await python(tmp_path, "while True: print('x' * 1000)", limits=ProcessLimits(output_bytes=10_000))
     assert finished.too_large
     assert len(finished.stdout) == 10_000
 
@@ -148,7 +150,7 @@ async def test_endless_output_is_cut_off_and_the_program_killed(tmp_path: Path) 
 async def test_a_fork_bomb_stays_within_its_limit_and_is_cleared_away(tmp_path: Path) -> None:
     marker = "fork-bomb-4711"
     code = f"'{marker}'\nimport os, time\nwhile True:\n    try: os.fork()\n    except OSError: time.sleep(0.01)"
-    finished = await python(tmp_path, code, limits=Limits(wall_seconds=1, processes=12))
+    finished = await python(tmp_path, code, limits=ProcessLimits(wall_seconds=1, processes=12))
     assert finished.timed_out
     assert alive(marker) == []
 
@@ -221,7 +223,7 @@ async def test_a_folder_that_is_kept_is_shared_with_the_server_and_growth_in_it_
     code = (
         "import os; open(os.environ['OUT'] + '/before', 'a').write(' and new'); open(os.environ['OUT'] + '/made', 'w')"
     )
-    limits = Limits(disk_files=500)
+    limits = ProcessLimits(disk_files=500)
     for text, full in (
         (code, False),
         (code, False),

@@ -12,8 +12,8 @@ from yarl import URL
 
 from app.core.errors import HoldfastError
 from app.outside.addresses import AddressPolicy
-from app.outside.http import HttpClient, Outgoing
-from app.outside.proxies import Proxies
+from app.outside.http import HttpClient, OutgoingRequest
+from app.outside.proxies import OutgoingProxies
 from tests.outside.raw import LOOPBACK, OK, Peer, Place, answering, body_of, code_of, speaking
 from tests.outside.test_connections import self_made
 
@@ -22,7 +22,7 @@ LISTED = AddressPolicy(only=frozenset({"listed.example"}), proxied=True)
 
 
 @asynccontextmanager
-async def through(proxies: Proxies, ca_file: Path | None = None) -> AsyncIterator[HttpClient]:
+async def through(proxies: OutgoingProxies, ca_file: Path | None = None) -> AsyncIterator[HttpClient]:
     """A client that may not look up any name itself."""
 
     async def lookup(host: str, port: int) -> list[str]:
@@ -48,9 +48,9 @@ async def test_a_listed_host_is_asked_through_the_proxy_which_looks_it_up() -> N
             seen.append(await peer.request())
             await peer.say(HELLO)
 
-    async with speaking(script) as proxy, through(Proxies(http=proxy_at(proxy, "me:secret@"))) as client:
+    async with speaking(script) as proxy, through(OutgoingProxies(http=proxy_at(proxy, "me:secret@"))) as client:
         for _ in range(2):
-            assert await body_of(client, Outgoing("GET", "http://listed.example/a?b", policy=LISTED)) == b"hello"
+            assert await body_of(client, OutgoingRequest("GET", "http://listed.example/a?b", policy=LISTED)) == b"hello"
     for request in seen:
         lines = request.split(b"\r\n")
         assert lines[0] == b"GET http://listed.example/a?b HTTP/1.1"
@@ -83,8 +83,8 @@ async def test_an_encrypted_request_is_tunnelled_and_the_certificate_is_that_of_
             writer.close()
 
     async with speaking(answering(HELLO), server) as there, speaking(tunnel) as proxy:
-        proxies = Proxies(https=proxy_at(proxy))
-        request = Outgoing("GET", "https://listed.example/secret-path", policy=LISTED)
+        proxies = OutgoingProxies(https=proxy_at(proxy))
+        request = OutgoingRequest("GET", "https://listed.example/secret-path", policy=LISTED)
         async with through(proxies, certificate) as client:
             assert await body_of(client, request) == b"hello"
         async with through(proxies) as client:
@@ -95,10 +95,12 @@ async def test_an_encrypted_request_is_tunnelled_and_the_certificate_is_that_of_
 @pytest.mark.requirement("S11")
 async def test_a_host_that_is_not_listed_never_goes_through_the_proxy() -> None:
     """The proxy would look it up, and could reach what is refused here."""
-    async with speaking(answering(HELLO)) as proxy, through(Proxies(http=proxy_at(proxy))) as client:
+    async with speaking(answering(HELLO)) as proxy, through(OutgoingProxies(http=proxy_at(proxy))) as client:
         policy = AddressPolicy(only=frozenset({"inside.example"}))
-        assert await code_of(client, Outgoing("GET", "http://inside.example/", policy=policy)) == "ADDRESS_REFUSED"
-        other = Outgoing("GET", "http://other.example/", policy=LISTED)
+        assert (
+            await code_of(client, OutgoingRequest("GET", "http://inside.example/", policy=policy)) == "ADDRESS_REFUSED"
+        )
+        other = OutgoingRequest("GET", "http://other.example/", policy=LISTED)
         assert await code_of(client, other) == "ADDRESS_REFUSED"
     assert proxy.connections == 0
 
@@ -106,10 +108,10 @@ async def test_a_host_that_is_not_listed_never_goes_through_the_proxy() -> None:
 @pytest.mark.parametrize("bypass", ["listed.example", ".example", "other, listed.example", "*"])
 async def test_a_host_of_no_proxy_is_asked_directly(bypass: str) -> None:
     async with speaking(answering(HELLO)) as there, speaking(answering(OK + b"\r\n")) as proxy:
-        proxies = Proxies(http=proxy_at(proxy), bypass=bypass.replace("listed", "inside"))
+        proxies = OutgoingProxies(http=proxy_at(proxy), bypass=bypass.replace("listed", "inside"))
         policy = AddressPolicy(frozenset({"inside.example"}), frozenset({"inside.example"}), proxied=True)
         async with through(proxies) as client:
-            request = Outgoing("GET", f"http://inside.example:{there.port}/", policy=policy)
+            request = OutgoingRequest("GET", f"http://inside.example:{there.port}/", policy=policy)
             assert await body_of(client, request) == b"hello"
     assert proxy.connections == 0
 
@@ -117,20 +119,20 @@ async def test_a_host_of_no_proxy_is_asked_directly(bypass: str) -> None:
 async def test_what_is_on_this_machine_is_asked_directly() -> None:
     policy = AddressPolicy(LOOPBACK.private, LOOPBACK.private, proxied=True)
     async with speaking(answering(HELLO)) as there, speaking(answering(OK + b"\r\n")) as proxy:
-        async with through(Proxies(http=proxy_at(proxy))) as client:
-            assert await body_of(client, Outgoing("GET", there.url, policy=policy)) == b"hello"
+        async with through(OutgoingProxies(http=proxy_at(proxy))) as client:
+            assert await body_of(client, OutgoingRequest("GET", there.url, policy=policy)) == b"hello"
     assert proxy.connections == 0
 
 
 async def test_a_proxy_that_refuses_or_is_gone_is_an_error_without_its_password() -> None:
     refusing = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
     async with speaking(answering(refusing)) as proxy:
-        async with through(Proxies(https=proxy_at(proxy, "me:secret@"))) as client:
-            request = Outgoing("GET", "https://listed.example/", policy=LISTED)
+        async with through(OutgoingProxies(https=proxy_at(proxy, "me:secret@"))) as client:
+            request = OutgoingRequest("GET", "https://listed.example/", policy=LISTED)
             assert await code_of(client, request) == "OUTSIDE_UNREACHABLE"
-    async with through(Proxies(https=proxy_at(proxy, "me:secret@"))) as client:
+    async with through(OutgoingProxies(https=proxy_at(proxy, "me:secret@"))) as client:
         with pytest.raises(HoldfastError) as caught:
-            await client.send(Outgoing("GET", "https://listed.example/", policy=LISTED))
+            await client.send(OutgoingRequest("GET", "https://listed.example/", policy=LISTED))
     assert caught.value.code == "OUTSIDE_UNREACHABLE" and "secret" not in str(caught.value)
 
 
@@ -141,9 +143,9 @@ def test_the_usual_variables_name_the_proxies() -> None:
         "HTTP_PROXY": "bare:3",
         "NO_PROXY": "x",
     }
-    proxies = Proxies.from_environment(environ)
+    proxies = OutgoingProxies.from_environment(environ)
     assert (str(proxies.https), str(proxies.http), proxies.bypass) == ("http://lower:2", "http://bare:3", "x")
-    assert Proxies.from_environment({}) == Proxies()
+    assert OutgoingProxies.from_environment({}) == OutgoingProxies()
 
 
 @pytest.mark.parametrize(
@@ -166,11 +168,11 @@ def test_the_usual_variables_name_the_proxies() -> None:
 )
 def test_no_proxy_lists_names_domains_and_ports(bypass: str, url: str, bypassed: bool) -> None:
     proxy = URL("http://proxy:1")
-    assert Proxies(http=proxy, bypass=bypass).of(URL(url)) == (None if bypassed else proxy)
+    assert OutgoingProxies(http=proxy, bypass=bypass).of(URL(url)) == (None if bypassed else proxy)
 
 
 @pytest.mark.parametrize("text", ["socks5://me:secret@host:1", "http://", "http://[", "http://me:secret@host:port"])
 def test_a_variable_that_names_no_proxy_is_refused_without_its_value(text: str) -> None:
     with pytest.raises(HoldfastError, match="HTTPS_PROXY") as caught:
-        Proxies.from_environment({"HTTPS_PROXY": text})
+        OutgoingProxies.from_environment({"HTTPS_PROXY": text})
     assert "secret" not in str(caught.value)

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 import pytest
 
 from app.core import tracing
-from app.outside.http import HttpClient, Outgoing, OutsideError, Segments
+from app.outside.http import HttpClient, OutgoingRequest, OutsideError, Segments
 from tests.outside.raw import LOOPBACK, OK, Peer, Place, a_client, answering, body_of, code_of, speaking
 from tests.outside.raw import event_loop_policy as event_loop_policy
 
 NOTHING = OK + b"Content-Length: 0\r\n\r\n"
 
 
-async def sent(client: HttpClient, request: Outgoing) -> list[str]:
+async def sent(client: HttpClient, request: OutgoingRequest) -> list[str]:
     """The lines that arrive at a server, the body last."""
     seen: list[bytes] = []
 
@@ -23,13 +23,15 @@ async def sent(client: HttpClient, request: Outgoing) -> list[str]:
 
     async with speaking(script) as place:
         method, url, headers, body = request.method, place.url + request.url, request.headers, request.body
-        await body_of(client, Outgoing(method, url, headers, body, policy=LOOPBACK))
+        await body_of(client, OutgoingRequest(method, url, headers, body, policy=LOOPBACK))
         return seen[0].decode().replace(str(place.port), "PORT").split("\r\n")
 
 
 async def test_a_request_has_one_head_and_one_length() -> None:
     async with a_client() as client:
-        assert await sent(client, Outgoing("POST", "a b?c=ü#d", {"X-One": "1", "accept": "text/plain"}, b"body")) == [
+        assert await sent(
+            client, OutgoingRequest("POST", "a b?c=ü#d", {"X-One": "1", "accept": "text/plain"}, b"body")
+        ) == [
             "POST /a%20b?c=%C3%BC HTTP/1.1",
             "Host: 127.0.0.1:PORT",
             "User-Agent: holdfast",
@@ -45,7 +47,7 @@ async def test_a_request_has_one_head_and_one_length() -> None:
 @pytest.mark.parametrize(("method", "told"), [("GET", False), ("HEAD", False), ("POST", True), ("DELETE", True)])
 async def test_a_request_without_a_body_says_so_where_one_is_expected(method: str, told: bool) -> None:
     async with a_client() as client:
-        assert ("Content-Length: 0" in await sent(client, Outgoing(method, ""))) is told
+        assert ("Content-Length: 0" in await sent(client, OutgoingRequest(method, ""))) is told
 
 
 async def test_how_a_message_is_framed_is_nothing_a_caller_decides() -> None:
@@ -54,13 +56,13 @@ async def test_how_a_message_is_framed_is_nothing_a_caller_decides() -> None:
         "Upgrade": "websocket", "Expect": "100-continue", "Accept-Encoding": "br", "TE": "trailers",
     }  # fmt: skip
     async with a_client() as client:
-        lines = await sent(client, Outgoing("POST", "", headers, b"body"))
+        lines = await sent(client, OutgoingRequest("POST", "", headers, b"body"))
         assert lines[-3:] == ["Content-Length: 4", "", "body"] and len(lines) == 8
 
 
 async def test_the_last_of_two_spellings_of_a_header_counts() -> None:
     async with a_client() as client:
-        lines = await sent(client, Outgoing("GET", "", {"X-Key": "one", "x-key": "two", "User-Agent": "me"}))
+        lines = await sent(client, OutgoingRequest("GET", "", {"X-Key": "one", "x-key": "two", "User-Agent": "me"}))
         assert [line for line in lines if "ey:" in line or "gent:" in line] == ["User-Agent: me", "x-key: two"]
 
 
@@ -83,7 +85,7 @@ async def test_the_last_of_two_spellings_of_a_header_counts() -> None:
 )
 async def test_a_header_that_would_be_two_is_refused_before_any_connection(name: str, value: str) -> None:
     async with speaking(answering(NOTHING)) as place, a_client() as client:
-        request = Outgoing("GET", place.url, {name: value}, policy=LOOPBACK)
+        request = OutgoingRequest("GET", place.url, {name: value}, policy=LOOPBACK)
         with pytest.raises(OutsideError, match="OUTSIDE_UNSENDABLE") as caught:
             await client.send(request)
         assert "secret" not in str(caught.value)
@@ -93,18 +95,20 @@ async def test_a_header_that_would_be_two_is_refused_before_any_connection(name:
 @pytest.mark.parametrize("method", ["GET /x HTTP/1.1\r\nEvil: 1\r\n\r\nGET", "G T", ""])
 async def test_a_method_that_is_more_than_a_word_is_refused(method: str) -> None:
     async with a_client() as client:
-        assert await code_of(client, Outgoing(method, "http://127.0.0.1/", policy=LOOPBACK)) == "OUTSIDE_UNSENDABLE"
+        assert (
+            await code_of(client, OutgoingRequest(method, "http://127.0.0.1/", policy=LOOPBACK)) == "OUTSIDE_UNSENDABLE"
+        )
 
 
 @pytest.mark.parametrize("url", ["http://a b/", "http://a\tb c/", "http://127.1/", "http://0177.1/", "http://1/"])
 async def test_a_host_that_is_no_name_is_refused(url: str) -> None:
     async with a_client() as client:
-        assert await code_of(client, Outgoing("GET", url)) == "ADDRESS_REFUSED"
+        assert await code_of(client, OutgoingRequest("GET", url)) == "ADDRESS_REFUSED"
 
 
 async def test_a_path_cannot_bring_a_line_of_its_own() -> None:
     async with a_client() as client:
-        lines = await sent(client, Outgoing("GET", "x HTTP/1.1\r\nEvil: 1"))
+        lines = await sent(client, OutgoingRequest("GET", "x HTTP/1.1\r\nEvil: 1"))
         assert lines[0].count(" ") == 2 and not any(line.startswith("Evil") for line in lines)
 
 
@@ -113,8 +117,8 @@ async def test_the_trace_goes_along_unless_the_request_brings_its_own() -> None:
     token = tracing.current.set(trace)
     try:
         async with a_client() as client:
-            assert f"traceparent: 00-{'1' * 32}-{'2' * 16}-01" in await sent(client, Outgoing("GET", ""))
-            own = await sent(client, Outgoing("GET", "", {"Traceparent": "mine"}))
+            assert f"traceparent: 00-{'1' * 32}-{'2' * 16}-01" in await sent(client, OutgoingRequest("GET", ""))
+            own = await sent(client, OutgoingRequest("GET", "", {"Traceparent": "mine"}))
             assert [line for line in own if line.lower().startswith("trace")] == ["Traceparent: mine"]
     finally:
         tracing.current.reset(token)
@@ -137,8 +141,8 @@ async def test_nothing_that_a_host_set_is_sent_to_it_again() -> None:
 # -- bodies in pieces ------------------------------------------------------------------------------
 
 
-def posting(place: Place, body: Segments) -> Outgoing:
-    return Outgoing("POST", place.url, body=body, policy=LOOPBACK)
+def posting(place: Place, body: Segments) -> OutgoingRequest:
+    return OutgoingRequest("POST", place.url, body=body, policy=LOOPBACK)
 
 
 async def test_a_body_in_pieces_waits_for_a_server_that_reads_slowly() -> None:
@@ -229,5 +233,5 @@ async def test_a_large_body_arrives_whole() -> None:
         await peer.say(NOTHING)
 
     async with speaking(script) as place, a_client() as client:
-        await body_of(client, Outgoing("POST", place.url, body=body, policy=LOOPBACK))
+        await body_of(client, OutgoingRequest("POST", place.url, body=body, policy=LOOPBACK))
     assert seen == [body]

@@ -194,7 +194,7 @@ def test_a_state_that_is_no_header_is_left_out() -> None:
 
 
 def test_without_spans_of_our_own_a_callers_trace_goes_on_unchanged() -> None:
-    trace = Trace.of_run("run_1", {"traceparent": PARENT}, told=False)
+    trace = Trace.of_run("run_1", {"traceparent": PARENT}, exported=False)
     token = tracing.current.set(trace)
     try:
         with tracing.step("anything"):
@@ -205,7 +205,7 @@ def test_without_spans_of_our_own_a_callers_trace_goes_on_unchanged() -> None:
 
 
 def test_with_spans_of_our_own_a_step_passes_on_its_own() -> None:
-    token = tracing.current.set(Trace.of_run("run_1", {"traceparent": PARENT}, told=True))
+    token = tracing.current.set(Trace.of_run("run_1", {"traceparent": PARENT}, exported=True))
     try:
         with tracing.step(call_key("run_1", "c1")):
             inside = tracing.outgoing()["traceparent"]

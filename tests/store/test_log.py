@@ -316,9 +316,9 @@ async def test_a_deleted_thread_takes_nothing_and_is_purged_to_a_tombstone(store
     ).failure.code == "THREAD_DELETED"
     gone = await store.reader.thread("default", scope.thread_id)
     assert await store.retention.purge() == 0, "its days are not over"
-    from app.store.retention import Retention
+    from app.store.retention import RetentionPurge
 
-    assert await Retention(store.database, _Later(), 30).purge() == 1
+    assert await RetentionPurge(store.database, _Later(), 30).purge() == 1
     tombstone = await store.reader.thread("default", scope.thread_id)
     assert tombstone is not None and gone is not None
     assert (tombstone.last_seq, tombstone.head_hash) == (gone.last_seq, gone.head_hash)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.core.decisions import ALLOW, Approval, Approved, Decision, Deny, Refused, Transform
+from app.core.decisions import ALLOW, Approval, Approved, Decision, Deny, NotApproved, Transform
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.suspend import Suspended
@@ -244,7 +244,7 @@ async def test_a_denied_approval_and_a_missing_approver_both_deny() -> None:
     log, tool = Recording(), Spy(replace(WEATHER, approval="always"))
 
     async def approve(_call: ToolCall, _tool: ToolDefinition, _hash: str) -> Approval:
-        return Refused("too expensive")
+        return NotApproved("too expensive")
 
     gateway = gate(tool)
     for ports in (log.ports(approve=approve), log.ports()):

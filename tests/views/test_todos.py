@@ -1,12 +1,13 @@
 """The list of things to do, folded from calls of the tool."""
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from app.core import json
 from app.events.envelope import Event
-from app.views.todos import Todos, fold, todos_json
+from app.views.todos import Todos, fold
 
 WRITE = {"id": "a", "title": "Write", "status": "pending"}
 SEND = {"id": "b", "title": "Send", "status": "blocked"}
@@ -34,7 +35,7 @@ def listed(*events: Event) -> list[dict[str, Any]]:
     state = Todos()
     for happened in events:
         state = fold(state, happened)
-    return todos_json(state)
+    return [asdict(item) for item in state.items]
 
 
 @pytest.mark.requirement("HK-24")
@@ -77,4 +78,4 @@ def test_a_workspace_may_have_given_the_tool_another_name() -> None:
     state = Todos()
     for happened in (asked("1", WRITE, name="plan"), done("1", name="plan")):
         state = fold(state, happened, frozenset({"plan"}))
-    assert todos_json(state) == [WRITE]
+    assert [asdict(item) for item in state.items] == [WRITE]

@@ -32,11 +32,11 @@ class Namespaces:
 def enter(network: bool) -> Namespaces:
     """Processes started from now on are in namespaces of their own; the network of this one is, too."""
     got = Namespaces()
-    wanted = kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC | (0 if network else kernel.CLONE_NEWNET)
+    flags = kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC | (0 if network else kernel.CLONE_NEWNET)
     uid, gid = os.geteuid(), os.getegid()
     if uid == 0:
         with contextlib.suppress(OSError):
-            kernel.unshare(wanted)
+            kernel.unshare(flags)
             got.processes, got.network = True, not network
             return got
         if not network:
@@ -45,7 +45,7 @@ def enter(network: bool) -> Namespaces:
                 got.network = True
         return got
     with contextlib.suppress(OSError):
-        kernel.unshare(wanted | kernel.CLONE_NEWUSER)
+        kernel.unshare(flags | kernel.CLONE_NEWUSER)
         got.processes, got.network, got.user = True, not network, True
         # Somebody without privileges may map only themselves, and has to give up setgroups for the group.
         _write("/proc/self/setgroups", "deny")

@@ -19,7 +19,7 @@ from app.core.errors import Failure, HoldfastError
 from app.core.json import JsonObject
 from app.outside import process
 from app.outside.hidden import hidden_from_programs
-from app.outside.process import Finished, Limits, ProcessError, Program
+from app.outside.process import Finished, ProcessError, ProcessLimits, Program
 from app.policy.contract import HookContext
 from app.policy.kind import HookDeps, HookKind
 from app.workspace.catalog import AnyConfig
@@ -81,7 +81,7 @@ class CommandHandler:
         if self.folder is not None and "/" in argv[0]:
             argv[0] = str(self.folder / argv[0])
         # The end of the time is the runner's to see; the program's own limit only makes sure that it is gone.
-        limits = Limits(wall_seconds=ctx.timeout_seconds, output_bytes=_OUTPUT_BYTES)
+        limits = ProcessLimits(wall_seconds=ctx.timeout_seconds, output_bytes=_OUTPUT_BYTES)
         read = () if self.folder is None else (self.folder,)
         return Program(
             argv, folder, json.dumps(question), self._environment(), read, limits=limits,

@@ -12,7 +12,7 @@ from starlette.types import Message, Receive
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.recent import RecentDict
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 from app.protocols.wire.connection import HttpConnection
 
 MIB: Final = 1024 * 1024
@@ -40,7 +40,7 @@ def body_limit(path: str, uploads: int = MAX_UPLOAD_BYTES) -> int:
 
 
 def headers_too_large() -> Failure:
-    return Failure("HEADERS_TOO_LARGE", f"The address and the headers are larger than {MAX_HEADER_BYTES} bytes.")
+    return Failure("HEADERS_TOO_LARGE", f"the address and the headers are larger than {MAX_HEADER_BYTES} bytes")
 
 
 class Rates:
@@ -78,9 +78,9 @@ class InFlight:
 
     def refusal(self, tenant: str) -> Failure | None:
         if self.total >= self._most:
-            return Failure("OVERLOADED", "The server serves as many requests as it can.", retryable=True)
+            return Failure("OVERLOADED", "the server serves as many requests as it can", retryable=True)
         if self._of_tenant.get(tenant, 0) >= self._most_per_tenant:
-            return Failure("TENANT_BUSY", "Too many requests of this tenant are active.", retryable=True)
+            return Failure("TENANT_BUSY", "too many requests of this tenant are being served", retryable=True)
         return None
 
     def enter(self, tenant: str) -> None:
@@ -151,7 +151,7 @@ class BoundedBody:
             self._size += len(message.get("body", b""))
             if self._size > self._limit:
                 self.failure = self._too_large()
-                raise Problem(self.failure)
+                raise HttpProblem(self.failure)
             if self._size > MAX_BODY_BYTES and not self._each_piece:
                 self._hold()
             self._complete = not message.get("more_body", False)
@@ -163,7 +163,7 @@ class BoundedBody:
         if not self._held.take(self._size - self._taken):
             message = "the server holds as many large bodies as it can"
             self.failure = Failure("OVERLOADED", message, retryable=True)
-            raise Problem(self.failure)
+            raise HttpProblem(self.failure)
         self._taken = self._size
 
     def release(self) -> None:
@@ -179,8 +179,8 @@ class BoundedBody:
             async with asyncio.timeout_at(self._deadline):
                 return await self._receive()
         except TimeoutError:
-            self.failure = Failure("BODY_TIMEOUT", f"The body did not arrive within {BODY_SECONDS:.0f} s.")
-            raise Problem(self.failure) from None
+            self.failure = Failure("BODY_TIMEOUT", f"the body did not arrive within {BODY_SECONDS:.0f} s")
+            raise HttpProblem(self.failure) from None
 
     def _too_large(self) -> Failure:
-        return Failure("BODY_TOO_LARGE", f"The body is larger than {self._limit} bytes.")
+        return Failure("BODY_TOO_LARGE", f"the body is larger than {self._limit} bytes")

@@ -19,6 +19,7 @@ from app.protocols.http.errors import STATUS, dialect_of, openai, sessions
 Document = dict[str, Any]
 
 _REF: Final = "#/components/schemas/"
+_SUFFIX: Final = "Shape"
 _EVERYWHERE: Final = (
     "STORAGE_DOWN", "NOT_READY", "UNAUTHENTICATED", "FORBIDDEN", "HOST_REFUSED", "ORIGIN_REFUSED", "HEADERS_TOO_LARGE",
     "RATE_LIMITED", "TENANT_BUSY", "OVERLOADED", "UNKNOWN_PARAMETER",
@@ -80,12 +81,15 @@ def follows(description: str) -> dict[int | str, Document]:
 
 def document(app: FastAPI) -> Document:
     made = get_openapi(
-        title=app.title, version=app.version, routes=app.routes, summary=app.summary,
+        title=app.title,
+        version=app.version,
+        routes=app.routes,
+        summary=app.summary,
         separate_input_output_schemas=False,
-    )  # fmt: skip
+    )
     schemas = made.setdefault("components", {}).setdefault("schemas", {})
     for referred in (
-        shapes.Problem,
+        shapes.ProblemShape,
         shapes.StreamEnd,
         shapes.StreamProblem,
         shapes.OpenAiProblem,
@@ -105,10 +109,24 @@ def document(app: FastAPI) -> Document:
             _add_common_answers(operation)
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
-    made["components"]["schemas"] = dict(sorted(schemas.items()))
     made["components"]["securitySchemes"] = _SECURITY
     made["security"] = [{name: []} for name in _SECURITY]
-    return made
+    public: Document = _with_public_names(made)
+    public["components"]["schemas"] = dict(sorted(public["components"]["schemas"].items()))
+    return public
+
+
+def _with_public_names(value: Any, key: str = "") -> Any:
+    """Classes of shapes end in `Shape`, where something else here has their name; clients know them without."""
+    if isinstance(value, dict):
+        rename = key == "schemas"
+        return {
+            name.removesuffix(_SUFFIX) if rename else name: _with_public_names(item, name)
+            for name, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_with_public_names(item) for item in value]
+    return value.removesuffix(_SUFFIX) if key in ("$ref", "title") and isinstance(value, str) else value
 
 
 def _operations(made: Document) -> Iterator[tuple[str, Document]]:
@@ -173,7 +191,7 @@ def _add_answers_of_openai(operation: Document) -> None:
 
 def _problem(codes: list[str]) -> Document:
     lines = [f"`{code}` {CODES[code].meaning}" for code in sorted(codes)]
-    return {"model": shapes.Problem, "description": "\n".join(lines)}
+    return {"model": shapes.ProblemShape, "description": "\n".join(lines)}
 
 
 def _schemas_of(model: type[BaseModel]) -> Document:

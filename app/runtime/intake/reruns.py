@@ -59,7 +59,7 @@ class Reruns:
     async def token(self, who: Principal, run_id: str) -> ReplayToken | Rejected:
         run = await self._reader.run(who.tenant, run_id)
         if run is None:
-            return Rejected(Failure("RUN_NOT_FOUND", "There is no such run."))
+            return Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
         return tokens.replay_token(run_id, await self._events(who, run), __version__)
 
     async def signed_token(self, who: Principal, run_id: str) -> str | Rejected:
@@ -70,14 +70,12 @@ class Reruns:
     async def rerun(self, who: Principal, run_id: str, request: RerunRequest) -> Run | Rejected:
         run = await self._reader.run(who.tenant, run_id)
         if run is None:
-            return Rejected(Failure("RUN_NOT_FOUND", "There is no such run."))
+            return Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
         if run.parent_run_id is not None:
-            return Rejected(
-                Failure("RUN_IS_A_SUBAGENT", "A subagent's run cannot be rerun; rerun its parent."), run.parent_run_id
-            )
+            return Rejected(Failure("RUN_IS_A_SUBAGENT", "rerun the root run"), run.parent_run_id)
         workspace = await self._workspace(run, request.workspace)
         if workspace is None:
-            return Rejected(Failure("WORKSPACE_GONE", "The workspace of this run can no longer be compiled."))
+            return Rejected(Failure("WORKSPACE_GONE", "the workspace of this run cannot be compiled any more"))
         events = await self._events(who, run)
         strict = request.token is not None and request.mode == "strict"
         if request.token is not None:
@@ -112,7 +110,7 @@ def _compare(
 ) -> Failure | None:
     """The token against the log, then against what a rerun would meet now."""
     if token.run_id != recorded.run_id:
-        return Failure("REPLAY_TOKEN_INVALID", "The replay token does not belong to this run.")
+        return Failure("REPLAY_TOKEN_INVALID", "the token belongs to another run")
     differs = [name for name in ("request", "prompt", "tools") if getattr(token, name) != getattr(recorded, name)]
     used = {
         (e.payload["model"], e.payload["provider"], e.payload["providerModel"])

@@ -132,7 +132,9 @@ class Threads:
             return _reserved()
         at = source.last_seq if seq is None else seq
         if not 1 <= at <= source.last_seq:
-            return Rejected(Failure("INVALID_REQUEST", "The thread has no event with this seq."))
+            return Rejected(
+                Failure("INVALID_REQUEST", f"the thread has events 1 to {source.last_seq}; there is no seq {at}")
+            )
         events = await self._events(who.tenant, thread_id, at)
         load = stored_blobs(self._reader, who.tenant, thread_id)
         whole = [await inline(event, load) for event in events]
@@ -162,7 +164,7 @@ class Threads:
         if isinstance(answer, Refused):
             return Rejected(answer.failure, answer.winner)
         entry = await self._reader.entry(who.tenant, thread_id, row.message_id)
-        return entry or Rejected(Failure("THREAD_DELETED", "The thread was deleted."))
+        return entry or Rejected(Failure("THREAD_DELETED", "the thread was deleted"))
 
     # -- the log -------------------------------------------------------------------------------------
 
@@ -189,9 +191,9 @@ class Threads:
     async def _existing(self, tenant: str, thread_id: str) -> Thread | Rejected:
         found = await self._reader.thread(tenant, thread_id)
         if found is None:
-            return Rejected(Failure("THREAD_NOT_FOUND", "There is no such thread."))
+            return Rejected(Failure("THREAD_NOT_FOUND", "there is no such thread"))
         if isinstance(found, Tombstone) or found.deleted_at is not None:
-            return Rejected(Failure("THREAD_DELETED", "The thread was deleted."))
+            return Rejected(Failure("THREAD_DELETED", "the thread was deleted"))
         return found
 
     async def _active(self, tenant: str, thread_id: str) -> list[Run]:
@@ -237,8 +239,10 @@ def is_too_large(facts_of_a_thread: Mapping[str, Any]) -> bool:
 
 
 def _too_large() -> Rejected:
-    return Rejected(Failure("INVALID_REQUEST", f"Title, metadata and labels exceed {MAX_INLINE_BYTES} bytes."))
+    return Rejected(Failure("INVALID_REQUEST", f"title, metadata and labels exceed {MAX_INLINE_BYTES} bytes"))
 
 
 def _reserved() -> Rejected:
-    return Rejected(Failure("THREAD_RESERVED", "The thread belongs to the system and cannot be changed."))
+    return Rejected(
+        Failure("THREAD_RESERVED", f"thread ids that begin with {SYSTEM_THREADS} are reserved for the system")
+    )

@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from app.core.decisions import Approval, Approved
-from app.core.decisions import Refused as NotApproved
+from app.core.decisions import Approval, Approved, NotApproved
 from app.core.ids import new_id
 from app.core.suspend import Suspended
 from app.events.catalog.interrupt import InterruptRaised

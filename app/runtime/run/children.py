@@ -25,9 +25,9 @@ ConductChild = Callable[[Run, Scope, RunScope], Awaitable[list[Payload]]]
 
 async def ask_agent(conduct: ConductChild, parent: RunScope, name: str, given: Any, call_id: str) -> AgentAnswer:
     if name not in parent.agent.subagents:
-        raise StepFailed(Failure("AGENT_NOT_ALLOWED", f"{parent.agent.name!r} has no such subagent."))
+        raise StepFailed(Failure("AGENT_NOT_ALLOWED", f"{parent.agent.name!r} has no such subagent"))
     if parent.depth >= MAX_DEPTH:
-        raise StepFailed(Failure("SUBAGENTS_TOO_DEEP", f"Subagents nest at most {MAX_DEPTH} deep."))
+        raise StepFailed(Failure("SUBAGENTS_TOO_DEEP", f"subagents may nest at most {MAX_DEPTH} levels deep"))
     known = parent.log.memo.children.get(call_id)
     if known is not None and known.terminal:
         return _answer(known)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.core.signal import Signal
+from app.core.signal import CancelSignal
 from app.events.catalog.execution import CommandInjected, StepCompleted
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.envelope import Event
@@ -17,7 +17,7 @@ from app.events.ports import Draft
 from app.views.run import MUST_BE_SEEN
 
 
-class RunCancellation(Signal):
+class RunCancellation(CancelSignal):
     """Set when the run's cancel was committed. While tools act, they are given their grace to end."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from app.core.json import JsonObject
 from app.core.schemas import SchemaRegistry, Validator
 from app.outside.addresses import AddressPolicy
 from app.outside.files import Rooted, hash_of
-from app.outside.http import Deadlines, HttpClient, Outgoing, OutsideError
+from app.outside.http import Deadlines, HttpClient, OutgoingRequest, OutsideError
 from app.tools.arithmetic import evaluate
 from app.tools.contract import BytesResult, JsonResult, Result, TextResult, Tool, ToolContext, ToolDefinition
 from app.tools.declared import define
@@ -176,7 +176,7 @@ class _Fetch:
     async def __call__(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
         left = max(0.05, ctx.deadline - asyncio.get_running_loop().time())
         deadlines = Deadlines(min(10.0, left), left, left)
-        outgoing = Outgoing(
+        outgoing = OutgoingRequest(
             "GET", arguments["url"], {}, None, self.policy, deadlines, ctx.max_output_bytes, max_redirects=3
         )
         try:

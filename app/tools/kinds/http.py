@@ -14,13 +14,14 @@ from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.outside.addresses import AddressPolicy, normal_host
-from app.outside.http import Deadlines, HttpClient, Outgoing, OutsideError, Reply
+from app.outside.http import Deadlines, HttpClient, OutgoingRequest, OutsideError, Reply
 from app.tools.contract import BytesResult, JsonResult, Result, TextResult, ToolContext, ToolDefinition
 from app.tools.declared import define, plain
 from app.tools.guard import ToolInvalid
 from app.tools.kind import ToolDeps, ToolKind
-from app.tools.rendering import Rendering, RenderingError, Secret, Template
+from app.tools.rendering import Rendering, RenderingError, Secret
 from app.workspace.compiled import CompiledTool, CompiledWorkspace
+from app.workspace.templates import Template
 
 _MAX_REDIRECTS: Final = 3
 _TEXTUAL: Final = ("text/", "application/json", "application/xml", "application/problem+json")
@@ -75,7 +76,7 @@ class HttpTool:
                 return Failure("OUTPUT_TOO_LARGE", f"the answer is larger than {ctx.max_output_bytes} bytes")
             return Failure(error.code, rendering.secrets.text(error.failure.message), error.failure.retryable)
 
-    def _outgoing(self, rendering: Rendering, arguments: JsonObject, ctx: ToolContext) -> Outgoing:
+    def _outgoing(self, rendering: Rendering, arguments: JsonObject, ctx: ToolContext) -> OutgoingRequest:
         request = self._request
         url = rendering.text(request.url, _path_step)
         pairs = [(name, rendering.value(template)) for name, template in request.query.items()]
@@ -96,7 +97,7 @@ class HttpTool:
             message = "the workspace does not allow calls to this host; `outgoing.hosts` of the Runtime lists those"
             raise RenderingError(Failure("ADDRESS_REFUSED", message))
         left = max(0.05, ctx.deadline - asyncio.get_running_loop().time())
-        return Outgoing(
+        return OutgoingRequest(
             request.method, url, headers, body, AddressPolicy(request.private, hosts, proxied=bool(request.within)),
             Deadlines(connect=min(10.0, left), idle=left, total=left), ctx.max_output_bytes, _MAX_REDIRECTS,
         )  # fmt: skip
@@ -163,7 +164,7 @@ def _filled(value: Any, rendering: Rendering) -> Any:
         return {key: _filled(item, rendering) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_filled(item, rendering) for item in value]
-    return rendering.value(value) if hasattr(value, "literals") else value
+    return rendering.value(value) if isinstance(value, Template) else value
 
 
 def make(declared: CompiledTool, workspace: CompiledWorkspace, deps: ToolDeps) -> HttpTool | Failure:

@@ -17,14 +17,15 @@ from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.outside import process
 from app.outside.hidden import hidden_from_programs
-from app.outside.process import Finished, Limits, ProcessError, Program
+from app.outside.process import Finished, ProcessError, ProcessLimits, Program
 from app.tools.contract import JsonResult, Result, TextResult, ToolContext, ToolDefinition
 from app.tools.declared import define
 from app.tools.kind import ToolDeps, ToolKind
-from app.tools.rendering import Rendering, RenderingError, Secret, Template, Text
+from app.tools.rendering import Rendering, RenderingError, Secret
 from app.workspace.compiled import CompiledTool, CompiledWorkspace
+from app.workspace.templates import Template, tolerant_template
 
-_DEFAULT_LIMITS: Final = Limits()
+_DEFAULT_LIMITS: Final = ProcessLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Command:
     env: Mapping[str, Template] = field(default_factory=dict)
     stdin: Literal["json", "none"] = "json"
     result: Literal["json", "text"] = "json"
-    limits: Limits = _DEFAULT_LIMITS
+    limits: ProcessLimits = _DEFAULT_LIMITS
     network: bool = False
     read: tuple[Path, ...] = ()
     """Further places it may read, such as the workspace folder that its script is in."""
@@ -144,12 +145,12 @@ def make(declared: CompiledTool, workspace: CompiledWorkspace, deps: ToolDeps) -
     writable = tuple((files / name).resolve() for name in spec.writable)
     if any(not place.is_relative_to(files) for place in writable):
         return Failure("TOOL_INVALID", f"{declared.name}: a writable folder is not beneath the data folder")
-    limits = Limits(
+    limits = ProcessLimits(
         cpu_seconds=max(1, round(spec.cpu_seconds)), memory_bytes=spec.memory_bytes, processes=spec.max_processes
     )
     command = Command(
         argv=tuple(templates[f"subprocess.command.{number}"] for number in range(len(spec.command))),
-        env={name: Text.of(value) for name, value in spec.env.items()},
+        env={name: tolerant_template(value, ("args",)) for name, value in spec.env.items()},
         stdin=spec.stdin,
         result=spec.result,
         limits=limits,

@@ -99,7 +99,7 @@ class ModelAttempt:
         if admission is None:
             message = f"model {self._config.name!r} failed too often and is left alone for a while"
             return AttemptFailed(Failure("PROVIDER_CIRCUIT_OPEN", message, True))
-        failure: Failure | None = Failure("MODEL_CANCELLED", "the call was given up")
+        failure: Failure | None = Failure("MODEL_CANCELLED", "the call was abandoned")
         try:
             failure = await self._within_deadline()
         finally:

@@ -98,7 +98,7 @@ class ModelRouter:
         document = request.to_json(plan.primary.name)
         if issues := self._schemas.validate(_REQUEST_SCHEMA, document):
             found = [{"path": issue.path, "message": issue.message} for issue in issues]
-            return Failure("MODEL_REQUEST_INVALID", "the request breaks its schema", detail={"issues": found})
+            return Failure("MODEL_REQUEST_INVALID", "the request does not match its schema", detail={"issues": found})
         negotiation = negotiation or self.negotiate(plan, request)
         if negotiation != negotiated:
             await record(negotiation.payload)
@@ -201,7 +201,7 @@ class ModelRouter:
             return error.failure
         if issues := validator.issues(value):
             detail["issues"] = [{"path": issue.path, "message": issue.message} for issue in issues]
-            return Failure("MODEL_OUTPUT_INVALID", "the answer breaks the requested schema", detail=detail)
+            return Failure("MODEL_OUTPUT_INVALID", "the answer does not match the requested schema", detail=detail)
         return replace(response, value=value)
 
     def _validator(self, schema: Any) -> Validator:

@@ -90,7 +90,7 @@ class CurrentWorkspace:
     def current(self) -> CompiledWorkspace:
         """The workspace for a run that starts now."""
         if self._current is None:
-            raise HoldfastError("WORKSPACE_NOT_LOADED", "no workspace has been loaded", retryable=True)
+            raise HoldfastError("WORKSPACE_NOT_LOADED", "No workspace is loaded.", retryable=True)
         return self._current
 
     async def reload(self) -> WorkspaceStatus:

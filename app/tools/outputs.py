@@ -66,7 +66,7 @@ async def stored(outcome: ToolOutcome, load_blob: LoadBlob | None) -> "Json | Fa
         return None  # binary content
     data = await load_blob(reference) if load_blob is not None else None
     if data is None:
-        return Failure("OUTPUT_INVALID", "the tool's stored output cannot be read, so it cannot be checked")
+        return Failure("OUTPUT_INVALID", "the stored output of the tool cannot be read and therefore not be checked")
     return json.loads(data) if reference.get("mime") == _JSON else data.decode()
 
 

@@ -97,7 +97,9 @@ async def approve(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Next)
     if not _needs_approval(attempt):
         return await proceed(attempt)
     if attempt.ports.approve is None or attempt.scope.ask_nobody:
-        return Returned(attempt.ended(Failure("APPROVAL_DENIED", "nobody can approve this call here")))
+        return Returned(
+            attempt.ended(Failure("APPROVAL_DENIED", "this call needs an approval, which cannot be given here"))
+        )
     answer = await attempt.ports.approve(attempt.call, attempt.found.definition, argument_hash(attempt.arguments))
     if isinstance(answer, Approved):
         return await proceed(replace(attempt, approval_id=answer.interrupt_id))

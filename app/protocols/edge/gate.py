@@ -122,20 +122,20 @@ class RequestGate:
         if size + len(b"".join(chain.from_iterable(sent))) + _PER_HEADER_BYTES * len(sent) > MAX_HEADER_BYTES:
             return headers_too_large()
         if len(headers) != len(sent) and _repeats(scope):
-            return Failure("INVALID_REQUEST", "a header that may come once comes twice")
+            return Failure("INVALID_REQUEST", "A header occurs twice that may occur only once.")
         # No database takes the NUL character in a text; in an address it is a mistake like in a body.
         if "\x00" in path or b"%00" in scope["query_string"]:
-            return Failure("INVALID_REQUEST", "the address contains the NUL character")
+            return Failure("INVALID_REQUEST", "The URL contains the NUL character.")
         if path in OPEN_PATHS:
             return None  # a probe knows the address of the process, not its name
         if b"host" not in headers:
-            return Failure("HOST_REFUSED", "the request has no Host header")
+            return Failure("HOST_REFUSED", "The request has no Host header.")
         return self._origins.wrong_host(headers[b"host"])
 
     async def _preflight(self, scope: Scope, receive: Receive, reply: "_Reply", origin: bytes) -> None:
         allowed = self._origins.preflight(origin)
         if allowed is None:
-            refused = Failure("ORIGIN_REFUSED", "pages of that origin may not call this server")
+            refused = Failure("ORIGIN_REFUSED", "Web pages of this origin may not call this server.")
             await reply.refuse(scope, receive, refused)
             return
         reply.headers += allowed
@@ -154,7 +154,7 @@ class RequestGate:
         scope["holdfast.access"] = self._access
         rates, in_flight = self._bounds(scope)
         if self._access.enabled and (seconds := rates.take((who.tenant, who.id))):
-            return Failure("RATE_LIMITED", "too many requests", retryable=True, detail={"retryAfter": seconds})
+            return Failure("RATE_LIMITED", "Too many requests.", retryable=True, detail={"retryAfter": seconds})
         return in_flight.refusal(who.tenant) or who
 
     def _bounds(self, scope: Scope) -> tuple[Rates, InFlight]:
@@ -173,7 +173,7 @@ class RequestGate:
         if refused is None and (origin := headers.get(b"origin")) is not None:
             refused = self._origins.wrong_origin("CONNECT", origin, headers[b"host"])
         if refused is None and self.sockets >= self._max_sockets:
-            refused = Failure("OVERLOADED", "there are as many websockets as there can be", retryable=True)
+            refused = Failure("OVERLOADED", "The maximum number of websockets is open.", retryable=True)
         if refused is None:
             who = await self._admit(scope, headers)
             refused = who if isinstance(who, Failure) else None

@@ -43,7 +43,7 @@ class LogFrames:
         if failure is not None:
             return named_frame("problem", _problem(failure))
         if end is End.OVERFLOWED:
-            slow = Failure("READER_TOO_SLOW", "more arrived than the reader took")
+            slow = Failure("READER_TOO_SLOW", "The client reads the stream too slowly.")
             return named_frame("problem", _problem(slow) | {"lastSeq": self._last_seq})
         return b""
 

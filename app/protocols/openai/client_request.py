@@ -80,7 +80,7 @@ def chat_ask(body: JsonObject, fingerprint: str) -> ClientRequest:
 def responses_ask(body: JsonObject, fingerprint: str) -> ClientRequest:
     _refuse_upstreams(body)
     if body.get("store") is False:
-        raise Refusal("INVALID_REQUEST", "every run is stored; leave `store` away or true", param="store")
+        raise Refusal("INVALID_REQUEST", "every run is stored; omit `store` or set it to true", param="store")
     parameters = response_parameters(body)
     tools, choice = chosen_tools(body, nested=False)
     instructions, messages = response_items(body.get("input"), body.get("instructions"))
@@ -124,7 +124,7 @@ def _refuse_upstreams(body: JsonObject) -> None:
     if _UPSTREAM.isdisjoint(body):
         return
     for name in _UPSTREAM & body.keys():
-        raise Refusal("ADDRESS_REFUSED", "a client does not say where models are called", param=name)
+        raise Refusal("ADDRESS_REFUSED", "a client cannot choose where models are called", param=name)
 
 
 def _text(body: JsonObject, name: str) -> str:
@@ -179,7 +179,7 @@ def policy_named(value: Any, param: str) -> OnDisconnect:
     if value == "detach" or value == "cancel":
         named: OnDisconnect = value
         return named
-    raise Refusal("INVALID_REQUEST", "a run is left to itself (detach) or cancelled (cancel)", param=param)
+    raise Refusal("INVALID_REQUEST", "on_disconnect must be detach or cancel", param=param)
 
 
 def _previous(value: Any) -> tuple[str, int] | None:
@@ -202,4 +202,4 @@ def _schema(given: JsonObject, where: str) -> JsonObject | None:
             schema = described.get("schema") if isinstance(described, dict) else None
             if isinstance(schema, dict):
                 return schema
-    raise Refusal("INVALID_REQUEST", "the answer may be text, a JSON object or by a JSON Schema", param=where)
+    raise Refusal("INVALID_REQUEST", "the format must be text, json_object or json_schema", param=where)

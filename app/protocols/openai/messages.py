@@ -78,7 +78,7 @@ def _take_item(item: Any, where: str, instructions_given: list[str], messages: l
     elif kind == "function_call_output":
         messages.append(_tool(item.get("call_id"), item.get("output"), where))
     elif kind not in _IGNORED_ITEMS:
-        raise Refusal("INVALID_REQUEST", "items of this type are not taken here", param=f"{where}.type")
+        raise Refusal("INVALID_REQUEST", "items of this type are not supported", param=f"{where}.type")
 
 
 def _assistant(message: JsonObject, where: str) -> JsonObject:
@@ -148,7 +148,7 @@ def _part(part: Any, where: str) -> JsonObject:
             return _uploaded("file", described, where)
         if isinstance(described, dict):
             return _media("file", described.get("file_data"), described.get("filename"), where)
-    raise Refusal("INVALID_REQUEST", "parts of this type are not taken here", param=where)
+    raise Refusal("INVALID_REQUEST", "parts of this type are not supported", param=where)
 
 
 def _uploaded(kind: str, described: JsonObject, where: str) -> JsonObject:

@@ -60,7 +60,7 @@ def _add_models(router: APIRouter, server: ServerContext) -> None:
     @router.get("/models/{model}", summary="One agent, as a model")
     async def model(model: str, _caller: Caller) -> Response:
         if model not in server.workspace.current.agents:
-            raise Refusal("AGENT_NOT_FOUND", "there is no such model", param="model", status=404)
+            raise Refusal("AGENT_NOT_FOUND", "There is no such model.", param="model", status=404)
         return _json(_model(server, model))
 
 
@@ -139,7 +139,7 @@ def _add_responses(router: APIRouter, server: ServerContext) -> None:
 def _object(raw: bytes) -> dict[str, Any]:
     body = parsed(raw)
     if not isinstance(body, dict):
-        raise Refusal("INVALID_REQUEST", "the body must be an object")
+        raise Refusal("INVALID_REQUEST", "The body must be an object.")
     return body
 
 
@@ -191,13 +191,13 @@ async def _existing(server: ServerContext, caller: Principal, response_id: str) 
     named = parse_response_id(response_id)
     run = None if named is None else await server.reader.run(caller.tenant, named[0])
     if named is None or run is None:
-        raise Refusal("RESPONSE_NOT_FOUND", "there is no such response", param="response_id", status=404)
+        raise Refusal("RESPONSE_NOT_FOUND", "There is no such response.", param="response_id", status=404)
     if named[1] > 0:
         reading = ResponseEvents(named[1])
         await _read_stored(server, caller, run, reading)
         # The next segment may be asked for as soon as the last one ended: its client is about to answer.
         if not reading.begun and reading.segments_ended < named[1]:
-            raise Refusal("RESPONSE_NOT_FOUND", "there is no such response", param="response_id", status=404)
+            raise Refusal("RESPONSE_NOT_FOUND", "There is no such response.", param="response_id", status=404)
     return Segment(run, named[1])
 
 

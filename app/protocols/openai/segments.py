@@ -217,7 +217,7 @@ def _words(said: Sequence[JsonObject], answered: Sequence[str]) -> CommandInject
     """What the user says beside the outputs follows them in the conversation. It is named by what it says and what it
     stands beside, so that a retry says nothing twice."""
     if any("parts" in message for message in said):
-        raise Refusal("INVALID_REQUEST", "beside tool outputs a user's message is a text", param="messages")
+        raise Refusal("INVALID_REQUEST", "a user message next to tool outputs must be text", param="messages")
     text = "\n\n".join(message["content"] for message in said)
     name = sha256("\x00".join([*sorted(answered), text]).encode()).hexdigest()[:32]
     words = steering(text, f"said_{name}")

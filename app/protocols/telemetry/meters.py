@@ -118,8 +118,8 @@ class Metering:
         self._repairs = metrics.counter("tool_repairs", "Repairs made to tool calls.", "round")
 
     def _people(self, metrics: Metrics) -> None:
-        self._interrupts = metrics.counter("interrupts", "Pauses for a person or a client.", "kind")
-        self._answers = metrics.counter("interrupts_closed", "Pauses that were resolved or expired.", "outcome")
+        self._interrupts = metrics.counter("interrupts", "Interrupts raised: waits for a person or a client.", "kind")
+        self._answers = metrics.counter("interrupts_closed", "Interrupts that were answered or expired.", "outcome")
         self._hooks = metrics.counter("hooks_fired", "Decisions of hooks.", "hook", "decision")
         self._violations = metrics.counter("schema_violations", "Payloads refused at a boundary.", "schema")
         self._budgets = metrics.counter("budgets_exceeded", "Budgets that ended a run.", "budget", "scope")

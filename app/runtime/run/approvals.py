@@ -58,7 +58,7 @@ class Approvals:
                 return Approved(held.answered_by, held.id)
             raise await self._log.raise_interrupt(self._raised(call, question))
         if asked.get("expired"):
-            return NotApproved("nobody answered in time")
+            return NotApproved("the question was not answered in time")
         answer = asked.get("answer")
         if answer is None:
             raise Suspended(asked["interruptId"])

@@ -121,9 +121,9 @@ class ModelCalls:
         name = switched_to or self.model
         chosen = ModelPlan(primary=name) if name is not None else self._agent.model_plan
         if chosen is None:
-            raise StepFailed(Failure("AGENT_HAS_NO_MODEL", f"agent {self._agent.name!r} names no model"))
+            raise StepFailed(Failure("AGENT_HAS_NO_MODEL", f"Agent {self._agent.name!r} names no model."))
         if chosen.primary not in self._toolset.workspace.models:
-            raise StepFailed(Failure("MODEL_NOT_FOUND", "the workspace has no such model"))
+            raise StepFailed(Failure("MODEL_NOT_FOUND", "The workspace has no such model."))
         return self._toolset.plans.plan(chosen)
 
     async def _complete(

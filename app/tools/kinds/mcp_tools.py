@@ -211,7 +211,7 @@ def make_mcp(
     """
     spec = declared.spec.mcp
     if spec is None or spec.server not in sessions or spec.server not in offered:
-        return Failure("TOOL_INVALID", f"{declared.name}: its MCP server is not there")
+        return Failure("TOOL_INVALID", f"{declared.name}: its MCP server does not exist")
     tools = workspace.mcp_servers[spec.server].spec.tools
     server = McpServer(sessions[spec.server], allow=frozenset(tools.allow), pins=tools.pins)
     wanted = spec.tool or declared.name

@@ -16,7 +16,7 @@ from typing import Any, Final
 from app.core import json
 from app.core.principal import LOCAL
 from app.core.settings import Settings
-from app.events.catalog import EVENTS, Payload, schema_of
+from app.events.catalog import EVENTS, EventModel, schema_of
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.submission import Submission
 from app.wiring.runtime import Holdfast, open_holdfast
@@ -59,7 +59,7 @@ def _anchor(name: str) -> str:
     return name.lower().replace(".", "")
 
 
-def _section(name: str, cls: type[Payload], example: Mapping[str, Any] | None) -> Iterator[str]:
+def _section(name: str, cls: type[EventModel], example: Mapping[str, Any] | None) -> Iterator[str]:
     yield f"## {name}"
     yield ""
     yield _when(name, cls) + (" (Draft.)" if cls.draft else "")
@@ -74,12 +74,12 @@ def _section(name: str, cls: type[Payload], example: Mapping[str, Any] | None) -
         yield from ("", "```json", json.pretty(_steady(example)).decode().rstrip("\n"), "```")
 
 
-def _when(name: str, cls: type[Payload]) -> str:
+def _when(name: str, cls: type[EventModel]) -> str:
     said = WHEN.get(name) or inspect.cleandoc(cls.__doc__ or "")
     return " ".join(said.split()) or "See the fields."
 
 
-def _rows(cls: type[Payload], schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Iterator[str]:
+def _rows(cls: type[EventModel], schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Iterator[str]:
     """The fields, and those of the records in them."""
     notes, required = _notes(cls), schema.get("required", [])
     for name, field in schema.get("properties", {}).items():
@@ -91,7 +91,7 @@ def _rows(cls: type[Payload], schema: Mapping[str, Any], definitions: Mapping[st
             yield f"| `{name}{mark}.{below}` | {_type(one)} | {needed} |  |"
 
 
-def _notes(cls: type[Payload]) -> dict[str, str]:
+def _notes(cls: type[EventModel]) -> dict[str, str]:
     """The sentence that stands below a field in the catalog, by the field's name in JSON."""
     tree = ast.parse(inspect.cleandoc(inspect.getsource(cls)))
     body = next(node for node in tree.body if isinstance(node, ast.ClassDef)).body

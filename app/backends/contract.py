@@ -119,20 +119,12 @@ class Context(Protocol):
     def max_turns(self) -> int: ...
 
     @property
-    def max_reworks(self) -> int: ...
-
-    @property
     def config(self) -> Mapping[str, Any]:
         """The agent's `config` for this backend."""
         ...
 
     @property
     def skill(self) -> Skill | None: ...
-
-    @property
-    def roles(self) -> Mapping[str, str]:
-        """The prompts of the workspace's roles, by name."""
-        ...
 
     @property
     def tools(self) -> frozenset[str]:
@@ -179,18 +171,6 @@ class Context(Protocol):
 
     async def checkpoint(self, label: str, data: Any = None) -> None:
         """Name this point of the log."""
-        ...
-
-    async def transition(self, to: str, from_: str | None = None, reason: str | None = None) -> None:
-        """Record that another role has the word. Once, also when the backend is entered again."""
-        ...
-
-    async def report(self, role: str, schema_name: str, report: JsonObject, message_id: str | None = None) -> None:
-        """Record what a role handed over, after it passed its schema. Once, like a transition."""
-        ...
-
-    async def violations(self, schema_name: str, value: Any, boundary: str) -> list[str]:
-        """What is wrong with a payload by a published schema; recorded when there is something."""
         ...
 
     async def go_on(self, turn: int, output: str) -> str | None:

@@ -23,7 +23,7 @@ def audit(
     key: Annotated[str | None, typer.Option(help="API key (HOLDFAST_API_KEY).", show_default=False)] = None,
 ) -> None:
     """Check that the log of each run is complete. The exit code is 1 if events are missing."""
-    from app.cli.access import open_log
+    from app.cli.log_access import open_log
     from app.core import json
     from app.events.envelope import Event
     from app.protocols.dialects.native import read_export

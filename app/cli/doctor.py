@@ -22,12 +22,12 @@ def doctor(
     """
     import os
 
-    from app.cli.checkup import Finding, examine
+    from app.cli.checkup import CheckResult, examine
     from app.cli.command_session import print_json
     from app.cli.loop import run_loop
     from app.core.settings import Settings, SettingsError
 
-    found: list[Finding] = []
+    found: list[CheckResult] = []
 
     async def work() -> None:
         try:
@@ -36,7 +36,7 @@ def doctor(
             )
         except SettingsError as error:
             remedy = "See docs/configuration.md for all settings."
-            found.extend(Finding("settings", "wrong", one, remedy) for one in error.failure.detail["problems"])
+            found.extend(CheckResult("settings", "wrong", one, remedy) for one in error.failure.detail["problems"])
         else:
             found.extend(await examine(settings, os.environ))
 

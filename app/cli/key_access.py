@@ -1,4 +1,4 @@
-"""How `holdfast keys` reaches the keys: over HTTP where a server runs, else in the database."""
+"""Access to API keys for `holdfast keys`: over HTTP if a server is running, otherwise in the database."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ async def open_keys(data_dir: Path | None, database_url: str | None) -> AsyncIte
 
 
 def _bootstrap_token(target: ServerTarget) -> str | None:
-    """Of a server without an admin key that uses this data folder: it makes the first one."""
+    """The one-time token of a server without an admin key that uses this data folder."""
     if target.server_named:
         return None
     with contextlib.suppress(OSError):

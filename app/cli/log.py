@@ -17,7 +17,7 @@ from app.cli.loop import run_loop
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from app.cli.access import LogAccess
+    from app.cli.log_access import LogAccess
     from app.events.chain import Broken, Head
     from app.protocols.dialects.native import Export
 
@@ -40,7 +40,7 @@ def _open(
     thread: str | None, data_dir: Path | None, database_url: str | None, url: str | None, key: str | None
 ) -> "AbstractAsyncContextManager[LogAccess | None]":
     """The log, or None if `thread` is an exported file, which needs neither a server nor a database."""
-    from app.cli.access import open_log
+    from app.cli.log_access import open_log
 
     if thread is not None and Path(thread).is_file():
         return contextlib.nullcontext()
@@ -98,7 +98,7 @@ def export_command(
     key: Key = None,
 ) -> None:
     """Export the log of a thread as JSON lines; the last line is the head of its hash chain."""
-    from app.cli.access import open_log
+    from app.cli.log_access import open_log
 
     async def work() -> None:
         async with open_log(data_dir, database_url, url, key) as access:
@@ -118,7 +118,7 @@ def import_command(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Import an exported thread into this database with its hashes. With SQLite, the server must be stopped."""
-    from app.cli.access import open_log
+    from app.cli.log_access import open_log
     from app.protocols.dialects.native import read_export
 
     async def work() -> None:
@@ -201,7 +201,7 @@ def tail_command(
     key: Key = None,
 ) -> None:
     """Print the events of a thread, one per line; with -f, also new ones as they arrive."""
-    from app.cli.access import open_log
+    from app.cli.log_access import open_log
 
     async def work() -> None:
         async with open_log(data_dir, database_url, url, key) as access:

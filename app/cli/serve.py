@@ -1,4 +1,4 @@
-"""`holdfast serve`: start the server, say where it listens, stop cleanly on SIGTERM and Ctrl-C."""
+"""`holdfast serve`: starts the server, prints its URL, and stops it on SIGTERM and Ctrl-C."""
 
 import asyncio
 import gc
@@ -17,13 +17,16 @@ log = structlog.get_logger("holdfast.serve")
 
 async def serve(settings: Settings) -> None:
     async with open_logged(settings, settings.log_level) as holdfast:
-        _spare_the_collector()
+        _configure_garbage_collection()
         await _serve_http(settings, holdfast)
 
 
-def _spare_the_collector() -> None:
-    """What is loaded by now stays. Requests leave few cycles behind, so looking for them at every 700th allocation
-    would cost a tenth of a busy server's time; looking too seldom would make each look a pause that streams notice."""
+def _configure_garbage_collection() -> None:
+    """Exclude the objects of the start, which are permanent, and collect less often than Python's default.
+
+    Requests create few cycles. Collecting at every 700th allocation would cost a tenth of a busy server's time;
+    collecting too rarely would make each collection a pause that delays streams.
+    """
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -36,7 +39,7 @@ async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
     hurry = asyncio.Event()
 
     def stop() -> None:
-        """The second signal gives the runs back at once; the third leaves open requests where they are."""
+        """The second signal releases all runs at once; the third abandons open requests."""
         web.force_exit = hurry.is_set()
         (hurry if stopping.is_set() else stopping).set()
 
@@ -53,15 +56,15 @@ def _announce(port: int, settings: Settings, holdfast: Holdfast) -> None:
     if not settings.is_postgres:
         holdfast.store.folder.announce(url)
     typer.echo(f"listening on {url}")
-    for what, told in _where_to_look(url, settings, holdfast):
-        typer.echo(f"  {what:<10} {told}")
+    for label, text in _banner(url, settings, holdfast):
+        typer.echo(f"  {label:<10} {text}")
 
 
-def _where_to_look(url: str, settings: Settings, holdfast: Holdfast) -> Iterator[tuple[str, str]]:
+def _banner(url: str, settings: Settings, holdfast: Holdfast) -> Iterator[tuple[str, str]]:
     agents = holdfast.workspace.current.agents
     yield "workspace", f"{settings.workspace} ({len(agents)} agents: {', '.join(sorted(agents))})"
     yield "database", "Postgres" if settings.is_postgres else str(settings.sqlite_path)
-    yield "look", f"{url}/docs (every call), {url}/readyz, {url}/metrics"
+    yield "see", f"{url}/docs (HTTP API), {url}/readyz, {url}/metrics"
     if settings.auth_modes:
         yield from _first_key(url, settings, holdfast)
         return
@@ -74,17 +77,17 @@ def _where_to_look(url: str, settings: Settings, holdfast: Holdfast) -> Iterator
         yield "", f'holdfast run {name} "publish it"   ({where}: asks for an approval)'
     else:
         yield "", f'holdfast run {name} "hello"   ({where})'
-    yield "", f'an OpenAI client with base_url {url}/v1 and the model "{name}"'
+    yield "", f'an OpenAI client with base_url {url}/v1 and model "{name}"'
 
 
 def _first_key(url: str, settings: Settings, holdfast: Holdfast) -> Iterator[tuple[str, str]]:
-    """How to get a key. The token is shown while there is no admin key; it makes one, once."""
+    """How to get a key. While there is no admin key, the one-time token that creates it is shown."""
     bootstrap = holdfast.access.bootstrap
     if bootstrap is None or bootstrap.token is None:
         yield "keys", f"{settings.admin_key_file or 'holdfast keys create NAME --role ROLE'}"
         return
     command = "holdfast keys create NAME --role admin"
-    yield "first key", "there is no admin key yet; in another terminal:"
+    yield "first key", "There is no admin key yet. In another terminal, run:"
     if not settings.is_postgres:
         yield "", f"{command}   (in this folder), or from anywhere:"
     yield "", f"HOLDFAST_URL={url} HOLDFAST_API_KEY={bootstrap.token} {command}"

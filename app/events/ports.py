@@ -65,7 +65,7 @@ class Draft:
     """The canonical payload, as the recorder checked it."""
     checked: bool = False
     """Redacted and validated: set by the recorder alone."""
-    valid: bool = False
+    prevalidated: bool = False
     """Of a catalog payload that was checked as it was built, or whose maker is sure of it: see `Payload.written`."""
 
 

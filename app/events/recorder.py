@@ -133,7 +133,7 @@ class Recorder:
         together = raw[0].encoded if len(raw) == 1 else b"\n".join([draft.encoded for draft in raw])
         suspected = self._redactor.suspects(together)
         for draft in raw:
-            if draft.valid and not suspected and len(draft.encoded) <= MAX_INLINE_BYTES:
+            if draft.prevalidated and not suspected and len(draft.encoded) <= MAX_INLINE_BYTES:
                 draft.checked = True
                 continue
             failure, issues = self._prepare(draft, suspected)
@@ -156,7 +156,7 @@ class Recorder:
             draft.payload = self._redactor.clean(draft.payload)
             encoded = json.canonical(draft.payload)
         # What was redacted is no longer what was built.
-        if (suspected or not draft.valid) and not validator.accepts(draft.payload):
+        if (suspected or not draft.prevalidated) and not validator.accepts(draft.payload):
             issues = validator.issues(draft.payload)
             where = ", ".join(sorted({issue.path or "/" for issue in issues}))
             return Failure("PAYLOAD_INVALID", f"a {draft.type} payload is wrong at {where}"), issues
@@ -208,7 +208,7 @@ class Recorder:
 def _draft(scope: Scope, entry: Payload | PayloadEntry | Draft) -> Draft:
     if isinstance(entry, Payload):
         run_id = None if entry.of_thread else scope.run_id
-        return Draft(entry.type, entry.to_json(), run_id, scope.actor, valid=entry.valid)
+        return Draft(entry.type, entry.to_json(), run_id, scope.actor, prevalidated=entry.prevalidated)
     if isinstance(entry, Draft):
         return entry
     payload = entry.payload
@@ -219,7 +219,7 @@ def _draft(scope: Scope, entry: Payload | PayloadEntry | Draft) -> Draft:
         entry.actor or scope.actor,
         entry.parent_id,
         blobs=entry.blobs,
-        valid=payload.valid,
+        prevalidated=payload.prevalidated,
     )
 
 

@@ -15,7 +15,8 @@ from app.core.errors import Failure
 from app.core.json import JsonObject, present
 from app.core.tracing import step
 from app.events.catalog import values
-from app.events.catalog.model import ModelCompleted, ModelFailed, ModelRequested
+from app.events.catalog.builders import BuiltModelCompleted, BuiltModelRequested
+from app.events.catalog.model import ModelCompleted, ModelFailed
 from app.models.breaker import Admission
 from app.models.collect import Collector
 from app.models.completion import CompletionRequest, CompletionResponse, Thought, ToolCall, Usage
@@ -185,23 +186,23 @@ class Attempt:
         parameters = call.request.parameters()
         if call.max_tokens is not None:
             parameters["max_tokens"] = call.max_tokens
-        full = talk.contents.messages == "full"
         notes = [*self._prepared.notes, *self._provider.notes(call)]
-        told: JsonObject = {
-            "messageId": self._message_id, "model": self._config.name, "provider": self._config.provider,
-            "providerModel": self._config.model, "attempt": self._number, "requestHash": talk.request_hash,
-            "parameters": {**{_camel(name): value for name, value in parameters.items()}, "stream": call.stream},
-            "messageCount": len(talk.request.messages),
-        }  # fmt: skip
-        if full:
-            told["messages"] = self._loggable(talk.document["messages"])
-        if talk.request.tools:
-            told["tools"] = [tool.name for tool in talk.request.tools]
-        if notes:
-            told["notes"] = notes
         self._requested = True
         # Names, numbers and what `to_json` made of the request, which was held against its own schema.
-        await talk.record(ModelRequested.written(told, sure=True))
+        requested = BuiltModelRequested(
+            message_id=self._message_id,
+            model=self._config.name,
+            provider=self._config.provider,
+            provider_model=self._config.model,
+            attempt=self._number,
+            request_hash=talk.request_hash,
+            parameters={**{_camel(name): value for name, value in parameters.items()}, "stream": call.stream},
+            message_count=len(talk.request.messages),
+            messages=self._loggable(talk.document["messages"]) if talk.contents.messages == "full" else None,
+            tools=[tool.name for tool in talk.request.tools] or None,
+            notes=notes or None,
+        )
+        await talk.record(requested)
 
     def _may_log(self, thought: Thought) -> bool:
         """A bare signature tells nothing; the words behind it are reasoning like any other.
@@ -230,17 +231,25 @@ class Attempt:
             thoughts=got.thoughts,
             reasoning=got.reasoning,
         )
-        told = present({
-            "messageId": self._message_id, "model": config.name, "provider": config.provider, "text": response.text,
-            "toolCalls": [_call_json(call) for call in got.calls], "finishReason": response.finish_reason,
-            "usage": _usage_json(usage), "requestHash": self._talk.request_hash,
-            "parts": [part.to_json() for part in response.parts] or None,
-            "thoughts": [thought.to_json() for thought in response.thoughts if self._may_log(thought)] or None,
-            "reasoning": reasoning or None, "firstTokenMs": self._first_token_ms, "durationMs": self._duration_ms(),
-            "providerRequestId": got.provider_request_id, "attempt": self._number,
-        })  # fmt: skip
         # A text, numbers and what `to_json` made of the rest; what a call's arguments are is for the gate to see.
-        stored = await self._talk.record(ModelCompleted.written(told, sure=True))
+        completed = BuiltModelCompleted(
+            message_id=self._message_id,
+            model=config.name,
+            provider=config.provider,
+            text=response.text,
+            tool_calls=[_call_json(call) for call in got.calls],
+            finish_reason=response.finish_reason,
+            usage=_usage_json(usage),
+            request_hash=self._talk.request_hash,
+            attempt=self._number,
+            duration_ms=self._duration_ms(),
+            first_token_ms=self._first_token_ms,
+            parts=[part.to_json() for part in response.parts] or None,
+            thoughts=[thought.to_json() for thought in response.thoughts if self._may_log(thought)] or None,
+            reasoning=reasoning or None,
+            provider_request_id=got.provider_request_id,
+        )
+        stored = await self._talk.record(completed)
         return _as_stored(response, stored) if isinstance(stored, ModelCompleted) else response
 
     async def _failed(self, failure: Failure, usage: Usage) -> Broken:

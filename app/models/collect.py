@@ -1,8 +1,7 @@
 """What a stream adds up to, and the deltas to publish on the way: whatever arrived together is one delta."""
 
-from typing import Any
-
-from app.events.catalog.adapter import OUTPUT_DELTA, REASONING_DELTA, TOOL_DELTA, AdapterEvent
+from app.events.catalog.adapter import OUTPUT_DELTA, REASONING_DELTA, TOOL_DELTA
+from app.events.catalog.builders import BuiltDelta
 from app.models.completion import Thought, ToolCall, Usage
 from app.models.contract import (
     Batch,
@@ -22,7 +21,7 @@ _MAX_DELTA = 8_192
 
 class Collector:
     def __init__(self, adapter: str, message_id: str, *, publish_reasoning: bool = True) -> None:
-        self._common: dict[str, Any] = {"adapter": adapter, "messageId": message_id, "part": 0}
+        self._adapter, self._message_id = adapter, message_id
         self._publish_reasoning = publish_reasoning
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -52,7 +51,7 @@ class Collector:
     def reasoning(self) -> str:
         return "".join(self._reasoning)
 
-    def take(self, batch: Batch) -> list[AdapterEvent]:
+    def take(self, batch: Batch) -> list[BuiltDelta]:
         """Adds the batch and gives the deltas it is published as."""
         if len(batch) == 1 and isinstance(batch[0], TextDelta) and len(batch[0].text) <= _MAX_DELTA:
             # The usual case by far, and the one that has to be fast.
@@ -61,7 +60,7 @@ class Collector:
             self._text.append(text)
             self._phase, self._call = OUTPUT_DELTA, None
             return [self._delta(text)]
-        made: list[AdapterEvent] = []
+        made: list[BuiltDelta] = []
         for event in batch:
             if isinstance(event, TextDelta):
                 self._text.append(event.text)
@@ -101,14 +100,14 @@ class Collector:
         elif isinstance(event, StreamError):
             self.error = event
 
-    def _add(self, phase: str, call: ToolCallDelta | None, text: str, made: list[AdapterEvent]) -> None:
+    def _add(self, phase: str, call: ToolCallDelta | None, text: str, made: list[BuiltDelta]) -> None:
         same = self._call is None if call is None else self._call is not None and call.part == self._call.part
         if self._pieces and not (phase == self._phase and same):
             self._flush(made)
         self._phase, self._call = phase, call
         self._pieces.append(text)
 
-    def _flush(self, made: list[AdapterEvent]) -> None:
+    def _flush(self, made: list[BuiltDelta]) -> None:
         if not self._pieces:
             return
         text = self._pieces[0] if len(self._pieces) == 1 else "".join(self._pieces)
@@ -116,10 +115,12 @@ class Collector:
         cuts = range(0, len(text) or 1, _MAX_DELTA)
         made += [self._delta(text[cut : cut + _MAX_DELTA]) for cut in cuts]
 
-    def _delta(self, text: str) -> AdapterEvent:
-        signal = self._common | {"phase": self._phase, "text": text}
-        call = self._call
-        if call is not None:
-            signal |= {"part": call.part, "toolId": call.name, "callId": self._ids.of_delta(call)}
+    def _delta(self, text: str) -> BuiltDelta:
         # Names of ours and a text: the decoders let nothing else through.
-        return AdapterEvent.written({"event": signal}, sure=True)
+        call = self._call
+        if call is None:
+            return BuiltDelta(self._adapter, self._phase, self._message_id, 0, text)
+        call_id = self._ids.of_delta(call)
+        return BuiltDelta(
+            self._adapter, self._phase, self._message_id, call.part, text, tool_id=call.name, call_id=call_id
+        )

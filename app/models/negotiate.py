@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from app.core.errors import Failure
-from app.core.json import JsonObject
-from app.events.catalog.model import ModelNegotiated
+from app.events.catalog.builders import BuiltModelNegotiated
 from app.models.capabilities import needed
 from app.models.completion import CompletionRequest
 from app.models.config import ModelConfig
@@ -42,14 +41,14 @@ class Negotiation:
     qualified: tuple[ModelConfig, ...]
 
     @cached_property
-    def payload(self) -> ModelNegotiated:
-        told: JsonObject = {
-            "required": list(self.required),
-            "candidates": [{"model": name, "lacks": list(lacks)} for name, lacks in self.candidates],
-        }
-        if self.qualified:
-            told |= {"model": self.qualified[0].name, "provider": self.qualified[0].provider}
-        return ModelNegotiated.written(told, sure=True)
+    def payload(self) -> BuiltModelNegotiated:
+        chosen = self.qualified[0] if self.qualified else None
+        return BuiltModelNegotiated(
+            required=self.required,
+            candidates=self.candidates,
+            model=None if chosen is None else chosen.name,
+            provider=None if chosen is None else chosen.provider,
+        )
 
     def failure(self) -> Failure:
         lacking = [{"model": name, "lacks": list(lacks)} for name, lacks in self.candidates]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from app.core.errors import Failure
-from app.events.catalog.request import RequestStarted
+from app.events.catalog import Payload
 from app.events.envelope import Event
 from app.events.ports import ClaimRun, StorageDown, StoreError
 from app.views.run import Run
@@ -33,14 +33,15 @@ class AcceptedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
+class WorkerReservation:
     """A worker kept free for a run that is being submitted: the commit that accepts the run also claims it.
 
     Saves such a run one commit and one turn of the loop. Whoever reserved calls exactly one of the methods.
     """
 
     lease: ClaimRun
-    started: RequestStarted
+    started: Payload
+    """The event that reports the claim."""
     outcome: "asyncio.Future[AcceptedRun | None]"
     """What the executor waits for; it is done early when the executor stops meanwhile."""
 
@@ -64,7 +65,7 @@ class Scheduler(Protocol):
         """Why a new run of the tenant cannot be accepted now; None if it can."""
         ...
 
-    def reserve(self, tenant: str, thread_id: str, run_id: str, agent: str) -> Reservation | None:
+    def reserve(self, tenant: str, thread_id: str, run_id: str, agent: str) -> WorkerReservation | None:
         """A worker for a run that is not accepted yet, on a new thread; None if it has to wait in the queue."""
         ...
 

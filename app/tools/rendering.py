@@ -1,48 +1,24 @@
-"""Fills the places of a template with arguments, and its literal parts with secrets, in that separation:
+"""Fills templates with the arguments of a call and with secrets, and takes the secrets out of what comes back.
 
-an argument that looks like `${env:NAME}` stays what it is. Secrets are resolved at the moment of use and
-scrubbed from whatever comes back. Leaves to the workspace: where templates are written and checked.
+Secrets are resolved at the moment of use and only in a template's literal texts: an argument that looks like
+`${env:NAME}` stays what it is. Leaves to `workspace.templates`: compiling and filling them.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from app.core import json
 from app.core.errors import Failure
+from app.workspace.templates import Template
 
-_PLACE: Final = re.compile(r"\{\{\s*(args(?:\.[A-Za-z0-9_-]+)+)\s*\}\}")
 _SECRET: Final = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
-_MAX_TEXT: Final = 4 * 1024 * 1024  # characters of the arguments in one filled template
 _REDACTED: Final = "[REDACTED:secret]"
 _SHORTEST_SECRET: Final = 6  # replacing something shorter would tear words apart and hide nothing
 
 Secret = Callable[[str], str | None]
 """The value of an environment variable that the workspace may use, None when there is none."""
-
-
-class Template(Protocol):
-    """Literal texts and paths in turn; `literals` has one more element than `places`."""
-
-    @property
-    def literals(self) -> tuple[str, ...]: ...
-
-    @property
-    def places(self) -> tuple[tuple[str, ...], ...]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A template of our own, for tools that are declared in code."""
-
-    literals: tuple[str, ...]
-    places: tuple[tuple[str, ...], ...]
-
-    @classmethod
-    def of(cls, source: str) -> "Text":
-        parts = _PLACE.split(source)
-        return cls(tuple(parts[0::2]), tuple(tuple(path.split(".")) for path in parts[1::2]))
 
 
 class Redaction:
@@ -88,22 +64,12 @@ class Rendering:
     """Those that were used."""
 
     def text(self, template: Template, quote: Callable[[str], str] = str) -> str:
-        parts = [self._literal(template.literals[0])]
-        size = 0
-        for place, literal in zip(template.places, template.literals[1:], strict=True):
-            parts += [quote(_as_text(self._value(place))), self._literal(literal)]
-            size += len(parts[-2])
-            if size > _MAX_TEXT:
-                # An argument may stand in many places; what it fills must not grow with each of them.
-                message = f"the arguments fill a template with more than {_MAX_TEXT} characters"
-                raise RenderingError(Failure("INVALID_ARGUMENTS", message))
-        return "".join(parts)
+        text: str = _rendered(template.render({"args": self.arguments}, quote, literal=self._literal))
+        return text
 
     def value(self, template: Template) -> Any:
         """The argument itself, with its type, when the template is one place and nothing else."""
-        if len(template.places) == 1 and template.literals == ("", ""):
-            return self._value(template.places[0])
-        return self.text(template)
+        return _rendered(template.value({"args": self.arguments}, literal=self._literal))
 
     def _literal(self, text: str) -> str:
         return _SECRET.sub(self._resolved, text)
@@ -115,18 +81,6 @@ class Rendering:
         self.secrets.add(value)
         return value
 
-    def _value(self, place: tuple[str, ...]) -> Any:
-        value: Any = {"args": self.arguments}
-        for step in place:
-            if isinstance(value, Mapping) and step in value:
-                value = value[step]
-            elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
-                value = value[int(step)]
-            else:
-                message = f"the tool needs the argument {'.'.join(place[1:])}"
-                raise RenderingError(Failure("INVALID_ARGUMENTS", message))
-        return value
-
 
 class RenderingError(Exception):
     """Carries the failure out of a rendering; never leaves the kind that renders."""
@@ -136,5 +90,10 @@ class RenderingError(Exception):
         self.failure = failure
 
 
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value).decode()
+def _rendered(result: Any) -> Any:
+    if isinstance(result, Failure):
+        if result.code == "TEMPLATE_VALUE_MISSING":
+            argument = result.detail["path"].partition(".")[2]
+            result = Failure("INVALID_ARGUMENTS", f"the tool needs the argument {argument}")
+        raise RenderingError(result)
+    return result

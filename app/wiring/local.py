@@ -45,7 +45,7 @@ class LocalLog:
     async def _thread(self, thread_id: str) -> Thread:
         thread = await self._store.reader.thread(DEFAULT_TENANT, thread_id)
         if not isinstance(thread, Thread) or thread.deleted_at is not None:
-            raise HoldfastError("THREAD_NOT_FOUND", f"there is no thread {thread_id}")
+            raise HoldfastError("THREAD_NOT_FOUND", f"There is no thread {thread_id}.")
         return thread
 
     async def export(self, thread_id: str, format: str) -> AsyncIterator[bytes]:

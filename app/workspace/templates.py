@@ -1,6 +1,7 @@
-"""Templates without logic: text with `{{ args.name }}` places, compiled once.
+"""Templates without logic: text with `{{ args.name }}` places, compiled once and filled for each call.
 
-A place is a path of names from a known root. Whoever renders says how a value is quoted for its target.
+A place is a path of names from a known root. Whoever renders says how a value is quoted for its target, and what
+becomes of the literal texts, which may refer to secrets.
 """
 
 import re
@@ -12,10 +13,12 @@ from app.core import json
 from app.core.errors import Failure
 
 # Without a lazy part or optional spaces: those would try every split of a long run of spaces.
-_PLACE = re.compile(r"\{\{([^{}]*)\}\}")
-_PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*")
+_PLACE: Final = re.compile(r"\{\{([^{}]*)\}\}")
+_PATH: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*")
 _MAX_PLACES: Final = 200
 _MAX_PATH: Final = 500  # characters; deeper values than this are no arguments
+MAX_FILLED: Final = 4 * 1024 * 1024
+"""Characters that values may fill one template with: a value may be used in many places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,38 +34,45 @@ class Template:
     literals: tuple[str, ...]
     places: tuple[tuple[str, ...], ...]
 
-    @property
-    def is_literal(self) -> bool:
-        return not self.places
-
-    def render(self, values: Mapping[str, Any], quote: Callable[[str], str] = str) -> str | Failure:
-        """The text, each value passed through `quote` (for a URL, a header, a shell-free argument)."""
-        parts = [self.literals[0]]
-        for place, literal in zip(self.places, self.literals[1:], strict=True):
+    def render(
+        self,
+        values: Mapping[str, Any],
+        quote: Callable[[str], str] = str,
+        *,
+        literal: Callable[[str], str] = str,
+        most: int = MAX_FILLED,
+    ) -> str | Failure:
+        """The text, each value passed through `quote` (for a URL, a header, an argument of a program)."""
+        parts, filled = [literal(self.literals[0])], 0
+        for place, text in zip(self.places, self.literals[1:], strict=True):
             value = _look_up(values, place)
             if isinstance(value, Failure):
                 return value
-            parts += [quote(_as_text(value)), literal]
+            parts += [quote(_as_text(value)), literal(text)]
+            filled += len(parts[-2])
+            if filled > most:
+                message = f"the arguments fill a template with more than {most} characters"
+                return Failure("INVALID_ARGUMENTS", message)
         return "".join(parts)
 
-    def value(self, values: Mapping[str, Any]) -> Any | Failure:
+    def value(self, values: Mapping[str, Any], *, literal: Callable[[str], str] = str) -> Any | Failure:
         """The value itself, with its type, when the template is one place and nothing else; else the text."""
         if len(self.places) == 1 and self.literals == ("", ""):
             return _look_up(values, self.places[0])
-        return self.render(values)
+        return self.render(values, literal=literal)
 
 
 def compile_template(source: str, roots: Collection[str]) -> Template | TemplateProblem:
+    """What is in two braces must be a path from one of the roots."""
     literals: list[str] = []
     places: list[tuple[str, ...]] = []
     end = 0
     for found in _PLACE.finditer(source):
         if len(places) == _MAX_PLACES:
             return TemplateProblem(f"there are more than {_MAX_PLACES} places")
-        path = found[1].strip()
-        if len(path) > _MAX_PATH or not _PATH.fullmatch(path):
+        steps = _steps(found[1])
+        if steps is None:
             return TemplateProblem(f"{found[0][:_MAX_PATH]!r} is not a path such as {{{{ {min(roots)}.name }}}}")
-        steps = tuple(path.split("."))
         if steps[0] not in roots:
             return TemplateProblem(f"{steps[0]!r} is not known here; use one of: {', '.join(sorted(roots))}")
         literals.append(source[end : found.start()])
@@ -74,6 +84,25 @@ def compile_template(source: str, roots: Collection[str]) -> Template | Template
     return Template(source, tuple(literals), tuple(places))
 
 
+def tolerant_template(source: str, roots: Collection[str]) -> Template:
+    """For texts that may hold braces of their own: whatever is not a path from one of the roots stays as it is."""
+    literals: list[str] = []
+    places: list[tuple[str, ...]] = []
+    end = 0
+    for found in _PLACE.finditer(source):
+        steps = _steps(found[1])
+        if steps is not None and steps[0] in roots:
+            literals.append(source[end : found.start()])
+            places.append(steps)
+            end = found.end()
+    return Template(source, (*literals, source[end:]), tuple(places))
+
+
+def _steps(inside: str) -> tuple[str, ...] | None:
+    path = inside.strip()
+    return tuple(path.split(".")) if len(path) <= _MAX_PATH and _PATH.fullmatch(path) else None
+
+
 def _look_up(values: Mapping[str, Any], place: tuple[str, ...]) -> Any | Failure:
     value: Any = values
     for step in place:
@@ -82,7 +111,8 @@ def _look_up(values: Mapping[str, Any], place: tuple[str, ...]) -> Any | Failure
         elif isinstance(value, list | tuple) and step.isdecimal() and int(step) < len(value):
             value = value[int(step)]
         else:
-            return Failure("TEMPLATE_VALUE_MISSING", f"there is no value for {'.'.join(place)}")
+            path = ".".join(place)
+            return Failure("TEMPLATE_VALUE_MISSING", f"there is no value for {path}", detail={"path": path})
     return value
 
 

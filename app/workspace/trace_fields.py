@@ -3,9 +3,9 @@
 from functools import lru_cache
 from typing import Final
 
-from app.events.catalog import Payload, execution, interrupt, model, request, tool
+from app.events.catalog import EventModel, execution, interrupt, model, request, tool
 
-TRACED: Final[tuple[type[Payload], ...]] = (
+TRACED: Final[tuple[type[EventModel], ...]] = (
     request.RequestQueued,
     request.RequestCompleted,
     request.RequestFailed,

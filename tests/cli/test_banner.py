@@ -40,5 +40,5 @@ def test_the_banner_names_agents_of_the_loaded_workspace(tmp_path: Path) -> None
         process.wait(20)
         assert process.stdout is not None
         process.stdout.close()
-    assert 'holdfast run clerk "hello"' in told and '"agent": "clerk"' in told and 'the model "clerk"' in told
+    assert 'holdfast run clerk "hello"' in told and '"agent": "clerk"' in told and 'model "clerk"' in told
     assert "assistant" not in told

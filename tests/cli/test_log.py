@@ -246,7 +246,7 @@ def test_an_unknown_thread_is_an_error_with_its_code_and_remedy(
     result = holdfast("log", command, "thr_nowhere", *place)
     assert (result.exit_code, result.stdout) == (1, "")
     code, remedy = result.stderr.splitlines()
-    assert code == "THREAD_NOT_FOUND: there is no thread thr_nowhere"
+    assert code == "THREAD_NOT_FOUND: There is no thread thr_nowhere."
     assert remedy.strip() == "Check the id, or send createThread: true to create it."
 
 

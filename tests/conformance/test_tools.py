@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from app.core.json import JsonObject
-from app.events.catalog import Payload
+from app.events.catalog import EVENTS, Payload
 from app.outside.files import hash_of
 from app.policy.redaction import Redaction
 from app.tools.contract import ToolCall, ToolOutcome
@@ -145,7 +145,7 @@ class RedactingRecording(Recording):
 
     async def record(self, payload: Payload) -> JsonObject | None:
         stored: JsonObject = Redaction(known=[SECRET]).clean(payload.to_json())
-        self.events.append(type(payload).model_validate(stored))
+        self.events.append(EVENTS[payload.type].model_validate(stored))
         return stored
 
 

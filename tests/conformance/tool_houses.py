@@ -25,7 +25,7 @@ from app.tools.kinds.mcp_sessions import Server, Sessions
 from app.tools.kinds.mcp_tools import McpServer
 from app.tools.kinds.python import PythonTool, as_result
 from app.tools.kinds.subprocess import Command, SubprocessTool
-from app.tools.rendering import Text
+from app.workspace.templates import Template, tolerant_template
 
 KINDS: Final = ("python", "http", "mcp", "builtin", "subprocess")
 SECRET: Final = 'sk-"quoted"-secret-123'  # is spelt differently within JSON, and must not be seen there either
@@ -36,6 +36,10 @@ PROGRAM: Final = ROOT / "tests/tools/servers/program.py"
 _ANY: Final = {"type": "object", "additionalProperties": True}
 _TEXTUAL: Final = frozenset({"text", "large"})
 Make = Callable[[str, ToolDefinition], Tool]
+
+
+def template(text: str) -> Template:
+    return tolerant_template(text, ("args",))
 
 
 @dataclass(frozen=True)
@@ -178,7 +182,7 @@ async def _http() -> AsyncIterator[House]:
     def make(do: str, definition: ToolDefinition) -> Tool:
         url = f"http://127.0.0.1:{runner.addresses[0][1]}/act"
         request = HttpRequest(
-            Text.of(url), "POST", {"Authorization": Text.of("Bearer ${env:TOKEN}")}, send_arguments=True,
+            template(url), "POST", {"Authorization": template("Bearer ${env:TOKEN}")}, send_arguments=True,
             private=frozenset({"127.0.0.1"}), result="text" if do in _TEXTUAL else "json",
         )  # fmt: skip
         return HttpTool(definition, request, client, {"TOKEN": SECRET}.get)
@@ -218,9 +222,9 @@ async def _mcp() -> AsyncIterator[House]:
 @asynccontextmanager
 async def _subprocess() -> AsyncIterator[House]:
     def make(do: str, definition: ToolDefinition) -> Tool:
-        argv = tuple(Text.of(word) for word in (os.path.realpath(sys.executable), "-I", "-S", str(PROGRAM)))
+        argv = tuple(template(word) for word in (os.path.realpath(sys.executable), "-I", "-S", str(PROGRAM)))
         command = Command(
-            argv, {"TOKEN": Text.of("${env:TOKEN}")}, network=True, read=(PROGRAM,),
+            argv, {"TOKEN": template("${env:TOKEN}")}, network=True, read=(PROGRAM,),
             result="text" if do in _TEXTUAL else "json",
         )  # fmt: skip
         return SubprocessTool(definition, command, secret={"TOKEN": SECRET}.get, grace=0.2)

@@ -11,7 +11,7 @@ from app.core.clock import ManualClock, SystemClock
 from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry, Validator
 from app.events.catalog.adapter import AdapterEvent
-from app.events.catalog.base import Payload, schema_of
+from app.events.catalog.base import EVENTS, EventModel, Payload, schema_of
 from app.models.completion import CompletionRequest, CompletionResponse, Message
 from app.models.config import ModelConfig
 from app.models.contract import Provider, ProviderDeps, ProviderKind
@@ -47,12 +47,15 @@ ASK = CompletionRequest((Message("system", "Be brief."), Message("user", "Hi")))
 class Recorder:
     """Takes events as the store would: validated against their schema, in order."""
 
-    events: list[Payload] = field(default_factory=list)
+    events: list[EventModel] = field(default_factory=list)
+    recorded: list[Payload] = field(default_factory=list)
+    """The same as they were handed in."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __call__(self, payload: Payload) -> None:
         await asyncio.sleep(0)
-        self.events.append(payload)
+        self.recorded.append(payload)
+        self.events.append(EVENTS[payload.type].model_validate(payload.to_json()))
         self.changed.set()
 
     @property
@@ -71,11 +74,11 @@ class Recorder:
         return str([event.to_json() for event in self.events])
 
     def breaks_a_schema(self) -> list[Any]:
-        return [issue for event in self.events for issue in _validator(type(event)).issues(event.to_json())]
+        return [issue for one in self.recorded for issue in _validator(EVENTS[one.type]).issues(one.to_json())]
 
 
 @cache
-def _validator(cls: type[Payload]) -> Validator:
+def _validator(cls: type[EventModel]) -> Validator:
     return Validator(schema_of(cls))
 
 

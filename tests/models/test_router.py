@@ -558,8 +558,8 @@ async def test_the_answer_is_what_was_stored_when_the_recorder_redacted_it() -> 
 
         async def record(payload: Payload) -> Payload:
             await house.recorder(payload)
-            if isinstance(payload, ModelCompleted):
-                return ModelCompleted.written(payload.to_json() | {"text": "the password is [REDACTED:secret]"})
+            if payload.type == ModelCompleted.type:
+                return ModelCompleted.model_validate(payload.to_json() | {"text": "the password is [REDACTED:secret]"})
             return payload
 
         outcome = await house.router.complete(ModelPlan(house.config()), ASK, record=record, message_id="msg_1")

@@ -7,6 +7,7 @@ import httpx2
 import pytest
 
 from app.backends.contract import Context, Resume
+from app.backends.kinds.plan_work_review_roles import RoleLog
 from app.core.settings import Settings
 from tests.clients import reached, submit
 from tests.scenarios.team import EXAMPLE, Played, play, read
@@ -67,6 +68,7 @@ class WantsAnotherSchema:
     resume: Resume = "replay"
 
     async def run(self, ctx: Context) -> str:
+        assert isinstance(ctx, RoleLog)
         return str(await ctx.violations("plan_v9", {}, "role.planner"))
 
 

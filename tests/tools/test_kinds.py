@@ -35,12 +35,16 @@ from app.tools.kinds.http import HttpRequest, HttpTool
 from app.tools.kinds.python import PythonTool
 from app.tools.kinds.subprocess import Command, SubprocessTool
 from app.tools.registry import Registry
-from app.tools.rendering import Text
 from app.views.todos import Todos, fold
 from app.wiring.kinds import kind_catalog
+from app.workspace.templates import Template, tolerant_template
 from tests.tools.recording import Recording, code, scope
 
 ANY = {"type": "object", "additionalProperties": True}
+
+
+def template(text: str) -> Template:
+    return tolerant_template(text, ("args",))
 
 
 async def call(used: Tool, arguments: dict[str, Any], log: Recording | None = None, **ports: Any) -> ToolOutcome:
@@ -162,7 +166,7 @@ async def echo(request: web.Request) -> web.Response:
 def http_tool(client: HttpClient, url: str, **fields: Any) -> HttpTool:
     definition = ToolDefinition("web", input=ANY, effect=fields.pop("effect", "readonly"), timeout_seconds=5)
     secrets: Mapping[str, str] = {"TOKEN": "sk-secret-123"}
-    return HttpTool(definition, HttpRequest(Text.of(url), **fields), client, secrets.get)
+    return HttpTool(definition, HttpRequest(template(url), **fields), client, secrets.get)
 
 
 async def test_arguments_fill_a_request_quoted_for_their_place() -> None:
@@ -170,7 +174,8 @@ async def test_arguments_fill_a_request_quoted_for_their_place() -> None:
     async with serving(echo) as host:
         used = http_tool(
             client, f"http://{host}/users/{{{{ args.id }}}}/posts", private=frozenset({"127.0.0.1"}), method="POST",
-            query={"q": Text.of("{{ args.q }}")}, json={"n": Text.of("{{ args.n }}"), "t": Text.of("n={{ args.n }}")},
+            query={"q": template("{{ args.q }}")},
+            json={"n": template("{{ args.n }}"), "t": template("n={{ args.n }}")},
             effect="keyed",
         )  # fmt: skip
         outcome = await call(used, {"id": "a/b?c#d", "q": "x&y=z", "n": 3})
@@ -190,7 +195,7 @@ async def test_secrets_are_sent_but_come_back_in_nothing_and_arguments_cannot_as
     async with serving(echo) as host:
         used = http_tool(
             client, f"http://{host}/", private=frozenset({"127.0.0.1"}),
-            headers={"Authorization": Text.of("Bearer ${env:TOKEN}"), "X-Said": Text.of("{{ args.said }}")},
+            headers={"Authorization": template("Bearer ${env:TOKEN}"), "X-Said": template("{{ args.said }}")},
         )  # fmt: skip
         outcome = await call(used, {"said": "${env:TOKEN}"}, log)
     await client.close()
@@ -208,7 +213,7 @@ async def test_an_argument_cannot_climb_in_the_path(value: str) -> None:
     client = HttpClient()
     used = http_tool(client, "http://example.org/a/{{ args.id }}/b")
     assert code(await call(used, {"id": value})) == "INVALID_ARGUMENTS"
-    assert code(await call(http_tool(client, "http://example.org/", headers={"X": Text.of("{{ args.h }}")}),
+    assert code(await call(http_tool(client, "http://example.org/", headers={"X": template("{{ args.h }}")}),
                            {"h": "a\r\nEvil: yes"})) == "INVALID_ARGUMENTS"  # fmt: skip
     await client.close()
 
@@ -271,7 +276,7 @@ def program(*argv: str, **fields: Any) -> SubprocessTool:
         "program", input=ANY, timeout_seconds=fields.pop("timeout", 20), max_output_bytes=fields.pop("most", 100_000)
     )
     words = (sys.executable, "-I", "-S", "-c", *argv)
-    return SubprocessTool(definition, Command(tuple(Text.of(word) for word in words), **fields), grace=0.2)
+    return SubprocessTool(definition, Command(tuple(template(word) for word in words), **fields), grace=0.2)
 
 
 async def test_a_program_gets_its_arguments_as_json_and_answers_json() -> None:
@@ -312,8 +317,8 @@ async def test_what_a_program_does_wrong_is_a_failure_with_a_code(source: str, e
 async def test_a_secret_in_a_programs_environment_is_scrubbed_from_what_it_says() -> None:
     definition = ToolDefinition("program", input=ANY)
     command = Command(
-        tuple(Text.of(w) for w in (sys.executable, "-I", "-S", "-c", "import os; print(os.environ['KEY'])")),
-        env={"KEY": Text.of("${env:TOKEN}")}, result="text", limits=ProcessLimits(),
+        tuple(template(w) for w in (sys.executable, "-I", "-S", "-c", "import os; print(os.environ['KEY'])")),
+        env={"KEY": template("${env:TOKEN}")}, result="text", limits=ProcessLimits(),
     )  # fmt: skip
     outcome = await call(SubprocessTool(definition, command, secret={"TOKEN": "sk-secret-123"}.get), {})
     assert outcome.output == "[REDACTED:secret]\n"

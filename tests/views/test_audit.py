@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.events.catalog import Payload, adapter, execution, interrupt, model, policy, request, skill, tool
+from app.events.catalog import EventModel, Payload, adapter, execution, interrupt, model, policy, request, skill, tool
 from app.events.envelope import Event
 from app.views.audit import audit
 from app.views.audit_hooks import ExpectedHook
@@ -16,7 +16,7 @@ UNBOUND = {"roles": 3, "cancelled": 4}
 """Likewise, by number: a decision of a hook that changed nothing; what a cancel left without an answer."""
 
 
-def made(cls: type[Payload], **told: Any) -> Payload:
+def made(cls: type[EventModel], **told: Any) -> Payload:
     return cls.model_validate(told)
 
 

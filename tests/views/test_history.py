@@ -13,7 +13,7 @@ Told = tuple[str | None, Payload]
 
 def _said(run: str, asked: str, answered: str, agent: str = "one") -> list[Told]:
     signal = {"adapter": "echo", "phase": "agent.output.delta", "messageId": "m", "part": 0, "text": answered}
-    delta = AdapterEvent.written({"event": signal})
+    delta = AdapterEvent.unchecked({"event": signal})
     return [
         (run, request.RequestQueued(input=asked, agent=agent)),
         (run, request.RequestStarted(executor="e", epoch=1)),

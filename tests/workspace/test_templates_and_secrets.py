@@ -6,7 +6,7 @@ import pytest
 
 from app.core.errors import Failure
 from app.workspace.secrets import env_names, is_malformed, resolve_env
-from app.workspace.templates import Template, TemplateProblem, compile_template
+from app.workspace.templates import MAX_FILLED, Template, TemplateProblem, compile_template, tolerant_template
 
 
 def template(source: str) -> Template:
@@ -44,6 +44,32 @@ def test_a_long_run_of_spaces_after_open_braces_is_refused_at_once() -> None:
     # Tried at each of its splits, this text would take hours.
     assert isinstance(compile_template(("{{" + " " * 5_000) * 200, ("args",)), TemplateProblem)
     assert template("{{" + " " * 5_000 + "args.n" + " " * 5_000 + "}}").value({"args": {"n": 3}}) == 3
+
+
+@pytest.mark.requirement("G21")
+def test_values_fill_a_template_with_at_most_4_mi_characters() -> None:
+    """A value that is used in many places must not grow with each of them."""
+    twice = template("{{ args.x }}-{{ args.x }}")
+    half = MAX_FILLED // 2
+    most = twice.render({"args": {"x": "x" * half}})
+    assert isinstance(most, str) and len(most) == MAX_FILLED + 1, "the template's own text does not count"
+    refused = twice.render({"args": {"x": "x" * (half + 1)}})
+    assert isinstance(refused, Failure) and refused.code == "INVALID_ARGUMENTS"
+    assert str(MAX_FILLED) in refused.message
+    quoted = twice.render({"args": {"x": "/" * half}}, quote=lambda text: quote(text, safe=""))
+    assert isinstance(quoted, Failure), "what counts is the text as it is quoted"
+
+
+def test_literal_texts_are_passed_through_and_values_are_not() -> None:
+    made = template("a{{ args.x }}a").render({"args": {"x": "a"}}, literal=str.upper)
+    assert made == "AaA"
+
+
+def test_tolerant_template_keeps_braces_that_are_no_path_from_a_root() -> None:
+    source = "{{ input }} {{ env.HOME }} {{ }} {{ input | upper }} {{"
+    made = tolerant_template(source, ("input",))
+    assert made.render({"input": "{{ input }}"}) == "{{ input }} {{ env.HOME }} {{ }} {{ input | upper }} {{"
+    assert tolerant_template("{{ args.x }}", ()).render({}) == "{{ args.x }}"
 
 
 def test_environment_is_resolved_only_when_asked() -> None:

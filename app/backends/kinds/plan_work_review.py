@@ -22,6 +22,8 @@ from app.backends.kinds.plan_work_review_roles import (
     SCAFFOLDER,
     WORKER,
     Handoff,
+    RoleContext,
+    RoleLog,
     Voices,
     told,
 )
@@ -44,13 +46,15 @@ class PlanWorkReviewBackend:
     resume: Resume = "replay"
 
     async def run(self, ctx: Context) -> Result:
+        if not isinstance(ctx, RoleLog):
+            raise TypeError("Plan-Work-Review needs a context that records roles")
         return await _Cycle(ctx).run()
 
 
 class _Cycle:
     """One pass through the states. All it knows it was told through its context, so that re-entry repeats it."""
 
-    def __init__(self, ctx: Context) -> None:
+    def __init__(self, ctx: RoleContext) -> None:
         self._ctx = ctx
         self._voices = Voices(ctx)
         self._state = "INTAKE"

@@ -7,13 +7,42 @@ schema is sent back once with what is wrong; the second one ends the run. Leaves
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from app.backends.contract import CallOptions, CallResult, Context, ModelAnswer, StepFailed
 from app.backends.conversation import Conversation
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
+
+
+@runtime_checkable
+class RoleLog(Protocol):
+    """What Plan-Work-Review asks of its context beyond what every backend gets."""
+
+    @property
+    def roles(self) -> Mapping[str, str]:
+        """The prompts of the workspace's roles, by name."""
+        ...
+
+    @property
+    def max_reworks(self) -> int: ...
+
+    async def transition(self, to: str, from_: str | None = None, reason: str | None = None) -> None:
+        """Record that another role has the word. Once, also when the backend is entered again."""
+        ...
+
+    async def report(self, role: str, schema_name: str, report: JsonObject, message_id: str | None = None) -> None:
+        """Record what a role handed over, after it passed its schema. Once, like a transition."""
+        ...
+
+    async def violations(self, schema_name: str, value: Any, boundary: str) -> list[str]:
+        """What is wrong with a payload by a published schema; recorded when there is something."""
+        ...
+
+
+class RoleContext(Context, RoleLog, Protocol): ...
+
 
 _FENCED: Final = re.compile(r"\A```[a-z]*\s*\n(.*)\n```\Z", re.DOTALL)
 
@@ -51,7 +80,7 @@ class Handoff:
 class Voices:
     """The roles of one run."""
 
-    def __init__(self, ctx: Context) -> None:
+    def __init__(self, ctx: RoleContext) -> None:
         self._ctx = ctx
         self._steered: list[JsonObject] = []
         """What people said on the way; it holds for every role after that, too."""
@@ -81,7 +110,7 @@ class Voices:
 class _Talk:
     """One role's conversation from its prompt to its report."""
 
-    def __init__(self, ctx: Context, role: Role, conversation: Conversation, tools: frozenset[str] | None) -> None:
+    def __init__(self, ctx: RoleContext, role: Role, conversation: Conversation, tools: frozenset[str] | None) -> None:
         self._ctx, self._role, self._tools = ctx, role, tools
         self.conversation = conversation
         self._results: list[CallResult] = []

@@ -17,10 +17,11 @@ from app.events.catalog import (
     tool,
     workflow,
 )
-from app.events.catalog.base import EVENTS, Payload, schema_id, schema_of
+from app.events.catalog.base import EVENTS, EventModel, Payload, schema_id, schema_of
 
 __all__ = [
     "EVENTS",
+    "EventModel",
     "Payload",
     "adapter",
     "artifact",

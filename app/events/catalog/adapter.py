@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from app.events.catalog.base import Open, Payload, event
+from app.events.catalog.base import EventModel, Open, event
 
 OUTPUT_DELTA: Final = "agent.output.delta"
 REASONING_DELTA: Final = "agent.reasoning.delta"
@@ -26,5 +26,5 @@ class Signal(Open):
 
 
 @event("runtime.adapter.event")
-class AdapterEvent(Payload):
+class AdapterEvent(EventModel):
     event: Signal

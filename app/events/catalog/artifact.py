@@ -2,12 +2,12 @@
 
 from typing import Any, Literal
 
-from app.events.catalog.base import Payload, Value, event
+from app.events.catalog.base import EventModel, Value, event
 from app.events.catalog.values import ArtifactValue, ErrorValue
 
 
 @event("runtime.artifact.created")
-class ArtifactCreated(Payload):
+class ArtifactCreated(EventModel):
     artifact: ArtifactValue
 
 
@@ -19,14 +19,14 @@ class UndoAction(Value):
 
 
 @event("runtime.undo.planned", draft=True)
-class UndoPlanned(Payload):
+class UndoPlanned(EventModel):
     undo_id: str
     actions: list[UndoAction]
     from_seq: int | None = None
 
 
 @event("runtime.undo.action.completed", draft=True)
-class UndoActionCompleted(Payload):
+class UndoActionCompleted(EventModel):
     undo_id: str
     call_id: str
     ok: bool
@@ -35,7 +35,7 @@ class UndoActionCompleted(Payload):
 
 
 @event("runtime.undo.completed", draft=True)
-class UndoCompleted(Payload):
+class UndoCompleted(EventModel):
     undo_id: str
     verdict: Literal["done", "partial", "failed"]
     executed: int

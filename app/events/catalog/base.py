@@ -4,15 +4,13 @@ A payload never repeats what the envelope or the run already says (run, thread, 
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import GenerateJsonSchema
 
-EVENTS: Final[dict[str, "type[Payload]"]] = {}
-_WRITTEN: Final = " written"  # no field can be called that
-_SURE: Final = " sure"
+EVENTS: Final[dict[str, "type[EventModel]"]] = {}
 
 
 class Value(BaseModel):
@@ -34,49 +32,60 @@ class Open(Value):
     model_config = ConfigDict(extra="allow")
 
 
-class Payload(Value):
+class Payload:
+    """What is recorded as one event. The catalog's models are payloads, and so are the builders of frequent ones."""
+
+    __slots__ = ()
     type: ClassVar[str]
+    of_thread: ClassVar[bool] = False
+    """Belongs to the thread as a whole, never to one of its runs."""
+    prevalidated: ClassVar[bool] = True
+    """Valid by how it was built, so that its JSON is not checked by its schema again."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Fields that are None are left out: absent and null mean the same in our events."""
+        raise NotImplementedError
+
+
+class BuiltPayload(Payload):
+    """A payload that is JSON from the start, for a tenth of a model's price. A subclass names the fields."""
+
+    __slots__ = ("_document",)
+    _document: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        return self._document
+
+
+class UncheckedPayload(BuiltPayload):
+    """JSON from elsewhere, which is checked by its schema when it is recorded."""
+
+    __slots__ = ()
+    prevalidated: ClassVar[bool] = False
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self._document = document
+
+
+class EventModel(Value, Payload):
+    """An event type of the catalog: its fields, checked when it is built."""
+
     draft: ClassVar[bool]
     """True until production code emits the type; a draft's schema may still change."""
-    of_thread: ClassVar[bool]
-    """Belongs to the thread as a whole, never to one of its runs."""
     everywhere: ClassVar[bool]
     """Goes out with `threadId: null` to every socket of its tenant."""
     announced: ClassVar[bool]
     """Concerns every listener of its tenant, although it belongs to one thread."""
-
-    @classmethod
-    def written(cls, document: dict[str, Any], *, sure: bool = False) -> Self:
-        """The payload that is this JSON already, for the few that every run has or a token makes: a tenth of the price.
-        Nothing is checked here; what is recorded is checked by its schema, unless its maker is `sure` because all of
-        it is the maker's own."""
-        made = cls.__new__(cls)
-        object.__setattr__(made, "__dict__", {_WRITTEN: document, _SURE: sure})
-        return made
-
-    @property
-    def valid(self) -> bool:
-        """Checked as it was built, so that its JSON needs no second look."""
-        sure: bool = self.__dict__.get(_SURE, True)
-        return sure
-
-    def __getattr__(self, name: str) -> Any:
-        document = self.__dict__.get(_WRITTEN)
-        if document is None or name not in type(self).model_fields:
-            raise AttributeError(name)
-        return getattr(type(self).model_validate(document), name)
+    unchecked: ClassVar[type[UncheckedPayload]]
+    """Makes a payload of this type from JSON."""
 
     def to_json(self) -> dict[str, Any]:
-        """Fields that are None are left out: absent and null mean the same in our events."""
-        document: dict[str, Any] | None = self.__dict__.get(_WRITTEN)
-        if document is not None:
-            return document
         # What `model_dump` does, without its options: every append comes through here.
         made: dict[str, Any] = self.__pydantic_serializer__.to_python(self, by_alias=True, exclude_none=True)
         return made
 
 
-P = TypeVar("P", bound=Payload)
+P = TypeVar("P", bound=EventModel)
 
 
 def event(
@@ -86,6 +95,8 @@ def event(
         assert name not in EVENTS, f"{name} is registered twice"
         cls.type, cls.draft, cls.of_thread = name, draft, of_thread
         cls.everywhere, cls.announced = everywhere, announced
+        slots = {"__slots__": (), "type": name, "of_thread": of_thread}
+        cls.unchecked = type(f"Unchecked{cls.__name__}", (UncheckedPayload,), slots)
         EVENTS[name] = cls
         return cls
 
@@ -112,7 +123,7 @@ class _AbsentNotNull(GenerateJsonSchema):
         return made
 
 
-def schema_of(cls: type[Payload]) -> dict[str, Any]:
+def schema_of(cls: type[EventModel]) -> dict[str, Any]:
     document = cls.model_json_schema(by_alias=True, schema_generator=_AbsentNotNull)
     document["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     document["$id"] = schema_id(cls.type)

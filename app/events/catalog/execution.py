@@ -4,17 +4,17 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from app.events.catalog.base import Payload, event
+from app.events.catalog.base import EventModel, event
 
 
 @event("runtime.execution.contract.failed", draft=True)
-class ExecutionContractFailed(Payload):
+class ExecutionContractFailed(EventModel):
     reason: str
     missing_evidence_tools: list[str] | None = None
 
 
 @event("runtime.step.completed", draft=True)
-class StepCompleted(Payload):
+class StepCompleted(EventModel):
     """A step that is neither a model nor a tool call; `result` is what re-entry returns for its key."""
 
     step: str
@@ -24,7 +24,7 @@ class StepCompleted(Payload):
 
 
 @event("runtime.command.injected")
-class CommandInjected(Payload):
+class CommandInjected(EventModel):
     command: Literal[
         "cancel", "pause", "resume", "steer", "switch_model_plan", "set_limits", "set_parameters", "checkpoint"
     ]
@@ -33,7 +33,7 @@ class CommandInjected(Payload):
 
 
 @event("runtime.context.compacted", draft=True)
-class ContextCompacted(Payload):
+class ContextCompacted(EventModel):
     strategy: str
     messages_before: int
     messages_after: int
@@ -45,13 +45,13 @@ class ContextCompacted(Payload):
 
 
 @event("runtime.checkpoint.created", draft=True)
-class CheckpointCreated(Payload):
+class CheckpointCreated(EventModel):
     label: str
     data: Any = None
 
 
 @event("runtime.budget.exceeded", draft=True, announced=True)
-class BudgetExceeded(Payload):
+class BudgetExceeded(EventModel):
     budget: Literal["tokens", "cost", "model_calls", "tool_calls", "wall_time"]
     scope: Literal["run", "tenant"]
     limit: float

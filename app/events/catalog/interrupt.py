@@ -2,11 +2,11 @@
 
 from typing import Any, Literal
 
-from app.events.catalog.base import Payload, event
+from app.events.catalog.base import EventModel, event
 
 
 @event("runtime.interrupt.raised")
-class InterruptRaised(Payload):
+class InterruptRaised(EventModel):
     interrupt_id: str
     kind: Literal["approval", "question", "external", "recovery", "paused"]
     title: str
@@ -27,12 +27,12 @@ class InterruptRaised(Payload):
 
 
 @event("runtime.interrupt.resolved")
-class InterruptResolved(Payload):
+class InterruptResolved(EventModel):
     interrupt_id: str
     answer: dict[str, Any]
     answered_by: str
 
 
 @event("runtime.interrupt.expired")
-class InterruptExpired(Payload):
+class InterruptExpired(EventModel):
     interrupt_id: str

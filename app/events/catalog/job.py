@@ -2,11 +2,11 @@
 
 from typing import Any, Literal
 
-from app.events.catalog.base import Payload, event
+from app.events.catalog.base import EventModel, event
 from app.events.catalog.values import ErrorValue
 
 
-class _Job(Payload):
+class _Job(EventModel):
     job_id: str
     job_type: str
     project_id: str | None = None

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from app.events.catalog.base import Payload, event
+from app.events.catalog.base import EventModel, event
 
 
 @event("runtime.workspace.loaded", of_thread=True, everywhere=True)
-class WorkspaceLoaded(Payload):
+class WorkspaceLoaded(EventModel):
     digest: str
     agents: int
     previous_digest: str | None = None
@@ -14,13 +14,13 @@ class WorkspaceLoaded(Payload):
 
 
 @event("runtime.workspace.rejected", of_thread=True, everywhere=True)
-class WorkspaceRejected(Payload):
+class WorkspaceRejected(EventModel):
     diagnostics: list[dict[str, Any]]
     kept_digest: str | None = None
 
 
 @event("runtime.workspace.reload.requested", of_thread=True)
-class WorkspaceReloadRequested(Payload):
+class WorkspaceReloadRequested(EventModel):
     """Somebody asked for it; who is the event's actor. The outcome is a loaded or a rejected event."""
 
     digest: str | None = None
@@ -28,7 +28,7 @@ class WorkspaceReloadRequested(Payload):
 
 
 @event("runtime.key.created", of_thread=True)
-class KeyCreated(Payload):
+class KeyCreated(EventModel):
     key_id: str
     name: str
     roles: list[str]
@@ -37,20 +37,20 @@ class KeyCreated(Payload):
 
 
 @event("runtime.key.revoked", of_thread=True)
-class KeyRevoked(Payload):
+class KeyRevoked(EventModel):
     key_id: str
     reason: str | None = None
 
 
 @event("runtime.access.changed", of_thread=True, draft=True)
-class AccessChanged(Payload):
+class AccessChanged(EventModel):
     principal: str
     change: str
     detail: dict[str, Any] | None = None
 
 
 @event("runtime.access.denied", of_thread=True)
-class AccessDenied(Payload):
+class AccessDenied(EventModel):
     """Counted per principal and minute, so that nobody can fill the log."""
 
     principal: str

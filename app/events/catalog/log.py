@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from app.events.catalog.base import Payload, event
+from app.events.catalog.base import EventModel, event
 
 
 @event("runtime.progress.narration")
-class ProgressNarration(Payload):
+class ProgressNarration(EventModel):
     message: str
     provider: str
     source_event_types: list[str]
@@ -16,7 +16,7 @@ class ProgressNarration(Payload):
 
 
 @event("runtime.event.amended")
-class EventAmended(Payload):
+class EventAmended(EventModel):
     """Corrects an earlier event of the same thread. The earlier one stays as it is."""
 
     amends_seq: int
@@ -26,7 +26,7 @@ class EventAmended(Payload):
 
 
 @event("runtime.snapshot.updated", draft=True)
-class SnapshotUpdated(Payload):
+class SnapshotUpdated(EventModel):
     """Repairs a reader's gap. It never completes a tool or an action."""
 
     up_to_seq: int

@@ -2,35 +2,35 @@
 
 from typing import Any, Literal
 
-from app.events.catalog.base import Payload, event
+from app.events.catalog.base import EventModel, event
 from app.events.catalog.values import ErrorValue
 
 
 @event("runtime.memory.lifecycle", draft=True)
-class MemoryLifecycle(Payload):
+class MemoryLifecycle(EventModel):
     hook: Literal["read-before-plan", "read-before-finalize", "write-after-run"]
 
 
 @event("runtime.memory.recall.completed", draft=True)
-class MemoryRecallCompleted(Payload):
+class MemoryRecallCompleted(EventModel):
     namespace: str
     record_ids: list[str]
     context: str
 
 
 @event("runtime.memory.candidate.submitted", draft=True)
-class MemoryCandidateSubmitted(Payload):
+class MemoryCandidateSubmitted(EventModel):
     candidate: dict[str, Any]
     decision: dict[str, Any]
     record: dict[str, Any] | None = None
 
 
 @event("runtime.memory.approval.requested", draft=True)
-class MemoryApprovalRequested(Payload):
+class MemoryApprovalRequested(EventModel):
     approval: dict[str, Any]
 
 
-class _Plugin(Payload):
+class _Plugin(EventModel):
     memory_id: str
     provider: str
     namespace: str
@@ -52,17 +52,17 @@ class MemoryPluginFailed(_Plugin):
 
 
 @event("runtime.memory.maintenance.started", draft=True)
-class MemoryMaintenanceStarted(Payload):
+class MemoryMaintenanceStarted(EventModel):
     target: str
 
 
 @event("runtime.memory.maintenance.completed", draft=True)
-class MemoryMaintenanceCompleted(Payload):
+class MemoryMaintenanceCompleted(EventModel):
     target: str
     operation_count: int
 
 
 @event("runtime.memory.maintenance.failed", draft=True)
-class MemoryMaintenanceFailed(Payload):
+class MemoryMaintenanceFailed(EventModel):
     target: str
     error: ErrorValue

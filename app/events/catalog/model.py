@@ -2,7 +2,7 @@
 
 from typing import Any, Final, Literal
 
-from app.events.catalog.base import Payload, Value, event
+from app.events.catalog.base import EventModel, Value, event
 from app.events.catalog.values import ErrorValue, ToolCallValue, Usage
 
 ASIDES: Final = frozenset({"summary", "repair"})
@@ -17,7 +17,7 @@ class Candidate(Value):
 
 
 @event("runtime.model.negotiated")
-class ModelNegotiated(Payload):
+class ModelNegotiated(EventModel):
     """`model` is absent when nobody qualified."""
 
     required: list[str]
@@ -28,7 +28,7 @@ class ModelNegotiated(Payload):
 
 
 @event("runtime.model.requested")
-class ModelRequested(Payload):
+class ModelRequested(EventModel):
     message_id: str
     model: str
     provider: str
@@ -45,7 +45,7 @@ class ModelRequested(Payload):
 
 
 @event("runtime.model.completed")
-class ModelCompleted(Payload):
+class ModelCompleted(EventModel):
     """A finished message. Its `text` replaces what the deltas said."""
 
     message_id: str
@@ -72,7 +72,7 @@ class ModelCompleted(Payload):
 
 
 @event("runtime.model.failed")
-class ModelFailed(Payload):
+class ModelFailed(EventModel):
     """`abandoned` closes a message that was cut off after its first delta; folds leave it out."""
 
     message_id: str
@@ -87,7 +87,7 @@ class ModelFailed(Payload):
 
 
 @event("runtime.model.retry.scheduled")
-class ModelRetryScheduled(Payload):
+class ModelRetryScheduled(EventModel):
     message_id: str
     model: str
     provider: str

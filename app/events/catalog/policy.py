@@ -2,12 +2,12 @@
 
 from typing import Any, Literal
 
-from app.events.catalog.base import Payload, event
+from app.events.catalog.base import EventModel, event
 from app.events.catalog.values import IssueValue
 
 
 @event("runtime.hook.fired", draft=True)
-class HookFired(Payload):
+class HookFired(EventModel):
     """What one handler decided. The handlers of one firing are recorded together, under one `key`."""
 
     hook: str
@@ -25,7 +25,7 @@ class HookFired(Payload):
 
 
 @event("runtime.guardrail.triggered", draft=True)
-class GuardrailTriggered(Payload):
+class GuardrailTriggered(EventModel):
     guardrail: str
     stage: Literal["input", "output"]
     action: str
@@ -34,7 +34,7 @@ class GuardrailTriggered(Payload):
 
 
 @event("runtime.gate.evaluated", draft=True)
-class GateEvaluated(Payload):
+class GateEvaluated(EventModel):
     gate: str
     mode: Literal["shadow", "blocking"]
     score: float
@@ -43,7 +43,7 @@ class GateEvaluated(Payload):
 
 
 @event("runtime.schema.violated")
-class SchemaViolated(Payload):
+class SchemaViolated(EventModel):
     """A boundary payload was refused. Names the places, never the values."""
 
     schema_name: str

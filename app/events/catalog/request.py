@@ -4,12 +4,12 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from app.events.catalog.base import Payload, event
+from app.events.catalog.base import EventModel, event
 from app.events.catalog.values import ErrorValue, Usage
 
 
 @event("runtime.request.queued")
-class RequestQueued(Payload):
+class RequestQueued(EventModel):
     """The run's first event; committed before the client's request is answered."""
 
     input: Any = None
@@ -43,7 +43,7 @@ class RequestQueued(Payload):
 
 
 @event("runtime.request.started")
-class RequestStarted(Payload):
+class RequestStarted(EventModel):
     """Written by the executor that claims the run first."""
 
     executor: str
@@ -51,7 +51,7 @@ class RequestStarted(Payload):
 
 
 @event("runtime.request.resumed")
-class RequestResumed(Payload):
+class RequestResumed(EventModel):
     """Written by each later claim: after an answer, after a crash, after a pause."""
 
     executor: str
@@ -62,7 +62,7 @@ class RequestResumed(Payload):
 
 
 @event("runtime.request.completed")
-class RequestCompleted(Payload):
+class RequestCompleted(EventModel):
     output: Any
     message_id: str | None = None
     metadata: dict[str, Any] | None = None
@@ -70,12 +70,12 @@ class RequestCompleted(Payload):
 
 
 @event("runtime.request.failed")
-class RequestFailed(Payload):
+class RequestFailed(EventModel):
     error: ErrorValue
 
 
 @event("runtime.request.cancelled")
-class RequestCancelled(Payload):
+class RequestCancelled(EventModel):
     reason: str | None = None
     by: str | None = None
     output: Any = None

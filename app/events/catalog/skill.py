@@ -4,27 +4,27 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from app.events.catalog.base import Payload, event
+from app.events.catalog.base import EventModel, event
 
 VERDICT_FAIL: Final = "verdict fail"
 """The reason of a transition to FAIL that a reviewer decided; any other one is the code of an error."""
 
 
 @event("runtime.skill.invoked")
-class SkillInvoked(Payload):
+class SkillInvoked(EventModel):
     skill: str
     trigger: str | None = None
     allowed_tools: list[str] | None = None
 
 
 @event("runtime.skill.completed")
-class SkillCompleted(Payload):
+class SkillCompleted(EventModel):
     skill: str
     ok: bool
 
 
 @event("runtime.skill.candidate.created", draft=True)
-class SkillCandidateCreated(Payload):
+class SkillCandidateCreated(EventModel):
     candidate_id: str
     name: str
     confidence: float
@@ -34,14 +34,14 @@ class SkillCandidateCreated(Payload):
 
 
 @event("runtime.role.transitioned")
-class RoleTransitioned(Payload):
+class RoleTransitioned(EventModel):
     to: str
     from_: str | None = Field(None, alias="from")
     reason: str | None = None
 
 
 @event("runtime.role.reported")
-class RoleReported(Payload):
+class RoleReported(EventModel):
     role: str
     schema_name: str
     report: dict[str, Any]

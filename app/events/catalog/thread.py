@@ -4,14 +4,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from app.events.catalog.base import Payload, event
+from app.events.catalog.base import EventModel, event
 
 _Label = Annotated[str | None, WithJsonSchema({"type": ["string", "null"]})]
 """Elsewhere a null means absent and is no value; here it is one."""
 
 
 @event("runtime.thread.created", of_thread=True)
-class ThreadCreated(Payload):
+class ThreadCreated(EventModel):
     title: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     labels: dict[str, str] = Field(default_factory=dict)
@@ -20,7 +20,7 @@ class ThreadCreated(Payload):
 
 
 @event("runtime.thread.updated", of_thread=True)
-class ThreadUpdated(Payload):
+class ThreadUpdated(EventModel):
     """Only the fields that are present change. Metadata and labels are merged; a null takes its key out."""
 
     title: str | None = None
@@ -30,7 +30,7 @@ class ThreadUpdated(Payload):
 
 
 @event("runtime.thread.forked", of_thread=True)
-class ThreadForked(Payload):
+class ThreadForked(EventModel):
     """The first event of a new, self-contained chain that took over another thread's history."""
 
     thread_id: str
@@ -47,19 +47,19 @@ class ThreadForked(Payload):
 
 
 @event("runtime.thread.closed", of_thread=True)
-class ThreadClosed(Payload):
+class ThreadClosed(EventModel):
     reason: str | None = None
 
 
 @event("runtime.thread.deleted", of_thread=True, announced=True)
-class ThreadDeleted(Payload):
+class ThreadDeleted(EventModel):
     """Reads answer 410 from here on; the events are purged when retention says so."""
 
     reason: str | None = None
 
 
 @event("runtime.transcript.upserted", of_thread=True)
-class TranscriptUpserted(Payload):
+class TranscriptUpserted(EventModel):
     message_id: str = Field(min_length=1)
     turn_id: str
     role: Literal["user", "assistant", "system"]

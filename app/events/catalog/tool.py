@@ -2,18 +2,18 @@
 
 from typing import Any, Literal
 
-from app.events.catalog.base import Payload, Value, event
+from app.events.catalog.base import EventModel, Value, event
 from app.events.catalog.values import Effect, ErrorValue
 
 
 @event("runtime.tool.direct.started")
-class ToolDirectStarted(Payload):
+class ToolDirectStarted(EventModel):
     tool_id: str
     call_id: str | None = None
 
 
 @event("runtime.tool.direct.completed")
-class ToolDirectCompleted(Payload):
+class ToolDirectCompleted(EventModel):
     tool_id: str
     output: Any
     call_id: str | None = None
@@ -36,7 +36,7 @@ class Repair(Value):
 
 
 @event("runtime.tool.guarded")
-class ToolGuarded(Payload):
+class ToolGuarded(EventModel):
     """What the guard found, and whether it was repaired or refused. A clean call leaves no such event."""
 
     call_id: str
@@ -50,7 +50,7 @@ class ToolGuarded(Payload):
 
 
 @event("runtime.tool.invoked")
-class ToolInvoked(Payload):
+class ToolInvoked(EventModel):
     """The intent: committed before the tool acts."""
 
     call_id: str
@@ -66,7 +66,7 @@ class ToolInvoked(Payload):
 
 
 @event("runtime.tool.resulted")
-class ToolResulted(Payload):
+class ToolResulted(EventModel):
     """The result. `applied: false` marks one that arrived after a cancel and is not used."""
 
     call_id: str

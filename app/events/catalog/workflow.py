@@ -2,19 +2,19 @@
 
 from typing import Literal
 
-from app.events.catalog.base import Payload, event
+from app.events.catalog.base import EventModel, event
 from app.events.catalog.values import ArtifactValue
 
 
 @event("runtime.workflow.started", draft=True)
-class WorkflowStarted(Payload):
+class WorkflowStarted(EventModel):
     workflow_id: str
     adapter: str
     cycle_id: str | None = None
 
 
 @event("runtime.workflow.phase_advanced", draft=True)
-class WorkflowPhaseAdvanced(Payload):
+class WorkflowPhaseAdvanced(EventModel):
     workflow_id: str
     to_phase: str
     from_phase: str | None = None
@@ -22,14 +22,14 @@ class WorkflowPhaseAdvanced(Payload):
 
 
 @event("runtime.workflow.policy_gated", draft=True)
-class WorkflowPolicyGated(Payload):
+class WorkflowPolicyGated(EventModel):
     policy_id: str
     decision: Literal["allow", "deny", "advisory"]
     reason: str
 
 
 @event("runtime.workflow.completed", draft=True)
-class WorkflowCompleted(Payload):
+class WorkflowCompleted(EventModel):
     workflow_id: str
     adapter: str
     cycle_id: str | None = None
@@ -37,13 +37,13 @@ class WorkflowCompleted(Payload):
 
 
 @event("runtime.workflow.aborted", draft=True)
-class WorkflowAborted(Payload):
+class WorkflowAborted(EventModel):
     workflow_id: str
     reason: str
     cycle_id: str | None = None
 
 
-class _Phase(Payload):
+class _Phase(EventModel):
     phase_id: str
     workflow_id: str | None = None
 

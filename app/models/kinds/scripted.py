@@ -6,7 +6,7 @@ fault was played.
 """
 
 import asyncio
-import re
+import sys
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
@@ -33,9 +33,10 @@ from app.models.contract import (
 from app.models.toolcalls import given_id, parsed_call
 from app.models.transport import status_failure
 from app.workspace.specs.model import Script, ScriptFailure, ScriptMatch, ScriptReply, ScriptToolCall
+from app.workspace.templates import tolerant_template
 
 _ECHO: Final = Script()
-_BLANK: Final = re.compile(r"\{\{ *(input|turn|toolResult) *\}\}")
+_BLANKS: Final = ("input", "turn", "toolResult")
 
 
 def provider(deps: ProviderDeps) -> Provider:
@@ -170,8 +171,10 @@ class _Scene:
         return value
 
     def _fill(self, text: str) -> str:
-        # One pass, so that a blank inside the user's own text is not filled again.
-        return _BLANK.sub(lambda found: self._blanks[found[1]], text) if "{{" in text else text
+        if "{{" not in text:
+            return text
+        filled = tolerant_template(text, _BLANKS).render(self._blanks, most=sys.maxsize)
+        return text if isinstance(filled, Failure) else filled
 
 
 def _text(message: Message) -> str:

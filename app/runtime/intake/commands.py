@@ -48,7 +48,7 @@ def steering(text: str, command_id: str) -> execution.CommandInjected | Failure:
     """What a user says to a run on its way. Commands of the same id count once."""
     arguments = {"message": text}
     if not _SHAPES["steer"].accepts(arguments):
-        return Failure("COMMAND_INVALID", "what is said on the way is at most 100,000 characters")
+        return Failure("COMMAND_INVALID", "a message to a running run has 1 to 100,000 characters")
     return execution.CommandInjected(command="steer", command_id=command_id, arguments=arguments)
 
 
@@ -83,7 +83,7 @@ class Commands:
 
     async def _check(self, run: Run, command: str, arguments: dict[str, Any]) -> Failure | None:
         if command not in get_args(Name) or not _SHAPES[command].accepts(arguments):
-            return Failure("COMMAND_INVALID", "the command or its arguments are not understood")
+            return Failure("COMMAND_INVALID", "there is no such command, or its arguments are invalid")
         if command == "set_limits":
             return check_limits(arguments)
         if command == "switch_model_plan":

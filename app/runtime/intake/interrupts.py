@@ -76,12 +76,14 @@ class InterruptAnswers:
         if asked is None:
             return NotAnswered(Failure("INTERRUPT_NOT_FOUND", "there is no such interrupt"))
         if asked.kind == "recovery" and not who.may("interrupts:recover"):
-            return NotAnswered(Failure("FORBIDDEN", "only operators decide what becomes of an unknown outcome"))
+            return NotAnswered(Failure("FORBIDDEN", "only an operator may answer an interrupt of kind recovery"))
         if (why := not_the_approver(who, asked)) is not None:
             self.denied(who.tenant, who.id, f"approver {asked.approver}")
             return NotAnswered(Failure("APPROVER_NOT_ALLOWED", why))
         if issues := _SHAPES[asked.kind].issues(answer):
-            return NotAnswered(Failure("ANSWER_INVALID", f"this is no answer to a {asked.kind}"), issues)
+            return NotAnswered(
+                Failure("ANSWER_INVALID", f"this is not a valid answer to an interrupt of kind {asked.kind}"), issues
+            )
         scope = Scope(who.tenant, asked.thread_id, asked.run_id, actor=who.actor)
         resolved = InterruptResolved(interrupt_id=interrupt_id, answer=answer, answered_by=who.actor)
         given = await self._recorder.record(

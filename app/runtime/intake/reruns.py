@@ -110,7 +110,7 @@ def _compare(
 ) -> Failure | None:
     """The token against the log, then against what a rerun would meet now."""
     if token.run_id != recorded.run_id:
-        return Failure("REPLAY_TOKEN_INVALID", "the token is not one of this run")
+        return Failure("REPLAY_TOKEN_INVALID", "the token belongs to another run")
     differs = [name for name in ("request", "prompt", "tools") if getattr(token, name) != getattr(recorded, name)]
     used = {
         (e.payload["model"], e.payload["provider"], e.payload["providerModel"])

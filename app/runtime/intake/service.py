@@ -22,7 +22,7 @@ from app.runtime.intake.run_rates import RunRates
 from app.runtime.intake.submission import Busy, Submission
 from app.runtime.intake.submission_checks import check_submission
 from app.runtime.intake.submission_events import queued_event, thread_created_event
-from app.runtime.scheduler import AcceptedRun, Reservation, Scheduler
+from app.runtime.scheduler import AcceptedRun, Scheduler, WorkerReservation
 from app.runtime.workspaces import WorkspaceHistory
 from app.views.controls import ApprovalPolicy, approval_policy
 from app.views.ports import Reader, Tombstone
@@ -117,7 +117,7 @@ class Service:
         payloads: list[Payload | PayloadEntry],
         conditions: list[Condition],
         busy: Busy,
-        reservation: Reservation | None,
+        reservation: WorkerReservation | None,
     ) -> ports.Answer:
         if reservation is None:
             return await self._append(scope, payloads, conditions, busy)

@@ -19,12 +19,15 @@ _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 def check_submission(submission: Submission, workspace: CompiledWorkspace, backends: Container[str]) -> Failure | None:
     if submission.thread_id is not None and submission.thread_id.startswith(SYSTEM_THREADS):
-        return Failure("THREAD_RESERVED", "threads of the system take no runs")
+        return Failure(
+            "THREAD_RESERVED",
+            f"thread ids that begin with {SYSTEM_THREADS} are reserved for the system and take no runs",
+        )
     if submission.tool is not None:
         if submission.tool not in workspace.tools:
             return Failure("TOOL_NOT_FOUND", "the workspace has no such tool")
         if not isinstance(submission.input, dict):
-            return Failure("INVALID_REQUEST", "a tool's input is an object, its arguments")
+            return Failure("INVALID_REQUEST", "the input of a tool must be an object that holds its arguments")
     else:
         refused = _check_agent(submission, workspace, backends)
         if refused is not None:
@@ -37,12 +40,12 @@ def check_submission(submission: Submission, workspace: CompiledWorkspace, backe
 def _check_agent(submission: Submission, workspace: CompiledWorkspace, backends: Container[str]) -> Failure | None:
     name = submission.agent or workspace.default_agent
     if name is None:
-        return Failure("AGENT_REQUIRED", "no agent was named and there is no default")
+        return Failure("AGENT_REQUIRED", "the request names no agent, and the workspace has no default agent")
     agent = workspace.agents.get(name)
     if agent is None:
         return Failure("AGENT_NOT_FOUND", "the workspace has no such agent")
     if agent.spec.backend not in backends:
-        return Failure("BACKEND_NOT_AVAILABLE", f"there is no backend {agent.spec.backend!r} here")
+        return Failure("BACKEND_NOT_AVAILABLE", f"the backend {agent.spec.backend!r} is not installed on this server")
     if submission.response_schema and (refused := check_schema(submission.response_schema)) is not None:
         return Failure(refused.code, f"the schema of the answer: {refused.message}")
     return _check_client_tools(workspace, agent, submission.client_tools)
@@ -53,7 +56,7 @@ def check_limits(limits: Mapping[str, Any]) -> Failure | None:
         Limits.model_validate(dict(limits))
     except ValidationError as error:
         where = ", ".join(sorted({".".join(map(str, issue["loc"])) for issue in error.errors()}))
-        return Failure("LIMITS_INVALID", f"the limits are wrong at {where}")
+        return Failure("LIMITS_INVALID", f"the limits are invalid at {where}")
     return None
 
 
@@ -63,14 +66,16 @@ def _check_client_tools(
     if not tools:
         return None
     if not agent.spec.client_tools:
-        return Failure("CLIENT_TOOLS_REFUSED", f"the agent {agent.name!r} takes no tools of the client")
+        return Failure(
+            "CLIENT_TOOLS_REFUSED", f"the agent {agent.name!r} does not accept tools of the client (`clientTools`)"
+        )
     if len(tools) > MAX_CLIENT_TOOLS:
-        return Failure("CLIENT_TOOLS_REFUSED", f"a client may give at most {MAX_CLIENT_TOOLS} tools")
+        return Failure("CLIENT_TOOLS_REFUSED", f"a request may have at most {MAX_CLIENT_TOOLS} client tools")
     taken = {*workspace.tools, *agent.subagents}
     for tool in tools:
         name = tool.get("name")
         if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name) or name in taken:
-            return Failure("CLIENT_TOOLS_REFUSED", "a tool's name is malformed or taken")
+            return Failure("CLIENT_TOOLS_REFUSED", "the name of a client tool is invalid, or another tool has it")
         schema: Any = tool.get("input")
         refused = check_schema(schema)
         if refused is not None and refused.code == "SCHEMA_TOO_COMPLEX":

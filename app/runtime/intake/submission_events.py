@@ -1,10 +1,10 @@
 """What is recorded of a submission: the run's first event, and the first of a new thread."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from app.core.json import present
-from app.events.catalog import request, thread
+from app.events.catalog import Payload, request, thread
+from app.events.catalog.builders import BuiltThreadCreated
 from app.runtime.intake.submission import Busy, Submission
 from app.views.controls import ApprovalPolicy
 from app.workspace.compiled import CompiledWorkspace
@@ -18,7 +18,7 @@ def queued_event(
     busy: Busy,
     approvals: ApprovalPolicy | None,
     code: str,
-) -> request.RequestQueued:
+) -> Payload:
     parameters, choice = submission.parameters, submission.tool_choice
     document = {
         "agent": agent,
@@ -41,14 +41,14 @@ def queued_event(
         "replay": dict(submission.replay) if submission.replay else None,
         "approvalPolicy": approvals,
     }
-    return request.RequestQueued.written(present(document))
+    return request.RequestQueued.unchecked(present(document))
 
 
-def thread_created_event(submission: Submission) -> thread.ThreadCreated:
-    document: dict[str, Any] = {"metadata": {}, "labels": {}, "owner": "user"}
-    if submission.history:
-        document["history"] = [dict(message) for message in submission.history]
-    return thread.ThreadCreated.written(document, sure=not submission.history)
+def thread_created_event(submission: Submission) -> Payload:
+    if not submission.history:
+        return BuiltThreadCreated()
+    history = [dict(message) for message in submission.history]
+    return thread.ThreadCreated.unchecked({"metadata": {}, "labels": {}, "owner": "user", "history": history})
 
 
 def _takes_parameters(workspace: CompiledWorkspace, agent: str | None) -> bool:

@@ -132,7 +132,9 @@ class Threads:
             return _reserved()
         at = source.last_seq if seq is None else seq
         if not 1 <= at <= source.last_seq:
-            return Rejected(Failure("INVALID_REQUEST", "the thread has no such seq"))
+            return Rejected(
+                Failure("INVALID_REQUEST", f"the thread has events 1 to {source.last_seq}; there is no seq {at}")
+            )
         events = await self._events(who.tenant, thread_id, at)
         load = stored_blobs(self._reader, who.tenant, thread_id)
         whole = [await inline(event, load) for event in events]
@@ -241,4 +243,6 @@ def _too_large() -> Rejected:
 
 
 def _reserved() -> Rejected:
-    return Rejected(Failure("THREAD_RESERVED", "threads of the system are its own"))
+    return Rejected(
+        Failure("THREAD_RESERVED", f"thread ids that begin with {SYSTEM_THREADS} are reserved for the system")
+    )

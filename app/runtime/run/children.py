@@ -27,7 +27,7 @@ async def ask_agent(conduct: ConductChild, parent: RunScope, name: str, given: A
     if name not in parent.agent.subagents:
         raise StepFailed(Failure("AGENT_NOT_ALLOWED", f"{parent.agent.name!r} has no such subagent"))
     if parent.depth >= MAX_DEPTH:
-        raise StepFailed(Failure("SUBAGENTS_TOO_DEEP", f"subagents nest at most {MAX_DEPTH} deep"))
+        raise StepFailed(Failure("SUBAGENTS_TOO_DEEP", f"subagents may nest at most {MAX_DEPTH} levels deep"))
     known = parent.log.memo.children.get(call_id)
     if known is not None and known.terminal:
         return _answer(known)

@@ -13,6 +13,7 @@ from app.backends.contract import Backend, Output, StepFailed
 from app.core.errors import Failure, HoldfastError
 from app.core.json import present
 from app.events.catalog import Payload, artifact, model, request, skill, tool
+from app.events.catalog.builders import BuiltRequestCompleted
 from app.events.catalog.values import ArtifactValue, ErrorValue
 from app.events.envelope import Event
 from app.events.ports import StoreError
@@ -133,13 +134,15 @@ class Conductor:
         agent = workspace.agents.get(run.agent or "")
         backend = self._backends.get(agent.spec.backend) if agent is not None else None
         if agent is None or backend is None:
-            return Failure("BACKEND_NOT_AVAILABLE", f"nothing here runs the agent {run.agent!r}")
+            return Failure(
+                "BACKEND_NOT_AVAILABLE", f"the agent {run.agent!r} or its backend is not available on this server"
+            )
         memo = Memo()
         if not new:
             entered = request.RequestResumed.type if parent is None else request.RequestStarted.type
             resumed = any(event.run_id == run.id and event.type == entered for event in family)
             if resumed and backend.resume == "fail":
-                return Failure("BACKEND_CANNOT_RESUME", f"the backend {backend.kind!r} cannot go on")
+                return Failure("BACKEND_CANNOT_RESUME", f"the backend {backend.kind!r} cannot resume a run")
             if backend.resume == "replay":
                 memo = Memo.of(run.id, family)
         asked = next((e.payload for e in family if e.run_id == run.id), {"input": run.input})
@@ -305,8 +308,10 @@ def _completed(output: Output) -> list[Payload]:
     made: list[Payload] = [
         artifact.ArtifactCreated(artifact=ArtifactValue.model_validate(value)) for value in output.artifacts
     ]
-    ended = {"output": output.text, "messageId": output.message_id, "metadata": dict(output.metadata) or None}
-    return [*made, request.RequestCompleted.written(present(ended), sure=not ended["metadata"])]
+    if not output.metadata:
+        return [*made, BuiltRequestCompleted(output=output.text, message_id=output.message_id)]
+    ended = {"output": output.text, "messageId": output.message_id, "metadata": dict(output.metadata)}
+    return [*made, request.RequestCompleted.unchecked(present(ended))]
 
 
 def _failed(failure: Failure) -> request.RequestFailed:

@@ -138,12 +138,12 @@ class ModelCalls:
                 if marked is None:
                     return None
                 payload = marked
-            if foreign is not None and isinstance(payload, ModelCompleted):
-                payload = ModelCompleted.written(payload.to_json() | {"toolsHash": foreign})
-            if isinstance(payload, ModelNegotiated) and "model" in payload.to_json():
+            if foreign is not None and payload.type == ModelCompleted.type:
+                payload = ModelCompleted.unchecked(payload.to_json() | {"toolsHash": foreign})
+            if payload.type == ModelNegotiated.type and "model" in payload.to_json():
                 held.append(payload)  # goes with the request that follows: one commit less before the first token
                 return None
-            if isinstance(payload, ModelRequested):
+            if payload.type == ModelRequested.type:
                 # Stored in one commit with the first of the answer, unless that takes its time (ADR 12).
                 if self._log.hold(*held, payload, within=REQUEST_WAITS_SECONDS) is None:
                     await self._log.record(*held, payload)
@@ -186,7 +186,7 @@ class ModelCalls:
 
     async def _record(self, payload: Payload) -> Payload | None:
         """Returns a model's answer as it is stored, so that a resumed run sees what this one saw."""
-        if not isinstance(payload, ModelCompleted):
+        if payload.type != ModelCompleted.type:
             await self._log.record(payload)
             return None
         made = payload.to_json()
@@ -247,13 +247,14 @@ def foreign_tools(tools: Sequence[ToolDefinition]) -> str | None:
 
 def _marked(payload: Payload, marks: Mapping[str, str]) -> Payload | None:
     """The payload of a call that is not the run's own, with who it is for; None for what is not to be recorded."""
-    if isinstance(payload, AdapterEvent) and "role" in marks:
+    if payload.type == AdapterEvent.type and "role" in marks:
         if marks["role"] in ASIDES:
             return None  # nobody is to take the pieces of it for the answer
-        return AdapterEvent.written({"event": payload.to_json()["event"] | {"role": marks["role"]}})
-    if isinstance(payload, ModelRequested | ModelCompleted):
-        fields = {name: mark for name, mark in marks.items() if name in type(payload).model_fields}
-        return type(payload).written(payload.to_json() | fields)
+        return AdapterEvent.unchecked({"event": payload.to_json()["event"] | {"role": marks["role"]}})
+    for model in (ModelRequested, ModelCompleted):
+        if payload.type == model.type:
+            fields = {name: mark for name, mark in marks.items() if name in model.model_fields}
+            return model.unchecked(payload.to_json() | fields)
     return payload
 
 

@@ -22,9 +22,9 @@ class RerunCheck:
         self._prompt_met = bool(memo.answers)
 
     def check(self, payload: Payload) -> None:
-        if isinstance(payload, ModelRequested) and not self._prompt_met:
+        if payload.type == ModelRequested.type and not self._prompt_met:
             self._prompt_met = True
-            if payload.request_hash != self._prompt:
+            if payload.to_json()["requestHash"] != self._prompt:
                 raise _mismatch("the assembled prompt")
         if isinstance(payload, ToolInvoked) and payload.attempt == 1:
             number, self._met = self._met, self._met + 1

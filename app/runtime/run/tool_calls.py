@@ -194,7 +194,12 @@ class ToolCalls:
             output = answer.get("output")
             await self._record(ToolResulted(call_id=call.id, tool=call.name, ok=True, output=output))
             return ToolOutcome(call.id, call.name, output=output, executed=True)
-        raise StepFailed(Failure("TOOL_OUTCOME_UNKNOWN", f"{call.name} was cut off and is not repeated"))
+        raise StepFailed(
+            Failure(
+                "TOOL_OUTCOME_UNKNOWN",
+                f"the tool {call.name} was interrupted; its outcome is unknown and it is not repeated",
+            )
+        )
 
 
 class ClientTool:

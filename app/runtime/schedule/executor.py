@@ -17,11 +17,12 @@ from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.suspend import Suspended
 from app.events.catalog import Payload, request
+from app.events.catalog.builders import BuiltRequestStarted
 from app.events.envelope import Event
 from app.events.ports import Appended, Fence, StoreError
 from app.events.recorder import Recorder, Scope
 from app.models.router import error_value
-from app.runtime.ports import Backlog, Leases
+from app.runtime.ports import Backlog, LeaseStore
 from app.runtime.run.control import Control
 from app.runtime.run.run_log import Superseded
 from app.runtime.schedule.held_run import HeldRun
@@ -31,7 +32,7 @@ from app.runtime.schedule.run_leases import RENEW_SECONDS, RunLeases
 from app.runtime.schedule.suspects import NONE, Suspects, Suspicion
 from app.runtime.schedule.sweeper import Sweeper
 from app.runtime.schedule.thread_lines import ThreadLines
-from app.runtime.scheduler import AcceptedRun, Reservation
+from app.runtime.scheduler import AcceptedRun, WorkerReservation
 from app.views.ports import Reader
 from app.views.run import Run
 
@@ -60,7 +61,7 @@ class Executor:
         recorder: Recorder,
         reader: Reader,
         backlog: Backlog,
-        leases: Leases,
+        leases: LeaseStore,
         conduct: Conduct,
         queue: FairQueue,
         clock: Clock,
@@ -87,15 +88,15 @@ class Executor:
     def refusal(self, tenant: str) -> Failure | None:
         return self._queue.refusal(tenant)
 
-    def reserve(self, tenant: str, thread_id: str, run_id: str, agent: str) -> Reservation | None:
+    def reserve(self, tenant: str, thread_id: str, run_id: str, agent: str) -> WorkerReservation | None:
         ref = RunRef(tenant, thread_id, run_id)
         if self.draining or not self._queue.at_once(ref, agent):
             return None
         outcome: asyncio.Future[AcceptedRun | None] = asyncio.get_running_loop().create_future()
         # Held from now on: a cancel may be committed before whoever submitted the run hears that it was accepted.
         self._hold(ref, outcome)
-        started = request.RequestStarted.written({"executor": self._leases.owner, "epoch": 1}, sure=True)
-        return Reservation(self._leases.first(run_id), started, outcome)
+        started = BuiltRequestStarted(executor=self._leases.owner, epoch=1)
+        return WorkerReservation(self._leases.first(run_id), started, outcome)
 
     def wake(self, tenant: str, thread_id: str, run_id: str, accepted: AcceptedRun | None = None) -> None:
         """A full queue loses nothing: the sweep finds the run."""

@@ -19,8 +19,9 @@ from app.tools.contract import BytesResult, JsonResult, Result, TextResult, Tool
 from app.tools.declared import define, plain
 from app.tools.guard import ToolInvalid
 from app.tools.kind import ToolDeps, ToolKind
-from app.tools.rendering import Rendering, RenderingError, Secret, Template
+from app.tools.rendering import Rendering, RenderingError, Secret
 from app.workspace.compiled import CompiledTool, CompiledWorkspace
+from app.workspace.templates import Template
 
 _MAX_REDIRECTS: Final = 3
 _TEXTUAL: Final = ("text/", "application/json", "application/xml", "application/problem+json")
@@ -163,7 +164,7 @@ def _filled(value: Any, rendering: Rendering) -> Any:
         return {key: _filled(item, rendering) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_filled(item, rendering) for item in value]
-    return rendering.value(value) if hasattr(value, "literals") else value
+    return rendering.value(value) if isinstance(value, Template) else value
 
 
 def make(declared: CompiledTool, workspace: CompiledWorkspace, deps: ToolDeps) -> HttpTool | Failure:

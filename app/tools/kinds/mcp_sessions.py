@@ -24,7 +24,8 @@ from app.outside.http import HttpClient
 from app.outside.httpx_transport import PinnedTransport
 from app.tools.complaints import error_text
 from app.tools.kinds.mcp_stdio import stdio_transport
-from app.tools.rendering import Redaction, Rendering, RenderingError, Secret, Text
+from app.tools.rendering import Redaction, Rendering, RenderingError, Secret
+from app.workspace.templates import tolerant_template
 
 _CLOSE_SECONDS: Final = 6.0  # a process has 2 s to end by itself and 1 s after SIGTERM
 _SSE_IDLE: Final = 300.0
@@ -326,14 +327,14 @@ async def _connect(
 
     transport: Any
     if server.url is None:
-        env = {name: rendering.text(Text.of(value)) for name, value in server.env.items()}
+        env = {name: rendering.text(tolerant_template(value, ())) for name, value in server.env.items()}
         transport = stdio_transport(
             server.name, server.command, env,
             max_message=server.max_message_bytes, too_large=too_large, secrets=rendering.secrets,
         )  # fmt: skip
     else:
-        headers = {name: rendering.text(Text.of(value)) for name, value in server.headers.items()}
-        url = rendering.text(Text.of(server.url))
+        headers = {name: rendering.text(tolerant_template(value, ())) for name, value in server.headers.items()}
+        url = rendering.text(tolerant_template(server.url, ()))
         client = httpx2.AsyncClient(
             transport=PinnedTransport(http, AddressPolicy(server.private, server.only, proxied=True)),
             headers=headers,

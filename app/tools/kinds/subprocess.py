@@ -21,8 +21,9 @@ from app.outside.process import Finished, ProcessError, ProcessLimits, Program
 from app.tools.contract import JsonResult, Result, TextResult, ToolContext, ToolDefinition
 from app.tools.declared import define
 from app.tools.kind import ToolDeps, ToolKind
-from app.tools.rendering import Rendering, RenderingError, Secret, Template, Text
+from app.tools.rendering import Rendering, RenderingError, Secret
 from app.workspace.compiled import CompiledTool, CompiledWorkspace
+from app.workspace.templates import Template, tolerant_template
 
 _DEFAULT_LIMITS: Final = ProcessLimits()
 
@@ -149,7 +150,7 @@ def make(declared: CompiledTool, workspace: CompiledWorkspace, deps: ToolDeps) -
     )
     command = Command(
         argv=tuple(templates[f"subprocess.command.{number}"] for number in range(len(spec.command))),
-        env={name: Text.of(value) for name, value in spec.env.items()},
+        env={name: tolerant_template(value, ("args",)) for name, value in spec.env.items()},
         stdin=spec.stdin,
         result=spec.result,
         limits=limits,

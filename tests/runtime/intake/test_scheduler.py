@@ -15,7 +15,7 @@ from app.events.catalog.request import RequestStarted
 from app.events.ports import ClaimRun
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.submission import Submission
-from app.runtime.scheduler import AcceptedRun, Reservation
+from app.runtime.scheduler import AcceptedRun, WorkerReservation
 from app.views.run import Run
 from app.wiring.runtime import Intake, build_intake, open_holdfast
 
@@ -26,17 +26,17 @@ class Notes:
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
         self.full: Failure | None = None
-        self.reservation: Reservation | None = None
+        self.reservation: WorkerReservation | None = None
 
     def refusal(self, tenant: str) -> Failure | None:
         return self.full
 
-    def reserve(self, tenant: str, thread_id: str, run_id: str, agent: str) -> Reservation | None:
+    def reserve(self, tenant: str, thread_id: str, run_id: str, agent: str) -> WorkerReservation | None:
         self.asked.append(("reserve", thread_id, agent))
         if self.reservation is None:
             return None
         lease = ClaimRun(run_id, "notes", 1, 15.0, claimed_at_submit=True)
-        self.reservation = Reservation(lease, RequestStarted(executor="notes", epoch=1), self.reservation.outcome)
+        self.reservation = WorkerReservation(lease, RequestStarted(executor="notes", epoch=1), self.reservation.outcome)
         return self.reservation
 
     def wake(self, tenant: str, thread_id: str, run_id: str, accepted: AcceptedRun | None = None) -> None:
@@ -92,7 +92,7 @@ async def test_a_new_run_is_offered_a_worker_and_otherwise_wakes_one(settings: S
 
 async def test_a_reserved_worker_gets_the_run_with_its_claim_in_one_commit(settings: Settings, notes: Notes) -> None:
     outcome: asyncio.Future[AcceptedRun | None] = asyncio.get_running_loop().create_future()
-    notes.reservation = Reservation(ClaimRun("", "", 1, 1.0), RequestStarted(executor="notes", epoch=1), outcome)
+    notes.reservation = WorkerReservation(ClaimRun("", "", 1, 1.0), RequestStarted(executor="notes", epoch=1), outcome)
     async with opened(settings, notes) as intake:
         run = await _submit(intake)
         accepted = outcome.result()
@@ -106,7 +106,9 @@ async def test_a_worker_reserved_for_a_refused_run_is_given_back(settings: Setti
     async with opened(settings, notes) as intake:
         await _submit(intake, idempotency_key="once", body_hash="a")
         outcome: asyncio.Future[AcceptedRun | None] = asyncio.get_running_loop().create_future()
-        notes.reservation = Reservation(ClaimRun("", "", 1, 1.0), RequestStarted(executor="notes", epoch=1), outcome)
+        notes.reservation = WorkerReservation(
+            ClaimRun("", "", 1, 1.0), RequestStarted(executor="notes", epoch=1), outcome
+        )
         repeated = Submission("echo", "hello", idempotency_key="once", body_hash="b")
         assert isinstance(await intake.service.submit(LOCAL, repeated), Rejected)
         assert outcome.result() is None

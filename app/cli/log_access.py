@@ -1,6 +1,6 @@
-"""How `holdfast log` reaches a log: over HTTP where a server runs, else by opening the database.
+"""Access to the log for `holdfast log`: over HTTP if a server is running, otherwise in the database.
 
-Needs no server of its own, unlike other commands: a log can be read beside a workspace that no longer compiles.
+Unlike other commands, it starts no server, so a log can be read although the workspace no longer compiles.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ async def open_log(
     *,
     own: bool = False,
 ) -> AsyncIterator[LogAccess]:
-    """With `own`, only the database itself will do: what a server holds is then a clear error."""
+    """With `own`, always open the database, which fails with a clear error while a server uses it."""
     target = ServerTarget.find(url=url, key=key, data_dir=data_dir, database_url=database_url)
     if target.url is not None and not own:
         async with open_connection(target.url, target.key) as client:

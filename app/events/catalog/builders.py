@@ -1,0 +1,176 @@
+"""Typed builders of the payloads that every run has or every token makes.
+
+Each gives the JSON that its model gives, without building the model. Only for values that are checked already: types
+and the caller's own code stand for them. What comes from a client goes through `unchecked` of its model instead.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.core.json import JsonObject
+from app.events.catalog import adapter, model, request, thread
+from app.events.catalog.base import BuiltPayload
+
+
+class BuiltDelta(BuiltPayload):
+    """A piece of a message. Of a tool call's arguments also which tool and call it belongs to."""
+
+    __slots__ = ()
+    type = adapter.AdapterEvent.type
+
+    def __init__(
+        self,
+        adapter: str,
+        phase: str,
+        message_id: str,
+        part: int,
+        text: str,
+        *,
+        tool_id: str | None = None,
+        call_id: str | None = None,
+    ) -> None:
+        signal = {"adapter": adapter, "phase": phase, "messageId": message_id, "part": part, "text": text}
+        if tool_id is not None:
+            signal["toolId"] = tool_id
+        if call_id is not None:
+            signal["callId"] = call_id
+        self._document = {"event": signal}
+
+
+class BuiltModelNegotiated(BuiltPayload):
+    __slots__ = ()
+    type = model.ModelNegotiated.type
+
+    def __init__(
+        self,
+        *,
+        required: Sequence[str],
+        candidates: Sequence[tuple[str, Sequence[str]]],
+        model: str | None,
+        provider: str | None,
+    ) -> None:
+        """`candidates` are models, each with what it lacks."""
+        self._document = {
+            "required": list(required),
+            "candidates": [{"model": name, "lacks": list(lacks)} for name, lacks in candidates],
+        }
+        if model is not None:
+            self._document["model"] = model
+        if provider is not None:
+            self._document["provider"] = provider
+
+
+class BuiltModelRequested(BuiltPayload):
+    __slots__ = ()
+    type = model.ModelRequested.type
+
+    def __init__(
+        self,
+        *,
+        message_id: str,
+        model: str,
+        provider: str,
+        provider_model: str,
+        attempt: int,
+        request_hash: str,
+        parameters: JsonObject,
+        message_count: int,
+        messages: list[JsonObject] | None = None,
+        tools: list[str] | None = None,
+        notes: list[str] | None = None,
+    ) -> None:
+        self._document = {
+            "messageId": message_id,
+            "model": model,
+            "provider": provider,
+            "providerModel": provider_model,
+            "attempt": attempt,
+            "requestHash": request_hash,
+            "parameters": parameters,
+            "messageCount": message_count,
+        }
+        if messages is not None:
+            self._document["messages"] = messages
+        if tools is not None:
+            self._document["tools"] = tools
+        if notes is not None:
+            self._document["notes"] = notes
+
+
+class BuiltModelCompleted(BuiltPayload):
+    __slots__ = ()
+    type = model.ModelCompleted.type
+
+    def __init__(
+        self,
+        *,
+        message_id: str,
+        model: str,
+        provider: str,
+        text: str,
+        tool_calls: list[JsonObject],
+        finish_reason: str,
+        usage: JsonObject,
+        request_hash: str,
+        attempt: int,
+        duration_ms: int,
+        first_token_ms: int | None = None,
+        parts: list[JsonObject] | None = None,
+        thoughts: list[JsonObject] | None = None,
+        reasoning: str | None = None,
+        provider_request_id: str | None = None,
+    ) -> None:
+        document = self._document = {
+            "messageId": message_id,
+            "model": model,
+            "provider": provider,
+            "text": text,
+            "toolCalls": tool_calls,
+            "finishReason": finish_reason,
+            "usage": usage,
+            "requestHash": request_hash,
+            "attempt": attempt,
+            "durationMs": duration_ms,
+        }
+        if first_token_ms is not None:
+            document["firstTokenMs"] = first_token_ms
+        if parts is not None:
+            document["parts"] = parts
+        if thoughts is not None:
+            document["thoughts"] = thoughts
+        if reasoning is not None:
+            document["reasoning"] = reasoning
+        if provider_request_id is not None:
+            document["providerRequestId"] = provider_request_id
+
+
+class BuiltRequestStarted(BuiltPayload):
+    __slots__ = ()
+    type = request.RequestStarted.type
+
+    def __init__(self, *, executor: str, epoch: int) -> None:
+        self._document = {"executor": executor, "epoch": epoch}
+
+
+class BuiltRequestCompleted(BuiltPayload):
+    """Of a run that returns a text."""
+
+    __slots__ = ()
+    type = request.RequestCompleted.type
+
+    def __init__(self, *, output: str, message_id: str | None) -> None:
+        self._document = {"output": output}
+        if message_id is not None:
+            self._document["messageId"] = message_id
+
+
+class BuiltThreadCreated(BuiltPayload):
+    """Of a thread that a run creates, without a title, metadata, labels and history."""
+
+    __slots__ = ()
+    type = thread.ThreadCreated.type
+    of_thread = thread.ThreadCreated.of_thread
+
+    def __init__(self) -> None:
+        document: dict[str, Any] = {"metadata": {}, "labels": {}, "owner": "user"}
+        self._document = document

@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 # The first install takes a while: whoever waits for it sees what is going on.
-PIP_TOLD := $(BIN)/python -m pip --disable-pip-version-check
+PIP_VERBOSE := $(BIN)/python -m pip --disable-pip-version-check
 
 .PHONY: serve test install install-dev check format lint types imports generated generate bench bench-log \
         bench-workspace bench-models bench-guard bench-runs bench-edge bench-start container recordings faults smoke \
@@ -21,7 +21,7 @@ $(VENV)/.base: requirements/base.txt pyproject.toml
 	@echo "Installing Holdfast into $(VENV): once, about a minute."
 	@test -x $(BIN)/python || { echo "[1/3] making the environment"; $(PYTHON) -m venv $(VENV); }
 	@echo "[2/3] downloading and installing the locked packages"
-	@$(PIP_TOLD) install --require-hashes -r requirements/build.txt -r requirements/base.txt
+	@$(PIP_VERBOSE) install --require-hashes -r requirements/build.txt -r requirements/base.txt
 	@echo "[3/3] installing Holdfast itself"
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@

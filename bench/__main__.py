@@ -116,14 +116,14 @@ def _cpu() -> str | None:
 
 
 def _revision() -> str:
-    told = subprocess.run(
+    printed = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    return told.stdout.strip() or "unknown"
+    return printed.stdout.strip() or "unknown"
 
 
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Figures by dotted path; of a list only how long it is, since its summary stands beside it."""
+    """Figures by dotted path; of a list only how long it is, since its summary is next to it."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from flat(inner, f"{path}.{name}" if path else str(name))

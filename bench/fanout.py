@@ -95,8 +95,8 @@ def _run(server: ServerProcess, readers: Connection, sockets: int) -> tuple[int,
 def _last_seq(server: ServerProcess) -> int:
     try:
         with urllib.request.urlopen(f"{server.url}/api/threads/{THREAD}") as answer:
-            told: dict[str, Any] = json.loads(answer.read())
-            return int(told["lastSeq"])
+            run: dict[str, Any] = json.loads(answer.read())
+            return int(run["lastSeq"])
     except urllib.error.HTTPError:
         return 0
 

@@ -87,8 +87,8 @@ async def measure(database: Database, runs: int) -> dict[str, float]:
     retention = RetentionPurge(database, SystemClock(), 0)
     leases, idle = LeaseStore(database), IdleThreadReader(database)
 
-    def listed(**wanted: object) -> Callable[[], Awaitable[object]]:
-        return lambda: reader.list_runs(TENANT, RunFilter(**wanted), None, 100)  # type: ignore[arg-type]
+    def listed(**fields: object) -> Callable[[], Awaitable[object]]:
+        return lambda: reader.list_runs(TENANT, RunFilter(**fields), None, 100)  # type: ignore[arg-type]
 
     async def purge() -> None:
         (found,) = await database.read(lambda tx: tx.rows(_KEY, TENANT, f"thr_{purged[0]:06}"))

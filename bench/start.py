@@ -99,11 +99,11 @@ def help_seconds() -> dict[str, float]:
 
 def imports() -> dict[str, float]:
     """CPU milliseconds by package (by room for ours), the dearest first."""
-    told = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", _BY_PACKAGE], check=True, capture_output=True, env=environment(), cwd=ROOT
     )
     spent: Counter[str] = Counter()
-    for name, seconds in json.loads(told.stdout).items():
+    for name, seconds in json.loads(printed.stdout).items():
         parts = name.split(".")
         spent[".".join(parts[: 2 if parts[0] == "app" else 1])] += seconds
     return {name: round(seconds * 1000, 1) for name, seconds in spent.most_common(25)}

@@ -1,7 +1,7 @@
 """Compiles 1,000 agents with 3,000 tools, then changes one file: `python -m bench.workspace`.
 
 Prints one JSON line: seconds cold and after a change, their ratio, and the memory that compiling added.
-CPU seconds stand beside wall seconds, which mean little on a machine that others use as well.
+CPU seconds are given next to wall seconds, which mean little on a machine that others use as well.
 """
 
 import resource

@@ -27,8 +27,8 @@ has alerts.
 def page() -> bytes:
     rows = []
     for name, metric, labels in sorted(_described(), key=lambda row: row[0]):
-        told = ", ".join(f"`{label}`" for label in labels) or "none"
-        rows.append(f"| `{name}` | {metric.type} | {told} | {metric.documentation} |")
+        shown = ", ".join(f"`{label}`" for label in labels) or "none"
+        rows.append(f"| `{name}` | {metric.type} | {shown} | {metric.documentation} |")
     return (_HEAD + "\n".join(rows) + "\n").encode()
 
 

@@ -62,10 +62,10 @@ def picture() -> bytes:
 def _drawn(y: int, type: str, more: str) -> list[str]:
     left = _LANES["log"] - _BOX // 2
     source, target, words = _WORDS.get(type, ("log", "log", ""))
-    told = type if not more else f"{type.removeprefix('runtime.')} {more}"
+    shown = type if not more else f"{type.removeprefix('runtime.')} {more}"
     parts = [
         f'<rect x="{left}" y="{y - 12}" width="{_BOX}" height="24" rx="6" fill="{_colour(type)}"/>',
-        f'<text x="{left + 12}" y="{y + 4}" fill="#0f172a">{escape(told)}</text>',
+        f'<text x="{left + 12}" y="{y + 4}" fill="#0f172a">{escape(shown)}</text>',
     ]
     if source != target:
         parts += _arrow(y, source, target, words)

@@ -56,25 +56,25 @@ def record(recording: Recording, data_dir: Path) -> str:
         start_new_session=True,
     )
     os.close(slave)
-    told, answers, ends = "", list(recording.answers), time.monotonic() + SECONDS
+    printed, answers, ends = "", list(recording.answers), time.monotonic() + SECONDS
     while time.monotonic() < ends:
         if select.select([master], [], [], 0.1)[0]:
             try:
-                told += os.read(master, 65536).decode()
+                printed += os.read(master, 65536).decode()
             except OSError:  # the program has ended
                 break
-        if answers and answers[0][0] in told:
+        if answers and answers[0][0] in printed:
             os.write(master, answers.pop(0)[1].encode())
-    assert process.wait(SECONDS) == 0, told
+    assert process.wait(SECONDS) == 0, printed
     os.close(master)
-    return told.replace("\r\n", "\n")
+    return printed.replace("\r\n", "\n")
 
 
-def draw(recording: Recording, told: str) -> bytes:
+def draw(recording: Recording, printed: str) -> bytes:
     console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, color_system="truecolor")
     typed = " ".join(f'"{word}"' if " " in word else word for word in recording.arguments)
     console.print(Text("$ ", style="bold green") + Text(f"holdfast {typed}"))
-    console.print(Text.from_ansi(_ID.sub(r"\1…", told).rstrip()))
+    console.print(Text.from_ansi(_ID.sub(r"\1…", printed).rstrip()))
     drawn = console.export_svg(title=recording.title, unique_id=recording.name)
     # The font that rich refers to is fetched from elsewhere; a picture of ours fetches nothing.
     return re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL).encode()

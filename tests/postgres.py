@@ -91,7 +91,7 @@ class PostgresServer:
         )  # fmt: skip
 
     def _copy_of_the_install(self) -> Path:
-        """The binaries find their libraries beside the package, so both are copied as they stand to each other."""
+        """The binaries find their libraries next to the package, so both are copied with the same layout."""
         package = self._install.parent
         place = self._folder / "install"
         libraries = package.with_name(package.name + ".libs")

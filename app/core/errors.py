@@ -4,7 +4,7 @@
     |- JsonError             input or output that is not JSON as we accept it      (core.json)
     |- SettingsError         settings that cannot work                             (core.settings)
     |- SchemaNotFound        a schema id that is not in the registry               (core.schemas)
-    |- SchemaInvalid         a document that is no JSON Schema                     (core.schemas)
+    |- SchemaInvalid         a document that is not a JSON Schema                 (core.schemas)
     |- StoreError            the database cannot do what was asked                 (events.ports)
     |   |- StorageFull       no space left; reads go on                            (events.ports)
     |   |- StorageFailed     the disk refused: an I/O error, no permission         (events.ports)

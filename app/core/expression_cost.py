@@ -84,7 +84,7 @@ def allowance(source: str, names: Iterable[str]) -> Allowance | str:
     """What an expression of this source may look at; a text says why it may not be used at all."""
     work = Work.of(source, names)
     loops = work.loops
-    # Emptied, so that a text which contains the word is no call.
+    # Emptied, so that a text which contains the word is not taken for a call.
     emptied = _STRINGS.sub("''", source)
     calls = len(re.findall(r"\bmatches\s*\(", emptied))
     most_nodes, most_text = (MAX_NODES_IN_LOOP, MAX_TEXT_IN_LOOP) if loops else (MAX_NODES, MAX_TEXT)

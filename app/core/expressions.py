@@ -1,6 +1,6 @@
 """CEL expressions: compiled and type-checked at load, evaluated to a bool within a bounded cost.
 
-The one module that knows the CEL library. A result that is no bool, an error or too much work is a
+The one module that knows the CEL library. A result that is not a bool, an error or too much work is a
 `Failure`; what follows from it (deny, ask, skip) is the caller's choice, and a safe one is to deny.
 """
 
@@ -36,7 +36,7 @@ _TYPES: Final[dict[VariableType, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class ExpressionProblem:
-    """Why a source is no expression of ours, and where in it (both counted from 1)."""
+    """Why a source is not a valid expression, and where in it (both counted from 1)."""
 
     message: str
     line: int = 1

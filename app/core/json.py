@@ -59,7 +59,7 @@ def loads_strict(data: bytes, *, max_depth: int = MAX_DEPTH, max_values: int | N
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        # orjson gives up beyond 1024 levels; the sender gets this reason, not that it is no JSON.
+        # orjson gives up beyond 1024 levels; the sender gets this reason, not that it is invalid JSON.
         if "depth limit" in error.msg:
             raise _too_deep(max_depth) from None
         raise JsonError("JSON_INVALID", "the text is not valid JSON") from None

@@ -169,6 +169,6 @@ def _line(entry: Any, **_: Any) -> str:
     try:
         return json.dumps(entry).decode()
     except json.JsonError:
-        # A value that is no JSON must not cost the entry.
+        # A value that is not JSON must not lose the entry.
         plain = {str(key): repr(value).encode("utf-8", "replace").decode() for key, value in entry.items()}
         return json.dumps(plain).decode()

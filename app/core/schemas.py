@@ -39,7 +39,7 @@ class SchemaNotFound(HoldfastError):
 
 
 class SchemaInvalid(HoldfastError, ValueError):
-    """A document that is no JSON Schema, or that refers to one outside itself; `path` leads to the fault."""
+    """A document that is not a JSON Schema, or that refers to one outside itself; `path` leads to the fault."""
 
     def __init__(self, path: Sequence[str | int] = (), failure: Failure | None = None) -> None:
         code = failure.code if failure else "SCHEMA_INVALID"

@@ -61,7 +61,7 @@ def call_key(run_id: str, call_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Where a run stands in a trace: its `traceparent` without the last two fields, flags, and state."""
+    """The place of a run in a trace: its `traceparent` without the last two fields, flags, and state."""
 
     trace_id: str
     span: str
@@ -93,7 +93,7 @@ def outgoing() -> dict[str, str]:
 
 
 class step:  # used as a word: `with step(key):`
-    """What is called inside hears of the step's own span. Costs a look when there is no trace."""
+    """What is called inside is passed the step's own span. Without a trace it costs one lookup."""
 
     __slots__ = ("_key", "_token")
 

@@ -63,7 +63,7 @@ def _copy_database(source: Path, target: Path) -> None:
 
 
 def _copy_others(folder: Path, target: Path, part: Path, without: frozenset[str] = frozenset()) -> None:
-    """Files and folders, for the owner alone. What goes away meanwhile is left out, and so is what is no file."""
+    """Files and folders, for the owner alone. Anything that vanishes meanwhile or is not a file is left out."""
     for path in sorted(folder.iterdir()):
         if path.name in without or path.resolve() == part:
             continue

@@ -315,7 +315,7 @@ def _answered(fold: _Fold, event: Event, payload: PayloadMap) -> None:
     if not fold.models.get(message):
         fold.lacks(model.ModelRequested.type, message, f"{event.type} answers what was never asked")
     fold.models[message] = False
-    # What mends a call is no call of its own.
+    # A repair belongs to the call that it repairs.
     calls = () if payload.get("repairs") else payload.get("toolCalls", ())
     # Large ones are kept outside of the event, and their results speak for themselves.
     for call in calls if isinstance(calls, list | tuple) else ():

@@ -18,7 +18,7 @@ from app.core.clock import Clock
 from app.core.errors import HoldfastError
 from app.events.catalog.ledger import WorkspaceLoaded, WorkspaceRejected
 from app.runtime.installed import installed_code
-from app.runtime.ports import WorkspaceStore
+from app.runtime.ports import WorkspaceArchive
 from app.workspace.catalog import KindCatalog
 from app.workspace.compile import CompileCache, compile
 from app.workspace.compiled import Compiled, CompiledWorkspace
@@ -176,7 +176,7 @@ class CurrentWorkspace:
 class WorkspaceHistory:
     """The workspace of any run: the current one, or the one whose files were kept when a run first used it."""
 
-    def __init__(self, current: CurrentWorkspace, catalog: KindCatalog, archive: WorkspaceStore) -> None:
+    def __init__(self, current: CurrentWorkspace, catalog: KindCatalog, archive: WorkspaceArchive) -> None:
         self._current = current
         self._catalog = catalog
         self._archive = archive

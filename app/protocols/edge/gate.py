@@ -41,11 +41,19 @@ _ONCE: Final = frozenset({b"authorization", b"x-api-key", b"host", b"origin", b"
 _PER_HEADER_BYTES: Final = 4  # the colon, the space and the line end
 
 
-class Gate:
+class RequestGate:
     def __init__(
-        self, app: ASGIApp, access: Access, origins: Origins, rates: Rates, in_flight: InFlight, max_sockets: int,
-        max_upload: int, cancels: Cancels | None = None, observe: Observe = unobserved,
-    ) -> None:  # fmt: skip
+        self,
+        app: ASGIApp,
+        access: Access,
+        origins: Origins,
+        rates: Rates,
+        in_flight: InFlight,
+        max_sockets: int,
+        max_upload: int,
+        cancels: Cancels | None = None,
+        observe: Observe = unobserved,
+    ) -> None:
         """`cancels` are the routes that are served under any load."""
         self.app = app
         self._access, self._origins, self._rates, self._in_flight = access, origins, rates, in_flight
@@ -217,9 +225,12 @@ class _Reply:
         self._ended = True
         self._answered(refused.status_code)
         await self._send(
-            {"type": "http.response.start", "status": refused.status_code,
-             "headers": [*refused.raw_headers, *self.headers]}
-        )  # fmt: skip
+            {
+                "type": "http.response.start",
+                "status": refused.status_code,
+                "headers": [*refused.raw_headers, *self.headers],
+            }
+        )
         await self._send({"type": "http.response.body", "body": refused.body})
 
     async def _still_valid(self) -> bool:
@@ -238,8 +249,8 @@ class _Reply:
 
 def _name(headers: Headers) -> bytes:
     """The request's name: the sender's, if it is fit for a log, else a new one. It goes into every line logged."""
-    told = headers.get(REQUEST_ID)
-    request_id = told if told is not None and _SANE_ID.fullmatch(told) else b"req_" + uuid_utils.uuid7().hex.encode()
+    sent = headers.get(REQUEST_ID)
+    request_id = sent if sent is not None and _SANE_ID.fullmatch(sent) else b"req_" + uuid_utils.uuid7().hex.encode()
     structlog.contextvars.bind_contextvars(request_id=request_id.decode())
     return request_id
 

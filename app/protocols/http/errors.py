@@ -76,7 +76,7 @@ STATUS: Final[dict[str, int]] = {
 """Codes that are not here are the client's mistake: 400."""
 
 
-class Problem(HoldfastError):
+class HttpProblem(HoldfastError):
     """Raised by a route to answer with a failure; `more` joins the error object."""
 
     def __init__(self, failure: Failure, issues: list[Issue] | None = None, **more: Any) -> None:
@@ -178,8 +178,8 @@ def unexpected(path: str) -> Response:
 
 
 def install(app: FastAPI) -> None:
-    @app.exception_handler(Problem)
-    async def _problem(request: Request, problem: Problem) -> Response:
+    @app.exception_handler(HttpProblem)
+    async def _problem(request: Request, problem: HttpProblem) -> Response:
         return answer(problem.failure, problem.issues, problem.more, path=request.scope["path"])
 
     @app.exception_handler(HoldfastError)

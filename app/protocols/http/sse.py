@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.envelope import Event
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.wire.follower import End
 from app.protocols.wire.sse import COMMENT, EventStream, Following, event_frame, named_frame
 
@@ -52,7 +52,7 @@ class LogFrames:
 
 
 def event_stream(
-    server: Server,
+    server: ServerContext,
     caller: Principal,
     thread_id: str,
     after: int,

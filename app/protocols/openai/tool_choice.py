@@ -1,7 +1,7 @@
 """The client's own functions, and which of them the model may or must call.
 
 Pure: a wrong one raises `Refusal` with the place, never the value. Leaves to others: whether the agent takes tools of a
-client at all (the runtime), how a provider is told the choice (the models room).
+client at all (the runtime), how a provider gets the choice (`models`).
 """
 
 from collections.abc import Sequence

@@ -10,12 +10,12 @@ from app.events.envelope import Event
 from app.events.hub import Hub
 from app.models.router import ModelRouter
 from app.protocols.telemetry.disk import watch_disk
-from app.protocols.telemetry.following import InTrace
 from app.protocols.telemetry.looplag import LoopLag
-from app.protocols.telemetry.metering import Metering
+from app.protocols.telemetry.meters import Metering
 from app.protocols.telemetry.open_interrupts import OpenInterrupts
 from app.protocols.telemetry.open_runs import OpenRuns
 from app.protocols.telemetry.run_lines import RunLines
+from app.protocols.telemetry.trace_scope import InTrace
 from app.runtime.schedule.executor import Executor
 
 
@@ -69,13 +69,13 @@ def telemetry(
     metrics.watch("runs_measured", "Open runs that the metrics remember.", lambda: metering.open_runs)
     metrics.watch("trace_contexts", "Runs whose caller's trace is remembered.", lambda: len(traced))
     with contextlib.ExitStack() as stack:
-        tell = _spans(stack, permitted) if settings.traces == "otlp" else None
+        export = _spans(stack, permitted) if settings.traces == "otlp" else None
 
         def committed(events: Sequence[Event], seconds: float) -> None:
             metering.committed(events, seconds)
             traced.committed(events)
-            if tell is not None:
-                tell(events)
+            if export is not None:
+                export(events)
 
         log.on_commit = committed
         lag.start()

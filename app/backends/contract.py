@@ -21,7 +21,7 @@ class Output:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     artifacts: Sequence[Mapping[str, Any]] = ()
     message_id: str | None = None
-    """The message whose deltas already told this text, if they did."""
+    """The message whose deltas already carried this text, if they did."""
 
 
 Result: TypeAlias = str | Output
@@ -52,7 +52,7 @@ class CallResult:
     name: str
     ok: bool
     content: str
-    """What the model is told: the output, or what went wrong and how to do better."""
+    """What the model is sent: the output, or what went wrong and how to do better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Context(Protocol):
         ...
 
     async def steering(self) -> list[JsonObject]:
-        """What people told the run since the last model call, as messages for the next one."""
+        """What was said to the run since the last model call, as messages for the next one."""
         ...
 
     async def call_agent(self, name: str, given: Any, call_id: str | None = None) -> AgentAnswer:
@@ -188,7 +188,7 @@ class Context(Protocol):
     ) -> None:  # fmt: skip
         """Record that the conversation was shortened, from so many messages and tokens to so many. Once.
 
-        `kept` messages of the history stay beside the summary; later runs of the agent are told the same.
+        `kept` messages of the history stay next to the summary; later runs of the agent get the same.
         """
         ...
 

@@ -60,8 +60,8 @@ class Conversation:
             left_out, not_told = len(shown.left_out), total(shown.left_out)
             sizes = (messages + left_out, tokens + not_told), (messages, tokens)
             await self._ctx.compacted("window", *sizes)
-        told = note(shown.left_out)
-        return [*self._head(), *shown.earlier, *([told] if told is not None else ()), *shown.own]
+        notice = note(shown.left_out)
+        return [*self._head(), *shown.earlier, *([notice] if notice is not None else ()), *shown.own]
 
     def _head(self) -> list[JsonObject]:
         return self._system if self._summary is None else [*self._system, self._summary]

@@ -27,8 +27,8 @@ class LocalBudget:
     async def reserve(self, estimate: Estimate) -> Reservation | Failure:
         open = self._open.values()
         if self._tokens is not None:
-            wanted = sum(e.input_tokens + e.output_tokens for e in (*open, estimate))
-            if self.used_tokens + wanted > self._tokens:
+            asked = sum(e.input_tokens + e.output_tokens for e in (*open, estimate))
+            if self.used_tokens + asked > self._tokens:
                 return self._exceeded("tokens", self._tokens, self.used_tokens)
         if self._cost is not None and self.used_cost_usd + sum(e.cost_usd for e in (*open, estimate)) > self._cost:
             return self._exceeded("cost", self._cost, self.used_cost_usd)

@@ -145,45 +145,45 @@ class HttpProvider:
             yield [StreamError(Failure("PROVIDER_KEY_MISSING", f"the key of model {call.config.name!r} is not set"))]
             return
         reply: Reply | None = None
-        told: list[StreamEvent] = []
+        events: list[StreamEvent] = []
         """What goes with the next batch: every batch is a step of the run."""
         try:
             reply = await self._deps.client.send(self._outgoing(call, key))
             if reply.status != 200:
                 yield [await _refusal(reply, key, self._deps.clock)]
                 return
-            told.append(Started(_request_id(reply)))
+            events.append(Started(_request_id(reply)))
             decoder, content_type = self._dialect.decoder(), reply.content_type
             if call.stream and content_type == self._dialect.stream_type:
                 answer = _Answer(decoder, LineParser() if "json" in content_type else SseParser())
                 if not reply.arrived:  # whose request it was is known even if nothing follows
-                    batch, told = told, []
+                    batch, events = events, []
                     yield batch
                 while data := (await _last(reply) if decoder.done else await reply.some()):
-                    told += answer.feed(data)
+                    events += answer.feed(data)
                     if decoder.done and reply.ended:
                         break
-                    if told:
-                        batch, told = told, []
+                    if events:
+                        batch, events = events, []
                         yield batch
                     answer.raise_fault()
-                told += answer.end()
+                events += answer.end()
             elif content_type == "application/json":
                 # Also the answer of a compatible server that knows no streaming.
-                told += whole_answer(decoder, await reply.read())
+                events += whole_answer(decoder, await reply.read())
             else:
                 raise WireFault("the answer has the wrong content type")
-            yield told
+            yield events
         except OutsideError as error:
-            yield [*told, StreamError(_outside(error))]
+            yield [*events, StreamError(_outside(error))]
         except Upstream as error:
-            yield [*told, StreamError(status_failure(error.status, _scrubbed(error.message, key)))]
+            yield [*events, StreamError(status_failure(error.status, _scrubbed(error.message, key)))]
         except PayloadTooLarge:
-            yield [*told, StreamError(_malformed("a part of the answer is over the limit"))]
+            yield [*events, StreamError(_malformed("a part of the answer is over the limit"))]
         except WireFault as error:
-            yield [*told, StreamError(_malformed(str(error)))]
+            yield [*events, StreamError(_malformed(str(error)))]
         except _WRONG_SHAPE:
-            yield [*told, StreamError(_malformed("the answer is not in the provider's format"))]
+            yield [*events, StreamError(_malformed("the answer is not in the provider's format"))]
         finally:
             if reply is not None:
                 reply.close()

@@ -43,7 +43,7 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class HookContext:
-    """What a handler may know beside its input. A function gets it by declaring a parameter `ctx`."""
+    """What a handler may know besides its input. A function gets it by declaring a parameter `ctx`."""
 
     hook: str
     point: Point
@@ -52,7 +52,7 @@ class HookContext:
 
 
 class Handler(Protocol):
-    """Answers a decision, or the JSON of one. Whatever else it does is a denial (S18)."""
+    """Answers a decision, or the JSON of one. Whatever else it does is a denial."""
 
     async def decide(self, subject: JsonObject, ctx: HookContext) -> object: ...
 

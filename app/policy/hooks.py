@@ -1,7 +1,7 @@
 """Asks the hooks of a point, one after the other: the higher priority first, then by name.
 
 A transform is what the next one sees; the first denial ends it. A handler that throws, is late, answers something
-else than a decision, or transforms into what the point's schema refuses, denies (S18). Every decision comes back as
+else than a decision, or transforms into what the point's schema refuses, denies. Every decision comes back as
 an event to be recorded by whoever asked, all of one firing together, so that a resumed run can take them from there
 (`recall`) and asks nobody twice. Leaves to others: what a decision does to the run.
 """
@@ -155,12 +155,12 @@ class HookRunner:
         return _HookAnswer(Transform(rules.normal(subject, changes), hook.name, wanted.reason))
 
 
-def recall(point: Point, subject: JsonObject, told: Sequence[Mapping[str, Any]]) -> Fired:
-    """What the recorded decisions of one firing came to, told by the payloads of its events in order."""
-    if not told:
+def recall(point: Point, subject: JsonObject, recorded: Sequence[Mapping[str, Any]]) -> Fired:
+    """What the recorded decisions of one firing came to, given the payloads of its events in order."""
+    if not recorded:
         return Fired(RULES[point].default, subject)
     decision: Decision = Allow()
-    for one in told:
+    for one in recorded:
         again: Decision
         match one["decision"]:
             case "deny":

@@ -8,7 +8,7 @@
         days: how many days, from today
         '''
 
-A parameter named `ctx` gets the ToolContext and is no argument. Trusted code: it runs in this process (S15).
+A parameter named `ctx` gets the ToolContext and is no argument. Trusted code: it runs in this process.
 """
 
 import inspect
@@ -106,7 +106,7 @@ def _output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
     """What the function promises to return, where that is JSON with a schema."""
     returned = get_type_hints(function).get("return", inspect.Signature.empty)
     parts = get_args(returned) if get_origin(returned) in (Union, UnionType) else (returned,)
-    # "or nothing" is fine beside a JSON type; nothing alone, or anything at all, promises nothing.
+    # "or nothing" is fine next to a JSON type; nothing alone, or anything at all, promises nothing.
     if returned is inspect.Signature.empty or returned in (Any, type(None)) or any(p in _NOT_JSON for p in parts):
         return None
     try:

@@ -1,7 +1,7 @@
 """Runs one tool within its time, and ends it when the run is cancelled. The only caller of `Tool.invoke`.
 
 A tool that ignores its end is left behind after the grace: nothing waits for it any longer, and its late
-result is dropped. A synchronous Python function in a thread is the one kind that cannot be ended (G8).
+result is dropped. A synchronous Python function in a thread is the one kind that cannot be ended.
 """
 
 import asyncio

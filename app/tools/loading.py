@@ -1,5 +1,5 @@
 """Loads `module:function` of a workspace: from its own files, under a name that contains their digest, so that
-two versions of a workspace live side by side; or from an installed package. Trusted code (S15).
+two versions of a workspace live side by side; or from an installed package. Trusted code.
 """
 
 import importlib

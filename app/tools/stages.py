@@ -1,5 +1,5 @@
 """The stages of the gateway, one function each. A stage gets the attempt and the rest of the way (`proceed`),
-and answers what came back. Order and meaning are told in `gateway`; the stage that repairs is `mending`."""
+and answers what came back. Order and meaning are described in `gateway`; the stage that repairs is `mending`."""
 
 import asyncio
 import hashlib
@@ -130,7 +130,7 @@ async def perform(gate: GatewayServices, attempt: ToolAttempt) -> Returned:
     took = round((gate.clock.monotonic() - started) * 1000)
     task = asyncio.current_task()
     if task is not None and task.cancelling():
-        # A result is still to be recorded (G8); only then may the cancel go on. A tool that was stopped because its
+        # A result is still to be recorded; only then may the cancel go on. A tool that was stopped because its
         # executor goes, not its run, has none: whoever takes the run over decides by the tool's effect.
         run_cancelled = attempt.ports.cancelled is not None and attempt.ports.cancelled.is_set()
         if run_cancelled or invoked.result is not CANCELLED:
@@ -248,7 +248,7 @@ def _refusal(attempt: ToolAttempt, code: str, findings: "list[Finding] | tuple[F
 
 
 async def _ask_hook(gate: GatewayServices, ports: Ports, point: str, subject: JsonObject) -> Decision | None:
-    """Whatever a hook does but answer in time is a denial (S18)."""
+    """Whatever a hook does but answer in time is a denial."""
     if ports.hook is None:
         return None
     try:

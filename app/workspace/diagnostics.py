@@ -1,6 +1,6 @@
 """What the compiler has to say: code, severity, place, what was expected, and a hint.
 
-Values with two renderings, text for people and JSON for machines. Nobody here decides what is wrong.
+Values with two renderings, text for a terminal and JSON for programs. Nobody here decides what is wrong.
 """
 
 from collections.abc import Iterable, Iterator

@@ -194,7 +194,7 @@ def _texts(value: Any, path: DocPath) -> Iterator[tuple[DocPath, str]]:
 def _parse_markdown(file: SourceFile, category: str, schemas: SchemaRegistry) -> ParsedFile:
     parsed = parse_markdown(file.content)
     report = Report()
-    # An invalid skill is skipped with a warning (OS-L5); in everything else a mistake is an error.
+    # An invalid skill is skipped with a warning; in everything else a mistake is an error.
     lenient = category == "skill"
     for problem in parsed.problems:
         report.yaml(file.path, problem, warning=lenient)

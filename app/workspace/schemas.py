@@ -1,4 +1,4 @@
-"""JSON Schemas of the documents, generated from the models, for editors and for people."""
+"""JSON Schemas of the documents, generated from the models, for editors and readers."""
 
 from pathlib import Path
 from typing import Any, Final

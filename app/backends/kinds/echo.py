@@ -1,4 +1,4 @@
-"""Answers with what it was told, word by word: enough to see a run, its stream and its log without any model."""
+"""Answers with its input, word by word: enough to see a run, its stream and its log without any model."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from app.core.ids import new_id
 
 _WORDS: Final = re.compile(r"\S+\s*|\s+")
 _MAX_PIECES: Final = 2_000
-"""Every piece is an event. A text with millions of words is told in pieces of many words."""
+"""Every piece is an event. A text with millions of words is sent in pieces of many words."""
 
 
 class EchoBackend:

@@ -1,6 +1,6 @@
 """Our own loop: the model answers or asks for tools, until it has answered or its turns are used up.
 
-What people say while the model gives its answer begins another turn, and a Stop hook may grant one; when the turns
+What is said to the run while the model answers begins another turn, and a Stop hook may grant one; when the turns
 run out then, the last answer is the result.
 """
 

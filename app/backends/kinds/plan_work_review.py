@@ -25,7 +25,7 @@ from app.backends.kinds.plan_work_review_roles import (
     RoleContext,
     RoleLog,
     Voices,
-    told,
+    handoff_message,
 )
 from app.core.errors import Failure
 from app.core.json import JsonObject
@@ -52,7 +52,7 @@ class PlanWorkReviewBackend:
 
 
 class _Cycle:
-    """One pass through the states. All it knows it was told through its context, so that re-entry repeats it."""
+    """One pass through the states. All it knows came through its context, so that re-entry repeats it."""
 
     def __init__(self, ctx: RoleContext) -> None:
         self._ctx = ctx
@@ -112,33 +112,35 @@ class _Cycle:
     async def _plan(self, directive: JsonObject, advice: str | None) -> JsonObject:
         """The plan. One that wants advice is made again with it, once."""
         tools = sorted(self._tools)
-        given = told(request=self._request, directive=directive, tools=tools, advice=advice)
+        given = handoff_message(request=self._request, directive=directive, tools=tools, advice=advice)
         plan = (await self._voices.speak(PLANNER, given)).value
         if not plan["needs_advisor"] or advice is not None:
             return plan
         advice = await self._advise(directive=directive, plan=plan)
-        given = told(request=self._request, directive=directive, tools=tools, plan=plan, advice=advice)
+        given = handoff_message(request=self._request, directive=directive, tools=tools, plan=plan, advice=advice)
         return (await self._voices.speak(PLANNER, given)).value
 
     async def _advise(self, **matter: JsonObject) -> str:
-        advice = await self._voices.speak(ADVISOR, told(request=self._request, **matter))
+        advice = await self._voices.speak(ADVISOR, handoff_message(request=self._request, **matter))
         return str(advice.value["output"])
 
     async def _scaffold(self, directive: JsonObject, plan: JsonObject) -> JsonObject | None:
         """What the work is to fill, when the plan asks for it."""
         if plan.get("needs_scaffolder") is not True:
             return None
-        return (await self._voices.speak(SCAFFOLDER, told(directive=directive, plan=plan), self._tools)).value
+        return (
+            await self._voices.speak(SCAFFOLDER, handoff_message(directive=directive, plan=plan), self._tools)
+        ).value
 
     async def _work(
         self, directive: JsonObject, plan: JsonObject, made: JsonObject | None, feedback: str | None
     ) -> Handoff:
-        given = told(request=self._request, directive=directive, plan=plan, scaffold=made, feedback=feedback)
+        given = handoff_message(request=self._request, directive=directive, plan=plan, scaffold=made, feedback=feedback)
         return await self._voices.speak(WORKER, given, self._tools)
 
     async def _review(self, directive: JsonObject, plan: JsonObject, report: Handoff) -> JsonObject:
         assert report.role != REVIEWER.name, "nobody reviews what they made"
-        given = told(
+        given = handoff_message(
             request=self._request, directive=directive, plan=plan, report=report.value, tool_calls=report.calls
         )
         return (await self._voices.speak(REVIEWER, given)).value

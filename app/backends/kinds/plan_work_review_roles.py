@@ -1,4 +1,4 @@
-"""How a role of Plan-Work-Review speaks: its prompt, what it is told, and an answer that passes its schema or fails.
+"""How a role of Plan-Work-Review speaks: its prompt, what it is given, and an answer that passes its schema or fails.
 
 A role starts with an empty conversation and knows of the others only what they handed over. An answer that breaks its
 schema is sent back once with what is wrong; the second one ends the run. Leaves to others: which role speaks when.
@@ -83,7 +83,7 @@ class Voices:
     def __init__(self, ctx: RoleContext) -> None:
         self._ctx = ctx
         self._steered: list[JsonObject] = []
-        """What people said on the way; it holds for every role after that, too."""
+        """What was said to the run on the way; it holds for every role after that, too."""
 
     async def speak(
         self,
@@ -182,7 +182,7 @@ def _sent_back(answer: ModelAnswer, role: Role, issues: Sequence[str]) -> list[J
     return [said, again] if answer.text else [again]
 
 
-def told(**parts: Any) -> JsonObject:
+def handoff_message(**parts: Any) -> JsonObject:
     """What is handed to a role, without what there is none of."""
     given: Mapping[str, Any] = {name: part for name, part in parts.items() if part is not None}
     return {"role": "user", "content": json.dumps(given).decode()}

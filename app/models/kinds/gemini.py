@@ -181,7 +181,7 @@ def _received(mime: str, data: str) -> Media:
 
 
 def _generation(request: CompletionRequest, max_tokens: int | None) -> dict[str, Any]:
-    wanted = {
+    options = {
         "maxOutputTokens": max_tokens,
         "temperature": request.temperature,
         "topP": request.top_p,
@@ -191,7 +191,7 @@ def _generation(request: CompletionRequest, max_tokens: int | None) -> dict[str,
         "stopSequences": list(request.stop) or None,
         "thinkingConfig": _thinking(request.reasoning),
     }
-    made: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
+    made: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if request.response_schema is not None:
         made |= {"responseMimeType": "application/json", "responseJsonSchema": dict(request.response_schema)}
     return made

@@ -130,7 +130,7 @@ class OllamaDecoder:
 
 
 def _options(request: CompletionRequest, max_tokens: int | None) -> dict[str, Any]:
-    wanted = {
+    given = {
         "num_predict": max_tokens,
         "temperature": request.temperature,
         "top_p": request.top_p,
@@ -139,7 +139,7 @@ def _options(request: CompletionRequest, max_tokens: int | None) -> dict[str, An
         "frequency_penalty": request.frequency_penalty,
         "stop": list(request.stop) or None,
     }
-    return {name: value for name, value in wanted.items() if value is not None}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _message(message: Message, attachments: Attachments) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Programs as hooks, in the sandbox (S15): the question as JSON on stdin, the decision as JSON on stdout.
+"""Programs as hooks, in the sandbox: the question as JSON on stdin, the decision as JSON on stdout.
 
     in    {"hook": "PreToolUse", "input": {...}, "runId": ..., "threadId": ..., "agent": ..., "config": {...}}
     out   {"decision": "deny", "reason": "not on Fridays"}

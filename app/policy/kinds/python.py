@@ -1,4 +1,4 @@
-"""Python functions as hooks, async ones on the loop and plain ones in a thread. Trusted code (S15).
+"""Python functions as hooks, async ones on the loop and plain ones in a thread. Trusted code.
 
 A function takes the subject and, if it declares a parameter `ctx`, the HookContext; `config` likewise gets what the
 Hook document says in `config`. It is the workspace's own, an installed module's, or a package's entry point.

@@ -1,4 +1,4 @@
-"""HTTP requests from a template, to the hosts the tool declares, through the pinned client (S11).
+"""HTTP requests from a template, to the hosts the tool declares, through the pinned client.
 
 Arguments fill places in path, query, headers and body, each quoted for where it stands; they never choose the
 host. Secrets stand in the template's own text and are scrubbed from the answer.

@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class McpEndpoint:
-    """Where a server is: a command (stdio) or a URL (streamable HTTP). From workspace files only (S12)."""
+    """Where a server is: a command (stdio) or a URL (streamable HTTP). From workspace files only."""
 
     name: str
     command: tuple[str, ...] = ()

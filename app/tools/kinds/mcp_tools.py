@@ -1,4 +1,4 @@
-"""Tools of MCP servers, through the official client: pooled sessions, deadlines, schema pins (S12).
+"""Tools of MCP servers, through the official client: pooled sessions, deadlines, schema pins.
 
 What a server offers is fixed when its tools are taken up: by the pin in the workspace, else by what was seen
 then. Before each call the offer is compared; a tool that changed is blocked. Servers get no way to ask the
@@ -105,7 +105,7 @@ class McpTool:
                 return lost.failure
             if ctx.effect == "unsafe":
                 return Failure("TOOL_FAILED", _UNKNOWN_OUTCOME)
-        # What is readonly or has a key may be repeated (G4), once, on a new session.
+        # What is readonly or has a key may be repeated, once, on a new session.
         try:
             return await self._once(arguments, ctx)
         except SessionLost as lost:
@@ -214,17 +214,17 @@ def make_mcp(
         return Failure("TOOL_INVALID", f"{declared.name}: its MCP server does not exist")
     tools = workspace.mcp_servers[spec.server].spec.tools
     server = McpServer(sessions[spec.server], allow=frozenset(tools.allow), pins=tools.pins)
-    wanted = spec.tool or declared.name
+    remote = spec.tool or declared.name
     offers = offered[spec.server]
     if isinstance(offers, Failure):
         if offers.code != "TOOL_UNAVAILABLE" or declared.spec.input is None:
             return offers
-        return McpTool(define(declared), wanted, tools.pins.get(wanted), sessions[spec.server])
+        return McpTool(define(declared), remote, tools.pins.get(remote), sessions[spec.server])
     for offer in offers:
-        if offer.name == wanted:
+        if offer.name == remote:
             made = server.tool(offer, declared.name)
             return replace(made, definition=define(declared, made.definition))
-    return Failure("TOOL_UNAVAILABLE", f"{declared.name}: the MCP server {spec.server} offers no {wanted!r}")
+    return Failure("TOOL_UNAVAILABLE", f"{declared.name}: the MCP server {spec.server} offers no {remote!r}")
 
 
 def server_of(

@@ -1,4 +1,4 @@
-"""Python functions, async ones on the loop and plain ones in a thread. Trusted code of the workspace (S15).
+"""Python functions, async ones on the loop and plain ones in a thread. Trusted code of the workspace.
 
 A thread cannot be ended: a plain function that overruns goes on until it returns, and its result is dropped.
 """

@@ -1,4 +1,4 @@
-"""Programs in the sandbox (S15): a command as a list, arguments as JSON on stdin or in places of that list.
+"""Programs in the sandbox: a command as a list, arguments as JSON on stdin or in places of that list.
 
 No shell is ever involved, so an argument stays one argument whatever it contains; one that would begin with a
 dash where the command has a place of its own is refused, because programs take it for an option.
@@ -91,7 +91,7 @@ class SubprocessTool:
             argv[0] = str(command.folder / argv[0])
         env = {name: rendering.text(template) for name, template in command.env.items()}
         left = max(0.05, ctx.deadline - asyncio.get_running_loop().time())
-        env |= _told(ctx, left)
+        env |= _variables(ctx, left)
         limits = replace(command.limits, wall_seconds=left, output_bytes=ctx.max_output_bytes)
         stdin = json.dumps(arguments) if command.stdin == "json" else b""
         return Program(
@@ -127,13 +127,13 @@ class SubprocessTool:
             return Failure("TOOL_FAILED", "the program did not write JSON")
 
 
-def _told(ctx: ToolContext, left: float) -> dict[str, str]:
+def _variables(ctx: ToolContext, left: float) -> dict[str, str]:
     """What a program may know of its call; these names win over those of the document."""
-    told = {"RUN_ID": ctx.run_id, "CALL_ID": ctx.call_id, "TENANT": ctx.tenant, "SECONDS_LEFT": f"{left:.3f}"}
-    told |= {name.upper(): value for name, value in tracing.outgoing().items()}
+    variables = {"RUN_ID": ctx.run_id, "CALL_ID": ctx.call_id, "TENANT": ctx.tenant, "SECONDS_LEFT": f"{left:.3f}"}
+    variables |= {name.upper(): value for name, value in tracing.outgoing().items()}
     if ctx.idempotency_key is not None:
-        told["IDEMPOTENCY_KEY"] = ctx.idempotency_key
-    return {f"HOLDFAST_{name}": value for name, value in told.items()}
+        variables["IDEMPOTENCY_KEY"] = ctx.idempotency_key
+    return {f"HOLDFAST_{name}": value for name, value in variables.items()}
 
 
 def make(declared: CompiledTool, workspace: CompiledWorkspace, deps: ToolDeps) -> SubprocessTool | Failure:

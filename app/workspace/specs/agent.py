@@ -1,4 +1,4 @@
-"""Agent: one shape for every backend (SH-1)."""
+"""Agent: one shape for every backend."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self

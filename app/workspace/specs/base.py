@@ -75,7 +75,7 @@ class Document(Spec):
 
 
 class Limits(Spec):
-    """Budgets of a run; what is not set is not limited (PX-8)."""
+    """Budgets of a run; what is not set is not limited."""
 
     tokens: Count | None = None
     cost_usd: Money | None = None

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic.alias_generators import to_camel
 
@@ -82,6 +82,7 @@ def test_every_builder_is_tried_here() -> None:
 
 @pytest.mark.parametrize("builder", FIELDS, ids=lambda builder: builder.__name__)
 def test_a_builder_gives_the_bytes_of_its_model(builder: type[BuiltPayload]) -> None:
+    @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # models are built at their first use
     @given(st.fixed_dictionaries(FIELDS[builder]))
     def check(fields: dict[str, Any]) -> None:
         built = builder(**fields)

@@ -13,7 +13,7 @@ from scripts.commands import commands, parameters
 from scripts.generate import ROOT
 
 PRIVATE: Final = re.compile(
-    r"\b(?:told|tells|apology|by and by|at hand|goes by|stands? (?:in|for itself)|lies beneath|rooms?|houses?|rivers?"
+    r"\b(?:told|tells|apology|by and by|at hand|goes by|stands? (?:in|for itself)|rooms?(?! for)|houses?|rivers?"
     r"|beside|anew|of its own accord|fifth source|published session|news travels"
     r"|at most so many|is no (?:answer|command|folder|place))\b",
     re.IGNORECASE,

@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema
 
 from app.core import json
-from app.tools.contract import Rule, ToolDefinition
+from app.tools.contract import ArgumentRule, ToolDefinition
 
 Schema = dict[str, Any]
 
@@ -97,7 +97,7 @@ def _tool(rng: Random, name: str, number: int) -> Generated:
         name=name,
         input=schema,
         effect=rng.choice(["readonly", "readonly", "keyed", "unsafe"]),
-        rules=(Rule(TickerRule(), "symbol must be 1 to 5 capital letters", "/symbol"),) if with_rule else (),
+        rules=(ArgumentRule(TickerRule(), "symbol must be 1 to 5 capital letters", "/symbol"),) if with_rule else (),
     )
     checker = jsonschema.FormatChecker()
     return Generated(

@@ -22,13 +22,13 @@ from app.core.json import JsonObject
 from app.events.catalog import Payload
 from app.tools.contract import (
     NO_REPAIR,
+    CallScope,
     JsonResult,
     Ports,
     Result,
-    Scope,
-    ToolCall,
     ToolContext,
     ToolDefinition,
+    ToolRequest,
 )
 from app.tools.gateway import Gateway
 from app.tools.guard import Guard
@@ -76,9 +76,9 @@ async def measure(seed: int, count: int, calls_per_tool: int = CALLS_PER_TOOL) -
             good = tool.root.make(rng)
             assert tool.oracle.is_valid(good), f"the generator made an invalid call of {tool.definition.name}"
             valid += 1
-            refused += not await _executed(guarded, ToolCall("c", tool.definition.name, good), seen)
+            refused += not await _executed(guarded, ToolRequest("c", tool.definition.name, good), seen)
             for fault in faults(tool, good, set(guarded.registry), rng):
-                call = ToolCall("c", fault.name, fault.arguments, fault.raw, fault.complete)
+                call = ToolRequest("c", fault.name, fault.arguments, fault.raw, fault.complete)
                 intended = (tool.definition.name, json.canonical(good))
                 stopped = not await _executed(guarded, call, seen)
                 reached = await _executed(repairing, call, seen)
@@ -102,9 +102,9 @@ def _gateway(definitions: list[ToolDefinition], seen: list[tuple[str, bytes]]) -
     return Gateway(Registry([Witness(definition, seen) for definition in definitions]))
 
 
-async def _executed(gateway: Gateway, call: ToolCall, seen: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+async def _executed(gateway: Gateway, call: ToolRequest, seen: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
     seen.clear()
-    scope = Scope("run", frozenset(gateway.registry))
+    scope = CallScope("run", frozenset(gateway.registry))
     await gateway.call(call, scope, Ports(record=_nothing, put_blob=_no_blob))
     return list(seen)
 

@@ -29,7 +29,7 @@ from app.models.completion import CompletionRequest, Message
 from app.models.contract import ProviderDeps
 from app.models.kinds import openai
 from app.models.limits import Limiter
-from app.models.negotiate import ModelPlan
+from app.models.negotiate import ModelChoice
 from app.models.registry import Providers
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
@@ -170,7 +170,7 @@ async def recorded(payload: object) -> None:
 
 
 async def complete(router: ModelRouter, url: str) -> None:
-    plan = ModelPlan(a_model("m", "openai", "gpt-test", base_url=url))
+    plan = ModelChoice(a_model("m", "openai", "gpt-test", base_url=url))
     outcome = await router.complete(plan, ASK, record=recorded, message_id="msg_1", budget=LocalBudget())
     assert not isinstance(outcome, Failure), outcome
     assert outcome.usage.output_tokens == CHUNKS
@@ -203,7 +203,7 @@ async def held(url: str) -> float:
         if recorded == STREAMS * 3:  # negotiated, requested and the first delta of each
             everyone.set()
 
-    plan = ModelPlan(a_model("m", "openai", "gpt-test", base_url=f"{url}/held"))
+    plan = ModelChoice(a_model("m", "openai", "gpt-test", base_url=f"{url}/held"))
     calls = [
         asyncio.create_task(router.complete(plan, ASK, record=count, message_id="msg_1", cancelled=CancelSignal()))
         for _ in range(STREAMS)

@@ -1,7 +1,7 @@
 """For a provider of your own: a class with `stream(call)`, and its `ProviderKind` as an entry point of
 `holdfast.providers`."""
 
-from app.models.completion import CompletionRequest, FinishReason, Message, ToolCall, Usage
+from app.models.completion import CompletionRequest, FinishReason, Message, TokenUsage, ToolCall
 from app.models.contract import (
     Batch,
     Completed,
@@ -33,8 +33,8 @@ __all__ = [
     "StreamError",
     "StreamEvent",
     "TextDelta",
+    "TokenUsage",
     "ToolCall",
     "ToolCallDelta",
-    "Usage",
     "UsageReport",
 ]

@@ -90,13 +90,13 @@ def openapi(root: Path) -> Files:
     from dataclasses import fields
 
     from app.core.metrics import Metrics
-    from app.protocols.context import Server
-    from app.protocols.http.documents import document
+    from app.protocols.context import ServerContext
+    from app.protocols.openapi import document
     from app.protocols.server import create_app
 
     # Describing the routes asks nothing of what they work with.
-    given: dict[str, Any] = dict.fromkeys(field.name for field in fields(Server)) | {"metrics": Metrics()}
-    app = create_app(Server(**given))
+    given: dict[str, Any] = dict.fromkeys(field.name for field in fields(ServerContext)) | {"metrics": Metrics()}
+    app = create_app(ServerContext(**given))
     return {"openapi/openapi.json": json.pretty(document(app))}
 
 

@@ -63,7 +63,7 @@ class Expression:
         if answer is True or answer is False:
             return bool(answer)
         # The library's text may quote keys and values of the arguments, which are not ours to show.
-        return Failure("EXPRESSION_FAILED", "the expression gave an error instead of true or false")
+        return Failure("EXPRESSION_FAILED", "the expression returned an error instead of true or false")
 
 
 def compile_expression(source: str, variables: Mapping[str, VariableType]) -> Expression | ExpressionProblem:

@@ -46,7 +46,7 @@ class StorageBroken(StoreError):
     """A failed sync: what the disk holds is unknown, so the process must stop rather than try again."""
 
     def __init__(self) -> None:
-        super().__init__("STORAGE_BROKEN", "the disk failed to keep written data")
+        super().__init__("STORAGE_BROKEN", "syncing data to the disk failed")
 
 
 @dataclass(slots=True)

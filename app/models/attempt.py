@@ -19,7 +19,7 @@ from app.events.catalog.builders import BuiltModelCompleted, BuiltModelRequested
 from app.events.catalog.model import ModelCompleted, ModelFailed
 from app.models.breaker import Admission
 from app.models.collect import Collector
-from app.models.completion import CompletionRequest, CompletionResponse, Thought, ToolCall, Usage
+from app.models.completion import CompletionRequest, CompletionResponse, Thought, TokenUsage, ToolCall
 from app.models.config import ModelConfig
 from app.models.contract import Budget, CancelSignal, ContentPolicy, Outside, Provider, Record, Reservation
 from app.models.deadline import Deadline, Ended
@@ -31,7 +31,7 @@ _camel = cache(to_camel)
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class AttemptServices:
     """What all calls share."""
 
     clock: Clock
@@ -40,7 +40,7 @@ class Services:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class CompletionCall:
     """What stays the same over the attempts of one call."""
 
     request: CompletionRequest
@@ -56,7 +56,7 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class AttemptFailed:
     """An attempt that gave no answer."""
 
     failure: Failure
@@ -65,11 +65,11 @@ class Broken:
     retry_after: float | None = None
 
 
-class Attempt:
+class ModelAttempt:
     def __init__(
         self,
-        services: Services,
-        talk: Conversation,
+        services: AttemptServices,
+        talk: CompletionCall,
         prepared: Prepared,
         provider: Provider,
         message_id: str,
@@ -91,15 +91,15 @@ class Attempt:
         self._began = 0.0
         self._first_token_ms: int | None = None
 
-    async def run(self) -> CompletionResponse | Broken:
+    async def run(self) -> CompletionResponse | AttemptFailed:
         if self._talk.cancelled is not None and self._talk.cancelled.is_set():
-            return Broken(Failure("MODEL_CANCELLED", "the run was cancelled"))
+            return AttemptFailed(Failure("MODEL_CANCELLED", "the run was cancelled"))
         breaker, policy = self._services.health.breaker(self._config), self._config.breaker
         admission = self._admission = breaker.admit(policy)
         if admission is None:
             message = f"model {self._config.name!r} failed too often and is left alone for a while"
-            return Broken(Failure("PROVIDER_CIRCUIT_OPEN", message, True))
-        failure: Failure | None = Failure("MODEL_CANCELLED", "the call was given up")
+            return AttemptFailed(Failure("PROVIDER_CIRCUIT_OPEN", message, True))
+        failure: Failure | None = Failure("MODEL_CANCELLED", "the call was abandoned")
         try:
             failure = await self._within_deadline()
         finally:
@@ -175,7 +175,7 @@ class Attempt:
         finally:
             await batches.aclose()
 
-    def _usage(self) -> Usage:
+    def _usage(self) -> TokenUsage:
         return priced(self._got.spent(self._prepared.estimate.input_tokens), self._config.prices)
 
     def _duration_ms(self) -> int:
@@ -216,7 +216,7 @@ class Attempt:
             return messages
         return [{key: value for key, value in message.items() if key != "thoughts"} for message in messages]
 
-    async def _completed(self, usage: Usage) -> CompletionResponse:
+    async def _completed(self, usage: TokenUsage) -> CompletionResponse:
         got, config = self._got, self._config
         assert got.completed is not None
         reasoning = got.reasoning if self._talk.contents.reasoning == "full" else ""
@@ -252,7 +252,7 @@ class Attempt:
         stored = await self._talk.record(completed)
         return _as_stored(response, stored) if isinstance(stored, ModelCompleted) else response
 
-    async def _failed(self, failure: Failure, usage: Usage) -> Broken:
+    async def _failed(self, failure: Failure, usage: TokenUsage) -> AttemptFailed:
         error = self._got.error
         if self._requested:
             await self._talk.record(
@@ -268,7 +268,7 @@ class Attempt:
                     provider_request_id=self._got.provider_request_id,
                 )
             )
-        return Broken(failure, self._published, None if error is None else error.retry_after)
+        return AttemptFailed(failure, self._published, None if error is None else error.retry_after)
 
 
 def _as_stored(response: CompletionResponse, stored: ModelCompleted) -> CompletionResponse:
@@ -283,7 +283,7 @@ def _call_json(call: ToolCall) -> JsonObject:
     })  # fmt: skip
 
 
-def _usage_json(usage: Usage) -> JsonObject:
+def _usage_json(usage: TokenUsage) -> JsonObject:
     return present({
         "inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens,
         "reasoningTokens": usage.reasoning_tokens, "cachedTokens": usage.cached_tokens, "costUsd": usage.cost_usd,

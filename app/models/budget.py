@@ -6,7 +6,7 @@ A budget shared by replicas or surviving restarts is the store's; it implements 
 from itertools import count
 
 from app.core.errors import Failure
-from app.models.completion import Usage
+from app.models.completion import TokenUsage
 from app.models.contract import Estimate, Reservation
 
 
@@ -46,7 +46,7 @@ class LocalBudget:
         """The call was not made."""
         self._open.pop(reservation.id, None)
 
-    async def settle(self, reservation: Reservation, usage: Usage) -> None:
+    async def settle(self, reservation: Reservation, usage: TokenUsage) -> None:
         if self._open.pop(reservation.id, None) is None:
             return  # settled before: counting twice would be worse than ignoring
         self.used_tokens += usage.input_tokens + usage.output_tokens

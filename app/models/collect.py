@@ -2,7 +2,7 @@
 
 from app.events.catalog.adapter import OUTPUT_DELTA, REASONING_DELTA, TOOL_DELTA
 from app.events.catalog.builders import BuiltDelta
-from app.models.completion import Thought, ToolCall, Usage
+from app.models.completion import Thought, TokenUsage, ToolCall
 from app.models.contract import (
     Batch,
     Completed,
@@ -79,14 +79,14 @@ class Collector:
         self._flush(made)
         return made
 
-    def spent(self, estimated_input: int) -> Usage:
+    def spent(self, estimated_input: int) -> TokenUsage:
         """What the provider reported; where it did not, an estimate, once there was any answer."""
         size = sum(map(len, self._text)) + sum(map(len, self._reasoning)) + self._tool_bytes
         report = self.usage or UsageReport()
         answered = size > 0 or self.completed is not None
         tokens_in = report.input_tokens or (estimated_input if answered else 0)
         tokens_out = report.output_tokens or (size + 3) // 4
-        return Usage(tokens_in, tokens_out, report.reasoning_tokens, report.cached_tokens)
+        return TokenUsage(tokens_in, tokens_out, report.reasoning_tokens, report.cached_tokens)
 
     def _note(self, event: object) -> None:
         if isinstance(event, Started):

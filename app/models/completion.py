@@ -67,7 +67,7 @@ class Media:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """Reasoning that a provider wants back unchanged in the next turn; only it can read `signature`.
+    """Reasoning that a provider expects back unchanged in the next turn; only it can read `signature`.
 
     `call_id` binds it to a tool call where the provider signs calls.
     """
@@ -149,7 +149,7 @@ class ToolDef:
 
 
 @dataclass(frozen=True, slots=True)
-class Reasoning:
+class ReasoningLevel:
     """How much to think: a level, a number of tokens, or both (a provider takes what it knows)."""
 
     effort: Effort | None = None
@@ -173,7 +173,7 @@ class CompletionRequest:
     seed: int | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
-    reasoning: Reasoning | None = None
+    reasoning: ReasoningLevel | None = None
     response_schema: Mapping[str, Any] | None = None
 
     def parameters(self) -> json.JsonObject:
@@ -208,7 +208,7 @@ def request_hash(document: json.JsonObject) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class TokenUsage:
     input_tokens: int = 0
     output_tokens: int = 0
     reasoning_tokens: int | None = None
@@ -229,7 +229,7 @@ class CompletionResponse:
     text: str
     tool_calls: tuple[ToolCall, ...]
     finish_reason: FinishReason
-    usage: Usage
+    usage: TokenUsage
     model: str
     """The workspace's name of the model that answered."""
     message_id: str

@@ -21,8 +21,8 @@ from app.models.completion import (
     FinishReason,
     Part,
     Thought,
+    TokenUsage,
     ToolCall,
-    Usage,
 )
 from app.models.config import ModelConfig
 from app.outside.http import HttpClient
@@ -187,4 +187,4 @@ class Budget(Protocol):
 
     async def reserve(self, estimate: Estimate) -> Reservation | Failure: ...
 
-    async def settle(self, reservation: Reservation, usage: Usage) -> None: ...
+    async def settle(self, reservation: Reservation, usage: TokenUsage) -> None: ...

@@ -25,7 +25,7 @@ class Timer(Protocol):
 Later = Callable[[float, Callable[[], None]], Timer]
 
 
-class Window:
+class RateWindow:
     """What was spent in the last 60 seconds."""
 
     def __init__(self) -> None:
@@ -61,8 +61,8 @@ class Window:
 @dataclass(slots=True)
 class _Model:
     running: int = 0
-    requests: Window = field(default_factory=Window)
-    tokens: Window = field(default_factory=Window)
+    requests: RateWindow = field(default_factory=RateWindow)
+    tokens: RateWindow = field(default_factory=RateWindow)
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ class ProtocolConstraints:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelPlan:
+class ModelChoice:
     """Who is asked first, who stands in, and what all of them must be able to do."""
 
     primary: ModelConfig
@@ -62,7 +62,7 @@ CapabilitiesOf = Callable[[ModelConfig], frozenset[str] | None]
 """What a model has; None when nobody knows its provider kind."""
 
 
-def negotiate(plan: ModelPlan, request: CompletionRequest, capabilities_of: CapabilitiesOf) -> Negotiation:
+def negotiate(plan: ModelChoice, request: CompletionRequest, capabilities_of: CapabilitiesOf) -> Negotiation:
     required = plan.required | needed(request)
     found = plan.outcomes.get(required)
     if found is None:
@@ -70,7 +70,7 @@ def negotiate(plan: ModelPlan, request: CompletionRequest, capabilities_of: Capa
     return found
 
 
-def _negotiated(plan: ModelPlan, required: frozenset[str], capabilities_of: CapabilitiesOf) -> Negotiation:
+def _negotiated(plan: ModelChoice, required: frozenset[str], capabilities_of: CapabilitiesOf) -> Negotiation:
     models = (plan.primary, *plan.fallbacks)
     candidates = tuple((model.name, _lacks(model, required, plan.constraints, capabilities_of)) for model in models)
     qualified = tuple(model for model, (_, lacks) in zip(models, candidates, strict=True) if not lacks)

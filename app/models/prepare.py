@@ -5,7 +5,7 @@ from typing import Any
 
 from app.core.errors import Failure
 from app.models.capabilities import REASONING, STREAMING, STRUCTURED_OUTPUT
-from app.models.completion import CompletionRequest, Reasoning, Usage, estimate_tokens
+from app.models.completion import CompletionRequest, ReasoningLevel, TokenUsage, estimate_tokens
 from app.models.config import ModelConfig
 from app.models.contract import Estimate, ProviderCall
 from app.workspace.specs.model import Prices
@@ -42,9 +42,9 @@ def prepare(
     return Prepared(call, estimate, tuple(notes))
 
 
-def priced(usage: Usage, prices: Prices) -> Usage:
+def priced(usage: TokenUsage, prices: Prices) -> TokenUsage:
     cost = _cost(usage.input_tokens, usage.cached_tokens or 0, usage.output_tokens, prices)
-    return Usage(usage.input_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cached_tokens, cost)
+    return TokenUsage(usage.input_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cached_tokens, cost)
 
 
 def _cost(tokens_in: int, cached: int, tokens_out: int, prices: Prices) -> float:
@@ -67,7 +67,7 @@ def _with_defaults(request: CompletionRequest, config: ModelConfig) -> Completio
     if defaults.stop and not request.stop:
         filled["stop"] = defaults.stop
     if thinks and request.reasoning is None:
-        filled["reasoning"] = Reasoning(reasoning.effort, reasoning.budget_tokens)
+        filled["reasoning"] = ReasoningLevel(reasoning.effort, reasoning.budget_tokens)
     # Most models have no defaults, and a copy of a request is not cheap.
     return replace(request, **filled) if filled else request
 

@@ -20,13 +20,13 @@ from app.core.principal import DEFAULT_TENANT
 from app.core.schemas import SchemaInvalid, SchemaRegistry, Validator
 from app.events.catalog.model import ModelRetryScheduled
 from app.events.catalog.values import ErrorValue
-from app.models.attempt import Attempt, Broken, Conversation, Services
+from app.models.attempt import AttemptFailed, AttemptServices, CompletionCall, ModelAttempt
 from app.models.completion import CompletionRequest, CompletionResponse, request_hash
 from app.models.config import ModelConfig
 from app.models.contract import Budget, CancelSignal, ContentPolicy, Outside, Record, Sleep
 from app.models.deadline import Deadline, Ended
 from app.models.limits import Limiter
-from app.models.negotiate import ModelPlan, Negotiation, negotiate
+from app.models.negotiate import ModelChoice, Negotiation, negotiate
 from app.models.patience import Patience, Wait
 from app.models.prepare import prepare
 from app.models.registry import Providers
@@ -58,7 +58,7 @@ class ModelRouter:
         self._schemas = schemas
         self._random = random
         self._sleep = sleep
-        self._services = Services(clock, limiter or Limiter(clock), Health(clock))
+        self._services = AttemptServices(clock, limiter or Limiter(clock), Health(clock))
         self._validators: LRUCache[bytes, Validator] = LRUCache(_MAX_VALIDATORS)
 
     @property
@@ -69,13 +69,13 @@ class ModelRouter:
     def limiter(self) -> Limiter:
         return self._services.limiter
 
-    def negotiate(self, plan: ModelPlan, request: CompletionRequest) -> Negotiation:
+    def negotiate(self, plan: ModelChoice, request: CompletionRequest) -> Negotiation:
         known = self._providers.capabilities if request.tool_choice is None else self._providers.all_capabilities
         return negotiate(plan, request, known)
 
     async def complete(
         self,
-        plan: ModelPlan,
+        plan: ModelChoice,
         request: CompletionRequest,
         *,
         record: Record,
@@ -98,20 +98,20 @@ class ModelRouter:
         document = request.to_json(plan.primary.name)
         if issues := self._schemas.validate(_REQUEST_SCHEMA, document):
             found = [{"path": issue.path, "message": issue.message} for issue in issues]
-            return Failure("MODEL_REQUEST_INVALID", "the request breaks its schema", detail={"issues": found})
+            return Failure("MODEL_REQUEST_INVALID", "the request does not match its schema", detail={"issues": found})
         negotiation = negotiation or self.negotiate(plan, request)
         if negotiation != negotiated:
             await record(negotiation.payload)
         if not negotiation.qualified:
             return negotiation.failure()
-        talk = Conversation(
+        talk = CompletionCall(
             request, document, request_hash(document), record, budget, cancelled, tenant, adapter, contents, outside
         )
         outcome = await self._through(negotiation.qualified, talk, message_id, stream)
         return outcome if isinstance(outcome, Failure) else self._checked(outcome, request)
 
     async def _through(
-        self, models: tuple[ModelConfig, ...], talk: Conversation, message_id: str, stream: bool
+        self, models: tuple[ModelConfig, ...], talk: CompletionCall, message_id: str, stream: bool
     ) -> CompletionResponse | Failure:
         causes: list[tuple[str, Failure]] = []
         for position, config in enumerate(models, 1):
@@ -133,24 +133,24 @@ class ModelRouter:
     async def _with_retries(
         self,
         config: ModelConfig,
-        talk: Conversation,
+        talk: CompletionCall,
         message_id: str,
         stream: bool,
         causes: list[tuple[str, Failure]],
         *,
         last: bool,
-    ) -> CompletionResponse | Broken:
+    ) -> CompletionResponse | AttemptFailed:
         provider = self._providers.get(config.provider)
         capabilities = self._providers.capabilities(config)
         assert provider is not None and capabilities is not None, "only models of known kinds qualify"
         prepared = prepare(talk.request, config, capabilities, stream=stream)
         if isinstance(prepared, Failure):
             causes.append((config.name, prepared))
-            return Broken(prepared)
+            return AttemptFailed(prepared)
         services, own = self._services, list[Failure]()
         patience = Patience(config, services.health, services.clock, self._random, last=last)
         while True:
-            attempt = Attempt(services, talk, prepared, provider, message_id, patience.made + 1)
+            attempt = ModelAttempt(services, talk, prepared, provider, message_id, patience.made + 1)
             outcome = await attempt.run()
             if isinstance(outcome, CompletionResponse):
                 return outcome
@@ -166,9 +166,9 @@ class ModelRouter:
                 message_id = new_id("message")
             await talk.record(_scheduled(message_id, config, patience.made + 1, wait, outcome.failure))
             if (ended := await self._wait(wait, patience, talk)) is not None:
-                return Broken(ended)
+                return AttemptFailed(ended)
 
-    async def _wait(self, wait: Wait, patience: Patience, talk: Conversation) -> Failure | None:
+    async def _wait(self, wait: Wait, patience: Patience, talk: CompletionCall) -> Failure | None:
         """Waits outside of the run's place where that takes a while; answers why the call ends instead."""
         outside = talk.outside if wait.seconds >= _LONG_SECONDS else nullcontext
         try:
@@ -201,7 +201,7 @@ class ModelRouter:
             return error.failure
         if issues := validator.issues(value):
             detail["issues"] = [{"path": issue.path, "message": issue.message} for issue in issues]
-            return Failure("MODEL_OUTPUT_INVALID", "the answer breaks the requested schema", detail=detail)
+            return Failure("MODEL_OUTPUT_INVALID", "the answer does not match the requested schema", detail=detail)
         return replace(response, value=value)
 
     def _validator(self, schema: Any) -> Validator:

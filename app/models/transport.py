@@ -305,7 +305,7 @@ def status_failure(status: int, message: str = "") -> Failure:
         # Providers repeat parts of a wrong key in this message, so it is left out.
         return Failure("PROVIDER_DENIED", f"the provider refused the key ({status})", detail=detail)
     if status == 429:
-        return Failure("PROVIDER_RATE_LIMITED", f"the provider asks to slow down{said}", True, detail)
+        return Failure("PROVIDER_RATE_LIMITED", f"the provider's rate limit was reached{said}", True, detail)
     if status >= 500 or status in _TRANSIENT:
         return Failure("PROVIDER_UNAVAILABLE", f"the provider answered {status}{said}", True, detail)
     return Failure("PROVIDER_REJECTED", f"the provider refused the request ({status}){said}", detail=detail)

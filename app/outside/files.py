@@ -111,7 +111,7 @@ def _swap(folder: int, name: str, path: str, content: bytes, expected_hash: str)
         shown = actual if current is not None else ""
         return Failure(
             "WRITE_CONFLICT",
-            "the file is not what the hash says; read it again",
+            "the file has changed since it was read; read it again",
             detail={"currentHash": shown},
         )
     temporary = f".{name[:100]}.{secrets.token_hex(8)}.tmp"

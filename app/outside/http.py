@@ -234,7 +234,7 @@ class HttpClient:
             response = await _request(session, request, to, headers, proxy)
             if response is not None:
                 return Reply(response, to, request.max_bytes)
-        raise OutsideError("OUTSIDE_CUT_OFF", f"{to.place} answers what nobody asked", retryable=True)
+        raise OutsideError("OUTSIDE_CUT_OFF", f"{to.place} sent an unexpected response", retryable=True)
 
     def _headers(self, request: OutgoingRequest) -> dict[str, str]:
         headers = checked_headers(request.method, request.headers, self._user_agent)

@@ -249,7 +249,7 @@ class _Running:
         try:
             _, stdout, stderr, _ = await asyncio.wait_for(work, _REAP)
         except TimeoutError:
-            raise ProcessError("PROCESS_FAILED", "the supervisor of a program does not end") from None
+            raise ProcessError("PROCESS_FAILED", "the supervisor of a program does not exit") from None
         return Finished(self._process.returncode or 0, stdout, stderr, timed_out, self._too_large)
 
     async def _stop(self, work: "asyncio.Future[tuple[None, bytes, bytes, int]]", grace: float) -> None:

@@ -162,13 +162,13 @@ def translated(error: BaseException, place: str) -> OutsideError | None:
         words = f"the proxy refused to connect to {place} ({error.status})"
         return OutsideError("OUTSIDE_UNREACHABLE", words, retryable=error.status not in (401, 403, 407))
     if isinstance(error, aiohttp.ClientResponseError):
-        return OutsideError("OUTSIDE_CUT_OFF", f"{place} sent what is not an acceptable HTTP answer", retryable=True)
+        return OutsideError("OUTSIDE_CUT_OFF", f"{place} sent an invalid HTTP response", retryable=True)
     if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return OutsideError("OUTSIDE_UNREACHABLE", f"{place} did not accept a connection in time", retryable=True)
+        return OutsideError("OUTSIDE_UNREACHABLE", f"{place} did not accept the connection in time", retryable=True)
     if isinstance(error, TimeoutError):
         return OutsideError("OUTSIDE_TIMEOUT", f"{place} did not answer in time", retryable=True)
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientProxyConnectionError):
         return OutsideError("OUTSIDE_UNREACHABLE", f"{place} cannot be reached", retryable=True)
     if isinstance(error, aiohttp.ClientError | OSError):
-        return OutsideError("OUTSIDE_CUT_OFF", f"{place} broke the connection off", retryable=True)
+        return OutsideError("OUTSIDE_CUT_OFF", f"{place} closed the connection early", retryable=True)
     return None

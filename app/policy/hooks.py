@@ -37,7 +37,7 @@ class Fired:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _HookAnswer:
     """One handler's decision, with the violation that made it one if it is a denial for nonsense."""
 
     decision: Decision
@@ -88,23 +88,25 @@ class HookRunner:
                 break
         return Fired(decision, subject, tuple(entries))
 
-    async def _ask(self, hook: Hook, point: Point, subject: JsonObject, about: About, call_id: str | None) -> _Answer:
+    async def _ask(
+        self, hook: Hook, point: Point, subject: JsonObject, about: About, call_id: str | None
+    ) -> _HookAnswer:
         ctx = HookContext(hook.name, point, about, hook.timeout_seconds)
         try:
             async with asyncio.timeout(hook.timeout_seconds):
                 # A copy: what a handler does to its input must change nothing.
                 answer = await hook.handler.decide(json.loads(json.dumps(subject)), ctx)
         except TimeoutError:
-            return _Answer(Deny("the hook did not answer in time", hook.name))
+            return _HookAnswer(Deny("the hook did not answer in time", hook.name))
         except Exception as error:
             # Its message may hold anything, a secret too; the type is enough to find the place.
-            return _Answer(Deny(f"the hook failed with {type(error).__name__}", hook.name))
+            return _HookAnswer(Deny(f"the hook failed with {type(error).__name__}", hook.name))
         decision = self._parse(hook, answer)
         if not isinstance(decision, Transform):
-            return decision if isinstance(decision, _Answer) else _Answer(decision)
+            return decision if isinstance(decision, _HookAnswer) else _HookAnswer(decision)
         return self._checked(hook, point, subject, decision, call_id)
 
-    def _parse(self, hook: Hook, answer: object) -> Decision | _Answer:
+    def _parse(self, hook: Hook, answer: object) -> Decision | _HookAnswer:
         match answer:
             case Allow(reason):
                 return Allow(_short(reason))
@@ -114,16 +116,16 @@ class HookRunner:
                 return Transform(changes, hook.name, _short(reason))
             case Mapping():
                 return self._parse_document(hook, dict(answer))
-        return _Answer(Deny("the hook gave no decision", hook.name))
+        return _HookAnswer(Deny("the hook gave no decision", hook.name))
 
-    def _parse_document(self, hook: Hook, document: JsonObject) -> Decision | _Answer:
+    def _parse_document(self, hook: Hook, document: JsonObject) -> Decision | _HookAnswer:
         try:
             document = _copy(document)
         except JsonError:
-            return _Answer(Deny("the hook gave no decision", hook.name))
+            return _HookAnswer(Deny("the hook gave no decision", hook.name))
         issues = self._schemas.validate(_DECISION_SCHEMA, document)
         if issues:
-            return _Answer(Deny("the hook gave no decision", hook.name), _violated(_DECISION_SCHEMA, issues, hook))
+            return _HookAnswer(Deny("the hook gave no decision", hook.name), _violated(_DECISION_SCHEMA, issues, hook))
         reason = document.get("reason")
         match document["decision"]:
             case "allow":
@@ -134,11 +136,11 @@ class HookRunner:
 
     def _checked(
         self, hook: Hook, point: Point, subject: JsonObject, wanted: Transform, call_id: str | None
-    ) -> _Answer:
+    ) -> _HookAnswer:
         rules = RULES[point]
         denied = Deny("the hook changed the subject to something invalid", hook.name)
         if rules.schema is None:
-            return _Answer(Deny(f"nothing can be changed at {point}", hook.name))
+            return _HookAnswer(Deny(f"nothing can be changed at {point}", hook.name))
         try:
             changes = _copy(wanted.changes)
         except JsonError as error:
@@ -149,8 +151,8 @@ class HookRunner:
             if objection is not None:
                 issues = [Issue("", objection)]
         if issues:
-            return _Answer(denied, _violated(rules.schema, issues, hook, point, call_id))
-        return _Answer(Transform(rules.normal(subject, changes), hook.name, wanted.reason))
+            return _HookAnswer(denied, _violated(rules.schema, issues, hook, point, call_id))
+        return _HookAnswer(Transform(rules.normal(subject, changes), hook.name, wanted.reason))
 
 
 def recall(point: Point, subject: JsonObject, told: Sequence[Mapping[str, Any]]) -> Fired:

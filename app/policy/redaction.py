@@ -63,7 +63,7 @@ def secret_values(environ: Mapping[str, str], listed: Iterable[str]) -> list[str
     return [*(environ[name] for name in sorted(names) if name in environ), *in_urls]
 
 
-class Redaction:
+class LogRedaction:
     """`kinds` are names of SECRETS and PERSONAL; `known` are values that must never appear, whatever they look like."""
 
     def __init__(self, kinds: Iterable[str] = tuple(SECRETS), known: Iterable[str] = ()) -> None:
@@ -123,11 +123,11 @@ class CurrentRedaction:
     """What is replaced now: secrets always, and what the loaded workspace adds."""
 
     def __init__(self) -> None:
-        self._now = Redaction()
+        self._now = LogRedaction()
 
     def follow(self, kinds: Iterable[str], known: Iterable[str]) -> None:
         """`kinds` as a workspace names them; secrets are covered whether it says so or not."""
-        self._now = Redaction([*SECRETS, *(kind for kind in kinds if kind in PERSONAL)], known)
+        self._now = LogRedaction([*SECRETS, *(kind for kind in kinds if kind in PERSONAL)], known)
 
     def suspects(self, encoded: bytes) -> bool:
         return self._now.suspects(encoded)

@@ -24,7 +24,7 @@ from app.views.ports import Reader
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerContext:
     service: RunClient
     lifecycle: RunLifecycle
     commands: Commands

@@ -9,18 +9,16 @@ from starlette.types import ASGIApp
 
 from app import __version__
 from app.protocols.auth.permissions import guard
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.edge.cancels import cancels_of
-from app.protocols.edge.gate import Gate
+from app.protocols.edge.gate import RequestGate
 from app.protocols.edge.limits import InFlight, Rates
 from app.protocols.edge.origins import Origins
 from app.protocols.edge.request_meter import RequestMeter
 from app.protocols.edge.shortcut import Shortcut
 from app.protocols.http import (
     artifacts,
-    capabilities,
     docs,
-    documents,
     errors,
     files,
     health,
@@ -30,10 +28,6 @@ from app.protocols.http import (
     metrics,
     run_views,
     runs,
-    sessions,
-    sessions_controls,
-    sessions_requests,
-    sessions_turns,
     strictness,
     thread_views,
     threads,
@@ -43,10 +37,12 @@ from app.protocols.http import (
 from app.protocols.http.caller import authorise
 from app.protocols.http.straight import straight_handlers
 from app.protocols.openai import routes as openai
+from app.protocols.openapi import document
+from app.protocols.sessions import capabilities, controls, requests, sessions, turns
 from app.protocols.stream import route as stream
 
 
-def create_app(server: Server) -> FastAPI:
+def create_app(server: ServerContext) -> FastAPI:
     """Without the gate nobody is let in: the routes deny whoever it has not named."""
     app = FastAPI(
         title="Holdfast",
@@ -60,13 +56,13 @@ def create_app(server: Server) -> FastAPI:
     for module in _ROUTES:
         _add(app, module.routes(server).routes)
     _add(app, home.routes().routes)
-    _add(app, docs.routes(lambda: documents.document(app)).routes)
+    _add(app, docs.routes(lambda: document(app)).routes)
     guard(app.routes, authorise)
     strictness.mark(app.routes)
     return app
 
 
-def create_edge(server: Server) -> ASGIApp:
+def create_edge(server: ServerContext) -> ASGIApp:
     """The application behind its gate: what the web server serves."""
     settings, watch = server.settings, server.metrics.watch
     server.interrupts.denied = server.access.denials.count
@@ -78,7 +74,7 @@ def create_edge(server: Server) -> ASGIApp:
     cancels = cancels_of(
         app.routes, settings.rate_per_key, settings.max_requests, settings.max_requests_per_tenant, server.clock
     )
-    gate = Gate(
+    gate = RequestGate(
         Shortcut(app, straight_handlers(app.routes)),
         server.access,
         origins,
@@ -94,7 +90,7 @@ def create_edge(server: Server) -> ASGIApp:
     watch("sockets", "Open websockets.", lambda: gate.sockets)
     watch("keys_remembered", "Keys that were looked up a moment ago.", lambda: server.access.keys_remembered)
     watch("tokens_remembered", "Tokens whose signature was checked.", lambda: server.access.tokens_remembered)
-    watch("denials_counted", "Names that wait to be told to the ledger.", lambda: len(server.access.denials))
+    watch("denials_counted", "Denied names that are not in the ledger yet.", lambda: len(server.access.denials))
     return gate
 
 
@@ -114,5 +110,5 @@ def _operation_id(route: APIRoute) -> str:
 # Looked through from the first on, so the ones that are asked most stand there.
 _ROUTES = (
     openai, runs, health, metrics, run_views, threads, thread_views, interrupts, tools, artifacts, files, workspace,
-    keys, sessions, sessions_turns, sessions_controls, sessions_requests, capabilities, stream,
+    keys, sessions, turns, controls, requests, capabilities, stream,
 )  # fmt: skip

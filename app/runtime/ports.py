@@ -17,7 +17,7 @@ class LastLease:
     deaths: int = 0
 
 
-class LeaseStore(Protocol):
+class Leases(Protocol):
     async def renew(self, held: Sequence[tuple[str, str, int]], seconds: float) -> set[tuple[str, str]]:
         """(tenant, run, epoch) in; those still held out."""
         ...
@@ -37,7 +37,7 @@ class BlobStore(Protocol):
     async def put(self, tenant: str, thread_id: str, data: bytes, mime: str) -> dict[str, Any]: ...
 
 
-class WorkspaceStore(Protocol):
+class WorkspaceArchive(Protocol):
     """The files of a workspace by its digest."""
 
     async def put(self, digest: str, files: Mapping[str, bytes]) -> None: ...

@@ -18,7 +18,7 @@ from app.core.clock import Clock
 from app.core.errors import HoldfastError
 from app.events.catalog.ledger import WorkspaceLoaded, WorkspaceRejected
 from app.runtime.installed import installed_code
-from app.runtime.ports import WorkspaceStore
+from app.runtime.ports import WorkspaceArchive
 from app.workspace.catalog import KindCatalog
 from app.workspace.compile import CompileCache, compile
 from app.workspace.compiled import Compiled, CompiledWorkspace
@@ -90,7 +90,7 @@ class CurrentWorkspace:
     def current(self) -> CompiledWorkspace:
         """The workspace for a run that starts now."""
         if self._current is None:
-            raise HoldfastError("WORKSPACE_NOT_LOADED", "no workspace has been loaded", retryable=True)
+            raise HoldfastError("WORKSPACE_NOT_LOADED", "No workspace is loaded.", retryable=True)
         return self._current
 
     async def reload(self) -> WorkspaceStatus:
@@ -176,7 +176,7 @@ class CurrentWorkspace:
 class WorkspaceHistory:
     """The workspace of any run: the current one, or the one whose files were kept when a run first used it."""
 
-    def __init__(self, current: CurrentWorkspace, catalog: KindCatalog, archive: WorkspaceStore) -> None:
+    def __init__(self, current: CurrentWorkspace, catalog: KindCatalog, archive: WorkspaceArchive) -> None:
         self._current = current
         self._catalog = catalog
         self._archive = archive

@@ -24,9 +24,9 @@ def back_up(data_dir: Path, target: Path) -> int:
     """The number of bytes that the copy of the database has. `target` must not exist yet."""
     source = data_dir / "holdfast.db"
     if not source.is_file():
-        raise HoldfastError("NOT_FOUND", f"there is no database in {data_dir}")
+        raise HoldfastError("NOT_FOUND", f"There is no database in {data_dir}.")
     if target.exists():
-        raise HoldfastError("INVALID_REQUEST", f"{target} exists already")
+        raise HoldfastError("INVALID_REQUEST", f"{target} already exists.")
     target.parent.mkdir(parents=True, exist_ok=True)
     # Made with mode 0700, and with a name of its own: a backup that was killed is not in the way of the next one.
     part = Path(tempfile.mkdtemp(prefix=f"{target.name}.part-", dir=target.parent))
@@ -35,7 +35,7 @@ def back_up(data_dir: Path, target: Path) -> int:
         _copy_others(data_dir, part, part.resolve(), _NOT_COPIED)
         part.replace(target)
     except OSError as error:
-        raise HoldfastError("BACKUP_FAILED", f"the copy could not be written: {error.strerror}") from error
+        raise HoldfastError("BACKUP_FAILED", f"The copy could not be written: {error.strerror}.") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return (target / "holdfast.db").stat().st_size
@@ -53,12 +53,12 @@ def _copy_database(source: Path, target: Path) -> None:
         (found,) = writing.execute("PRAGMA quick_check").fetchone()
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", type(error).__name__)
-        raise HoldfastError("BACKUP_FAILED", f"the database could not be copied: {name}: {error}") from error
+        raise HoldfastError("BACKUP_FAILED", f"The database could not be copied: {name}: {error}.") from error
     finally:
         writing.close()
         reading.close()
     if found != "ok":
-        raise HoldfastError("STORAGE_CORRUPT", f"the copy is damaged, and so is what it was made of: {found}")
+        raise HoldfastError("STORAGE_CORRUPT", f"The copy and its source are damaged: {found}.")
     _sync(target)
 
 

@@ -32,7 +32,7 @@ class Blobs:
         async def work(tx: Tx) -> None:
             found = await tx.rows(_KEY, tenant, thread_id)
             if not found:
-                raise HoldfastError("THREAD_NOT_FOUND", "there is no such thread")
+                raise HoldfastError("THREAD_NOT_FOUND", "There is no such thread.")
             await tx.many(_PUT, [(tenant, digest, len(data), mime, data)])
             await tx.many(_REFER, [(tenant, digest, found[0][0])])
 

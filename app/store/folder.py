@@ -17,13 +17,13 @@ from app.core.errors import HoldfastError
 
 class FolderLocked(HoldfastError):
     def __init__(self, folder: Path) -> None:
-        super().__init__("DATA_DIR_LOCKED", f"another Holdfast process uses {folder}")
+        super().__init__("DATA_DIR_LOCKED", f"Another Holdfast process uses {folder}.")
 
 
 class FolderUnusable(HoldfastError):
     def __init__(self, folder: Path, error: OSError) -> None:
         reason = error.strerror or type(error).__name__
-        super().__init__("DATA_DIR_UNUSABLE", f"the data folder {folder} cannot be written: {reason}")
+        super().__init__("DATA_DIR_UNUSABLE", f"The data folder {folder} cannot be written: {reason}.")
 
 
 class DataFolder:

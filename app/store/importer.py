@@ -27,9 +27,9 @@ async def import_thread(
     """Raises `ImportRefused` for a broken chain or when the thread exists already."""
     checked = verify(events, head)
     if isinstance(checked, Broken):
-        raise ImportRefused("CHAIN_BROKEN", f"seq {checked.seq}: {checked.reason}")
+        raise ImportRefused("CHAIN_BROKEN", f"Seq {checked.seq}: {checked.reason}.")
     if not events:
-        raise ImportRefused("EXPORT_INVALID", "the export holds no event")
+        raise ImportRefused("EXPORT_INVALID", "The export holds no event.")
     tenant, thread_id = events[0].tenant, events[0].thread_id
 
     async def work(tx: Tx) -> None:
@@ -37,7 +37,7 @@ async def import_thread(
         needs.threads[tenant].add(thread_id)
         place = (await load_heads(tx, needs, {}))[tenant, thread_id]
         if place.exists or place.purged:
-            raise ImportRefused("THREAD_EXISTS", f"there is a thread {thread_id} already")
+            raise ImportRefused("THREAD_EXISTS", f"There is a thread {thread_id} already.")
         place.records = Records(Thread(thread_id))
         for event in events:
             sibling = place.records.apply(event).sibling

@@ -9,12 +9,12 @@ from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.json import Json, JsonObject
 from app.events.catalog.tool import Finding, Repair
-from app.tools.contract import Ports, Scope, ToolCall, ToolOutcome
+from app.tools.contract import CallScope, Ports, ToolOutcome, ToolRequest
 from app.tools.registry import Registered, Registry
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class GatewayServices:
     """What all calls share."""
 
     registry: Registry
@@ -52,9 +52,9 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    call: ToolCall
-    scope: Scope
+class ToolAttempt:
+    call: ToolRequest
+    scope: CallScope
     ports: Ports
     turn: Turn
     tool: Registered | None = None
@@ -89,4 +89,4 @@ class Returned:
     """By the guard, that is: a better call may still be made of it."""
 
 
-Next: TypeAlias = Callable[[Attempt], Awaitable[Returned]]
+Next: TypeAlias = Callable[[ToolAttempt], Awaitable[Returned]]

@@ -30,7 +30,7 @@ class Condition(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ArgumentRule:
     """A semantic check: `condition` on `args` must hold, else `message` tells the model what is wrong."""
 
     condition: Condition
@@ -70,7 +70,7 @@ class ToolDefinition:
     approval: Literal["never", "always"] | Condition = "never"
     approver: str = "anyone"
     """Who may answer: `anyone` with the scope, `other` than who submitted the run, or `role:<name>`."""
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ArgumentRule, ...] = ()
     paths: tuple[str, ...] = ()
     """Arguments that are paths though their schema does not say `format: path`; names or JSON pointers."""
     repair: RepairSwitches = RepairSwitches()
@@ -90,7 +90,7 @@ def definition_hash(definition: ToolDefinition) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolRequest:
     """A call as it was asked for. `arguments` is None when the text in `raw` did not parse."""
 
     id: str
@@ -104,7 +104,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class CallScope:
     """On whose behalf: the tools this caller may use, which only ever narrow, and the ids to account to."""
 
     run_id: str
@@ -200,7 +200,7 @@ class Proposal:
     complete: bool | None = None
 
 
-class Cancellation(Protocol):
+class CancelFlag(Protocol):
     """An `asyncio.Event` will do."""
 
     def is_set(self) -> bool: ...
@@ -212,9 +212,9 @@ Record = Callable[[Payload], Awaitable[JsonObject | None]]
 """Answers the payload as it was stored, where whoever records can tell: a run goes on with that, and not with what it
 was before redaction, so that it sees the same when it is resumed."""
 Hook = Callable[[str, JsonObject], Awaitable[Decision]]
-Approve = Callable[[ToolCall, ToolDefinition, str], Awaitable[Approval]]
+Approve = Callable[[ToolRequest, ToolDefinition, str], Awaitable[Approval]]
 """Asked with the call, its tool and the hash of its arguments; may raise `Suspended`."""
-AskModel = Callable[[ToolCall, str], Awaitable[Proposal | None]]
+AskModel = Callable[[ToolRequest, str], Awaitable[Proposal | None]]
 PutBlob = Callable[[bytes, str], Awaitable[Mapping[str, Any]]]
 LoadBlob = Callable[[Mapping[str, Any]], Awaitable[bytes | None]]
 """Asked with the reference that `PutBlob` gave; None when the blob is gone."""
@@ -229,7 +229,7 @@ class Ports:
     hook: Hook | None = None
     approve: Approve | None = None
     ask_model: AskModel | None = None
-    cancelled: Cancellation | None = None
+    cancelled: CancelFlag | None = None
     progress: Progress = _silent
     load_blob: LoadBlob | None = None
     """For `Gateway.finish`: without it a stored output that has a schema to satisfy is withheld."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from app.core import json
 from app.core.errors import Failure
-from app.tools.contract import NO_REPAIR, RepairSwitches, Rule, Tool, ToolDefinition
+from app.tools.contract import NO_REPAIR, ArgumentRule, RepairSwitches, Tool, ToolDefinition
 from app.tools.guard import Guard, ToolInvalid
 from app.tools.kind import ToolDeps, ToolKind
 from app.tools.registry import Registry
@@ -90,9 +90,9 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _rule(rule: CompiledRule) -> Rule:
+def _rule(rule: CompiledRule) -> ArgumentRule:
     example = f" Example: {json.dumps(plain(rule.example)).decode()}" if rule.example is not None else ""
-    return Rule(rule.check, rule.message + example)
+    return ArgumentRule(rule.check, rule.message + example)
 
 
 def _switches(declared: CompiledTool) -> RepairSwitches:

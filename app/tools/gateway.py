@@ -24,8 +24,8 @@ from app.core.clock import Clock, SystemClock
 from app.core.errors import Failure
 from app.core.suspend import Suspended
 from app.tools import mending, stages
-from app.tools.attempt import Attempt, Gate, Next, Returned, Turn
-from app.tools.contract import Ports, Scope, ToolCall, ToolOutcome
+from app.tools.attempt import GatewayServices, Next, Returned, ToolAttempt, Turn
+from app.tools.contract import CallScope, Ports, ToolOutcome, ToolRequest
 from app.tools.invocation import CANCEL_GRACE
 from app.tools.outputs import stored
 from app.tools.registry import Registry
@@ -54,17 +54,17 @@ class Gateway:
         cancel_grace: float = CANCEL_GRACE,
     ) -> None:
         self.registry = registry
-        self._gate = Gate(registry, clock or SystemClock(), hook_timeout, cancel_grace)
+        self._gate = GatewayServices(registry, clock or SystemClock(), hook_timeout, cancel_grace)
         chain: Next = partial(stages.perform, self._gate)
         for stage in reversed(ORDER):
             chain = partial(stage, self._gate, proceed=chain)
         self._chain = chain
 
-    async def call(self, call: ToolCall, scope: Scope, ports: Ports) -> ToolOutcome:
+    async def call(self, call: ToolRequest, scope: CallScope, ports: Ports) -> ToolOutcome:
         return await self._call(call, scope, ports, Turn.free())
 
     async def call_all(
-        self, calls: Sequence[ToolCall], scope: Scope, ports: Ports, *, parallel: bool = True
+        self, calls: Sequence[ToolRequest], scope: CallScope, ports: Ports, *, parallel: bool = True
     ) -> list[ToolOutcome]:
         """Several calls of one message. In parallel they act at once; results are recorded in
         call order. When some wait for a person, the others finish first, then `Suspended` is raised."""
@@ -87,16 +87,16 @@ class Gateway:
             raise error
         return [task.result() for task in tasks]
 
-    async def finish(self, call: ToolCall, scope: Scope, ports: Ports, recorded: ToolOutcome) -> ToolOutcome:
+    async def finish(self, call: ToolRequest, scope: CallScope, ports: Ports, recorded: ToolOutcome) -> ToolOutcome:
         """The way back for a result that was recorded before a crash: PostToolUse and the output schema,
         without acting again. `recorded` has `output` and `truncated` as the result event holds them; what the
         schema is to judge is read back from its blob."""
         tool = self.registry.find(recorded.tool)
-        attempt = Attempt(call, scope, ports, Turn.free(), tool=tool)
+        attempt = ToolAttempt(call, scope, ports, Turn.free(), tool=tool)
         has_schema = tool is not None and tool.definition.output is not None
         whole = await stored(recorded, ports.load_blob) if recorded.ok and has_schema else recorded.output
 
-        async def done(_attempt: Attempt) -> Returned:
+        async def done(_attempt: ToolAttempt) -> Returned:
             if isinstance(whole, Failure):
                 return Returned(replace(recorded, output=None, error=whole))
             return Returned(recorded, whole)
@@ -104,8 +104,8 @@ class Gateway:
         back: Next = partial(stages.post_hook, self._gate, proceed=done)
         return (await stages.check_output(self._gate, attempt, proceed=back)).outcome
 
-    async def _call(self, call: ToolCall, scope: Scope, ports: Ports, turn: Turn) -> ToolOutcome:
+    async def _call(self, call: ToolRequest, scope: CallScope, ports: Ports, turn: Turn) -> ToolOutcome:
         try:
-            return (await self._chain(Attempt(call, scope, ports, turn))).outcome
+            return (await self._chain(ToolAttempt(call, scope, ports, turn))).outcome
         finally:
             turn.leave()

@@ -31,7 +31,7 @@ class ToolInvalid(HoldfastError):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class GuardProblem:
     """One schema violation as repair needs it. `in_union` ones belong to a branch that may not be meant."""
 
     keyword: str
@@ -97,7 +97,7 @@ class Guard:
             return findings_of(self._written.iter_errors(arguments), self.definition.input)
         return self._bad_paths(arguments) or self._broken_rules(arguments)
 
-    def problems(self, arguments: Any) -> Iterator[Problem]:
+    def problems(self, arguments: Any) -> Iterator[GuardProblem]:
         """The violations that a change of form might mend."""
         if not self._bounds.allow_list(arguments):
             return iter(())
@@ -184,11 +184,11 @@ def is_json(value: Any) -> bool:
     return True
 
 
-def _problems(errors: Iterable[jsonschema_rs.ValidationError], in_union: bool) -> Iterator[Problem]:
+def _problems(errors: Iterable[jsonschema_rs.ValidationError], in_union: bool) -> Iterator[GuardProblem]:
     for error in errors:
         keyword, detail = error.kind.name, error.kind.value
         if keyword in _REPAIRABLE:
-            yield Problem(keyword, tuple(error.instance_path), detail, in_union)
+            yield GuardProblem(keyword, tuple(error.instance_path), detail, in_union)
         elif keyword in ("anyOf", "oneOf") and isinstance(detail, list):
             for branch in detail:
                 yield from _problems(branch if isinstance(branch, list) else [], True)

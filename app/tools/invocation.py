@@ -14,7 +14,7 @@ from app.core.errors import Failure, HoldfastError
 from app.core.json import JsonObject
 from app.core.suspend import Suspended
 from app.tools.complaints import error_text
-from app.tools.contract import Cancellation, Result, Tool, ToolContext, ToolError
+from app.tools.contract import CancelFlag, Result, Tool, ToolContext, ToolError
 
 CANCEL_GRACE: Final = 10.0  # seconds, as promised
 _MARGIN: Final = 1.0  # after the kill at the end of the grace there is still something to clear away
@@ -34,7 +34,7 @@ async def invoke(
     tool: Tool,
     arguments: JsonObject,
     ctx: ToolContext,
-    cancelled: Cancellation | None,
+    cancelled: CancelFlag | None,
     grace: float = CANCEL_GRACE,
 ) -> Invoked:
     """Always answers, also when the caller's task is cancelled: then the task's `cancelling()` says so."""

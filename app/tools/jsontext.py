@@ -26,7 +26,7 @@ _HEX4: Final = re.compile(r"[0-9a-fA-F]{4}")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class JsonReading:
     value: dict[str, Any]
     kinds: tuple[str, ...]
     """What had to be overlooked, e.g. ("json_fence", "json_trailing_comma")."""
@@ -34,7 +34,7 @@ class Reading:
     """JSON pointers of the containers whose closing bracket was missing; more may be missing than that."""
 
 
-def read(text: str, *, complete: bool = False) -> Reading | None:
+def read(text: str, *, complete: bool = False) -> JsonReading | None:
     """`complete` says that nothing was cut off the text, so that its last number is whole."""
     if len(text) > _MAX_TEXT:
         return None
@@ -47,9 +47,9 @@ def read(text: str, *, complete: bool = False) -> Reading | None:
     if isinstance(value, str):
         kinds.append("json_in_string")
         inner = _strict(value)
-        return Reading(inner, tuple(kinds)) if isinstance(inner, dict) else None
+        return JsonReading(inner, tuple(kinds)) if isinstance(inner, dict) else None
     if isinstance(value, dict):
-        return Reading(value, tuple(kinds)) if kinds else None
+        return JsonReading(value, tuple(kinds)) if kinds else None
     if value is not None:
         return None
     parser = _Parser(text, complete)
@@ -61,7 +61,7 @@ def read(text: str, *, complete: bool = False) -> Reading | None:
     clean = _strict(_text_of(value))
     if not isinstance(clean, dict):
         return None
-    return Reading(clean, tuple(kinds) + tuple(parser.kinds), tuple(parser.closed_at))
+    return JsonReading(clean, tuple(kinds) + tuple(parser.kinds), tuple(parser.closed_at))
 
 
 def _strict(text: str) -> Any:

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Literal
 
 from app.events.catalog.tool import Repair, ToolGuarded
-from app.tools.attempt import Attempt, Gate, Next, Returned
+from app.tools.attempt import GatewayServices, Next, Returned, ToolAttempt
 from app.tools.contract import RepairSwitches
 from app.tools.guard import is_json
 from app.tools.repair import repair_arguments, repair_name, repair_text
 
 
-async def repair(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
+async def repair(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Next) -> Returned:
     first = await proceed(attempt)
     if not first.refused:
         return first
@@ -38,7 +38,7 @@ async def repair(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
     return await proceed(proposed)
 
 
-def _admitted(gate: Gate, attempt: Attempt) -> bool:
+def _admitted(gate: GatewayServices, attempt: ToolAttempt) -> bool:
     """Whether the guard would let the call pass: find, scope and validate in one look."""
     call = attempt.call
     tool = gate.registry.find(call.name)
@@ -47,7 +47,7 @@ def _admitted(gate: Gate, attempt: Attempt) -> bool:
     return tool.guard.accepts(call.arguments)
 
 
-def _mend(gate: Gate, attempt: Attempt) -> Attempt | None:
+def _mend(gate: GatewayServices, attempt: ToolAttempt) -> ToolAttempt | None:
     """The deterministic round: the name, then the arguments. All of it has one answer, or there is none."""
     call, repairs = attempt.call, list(attempt.repairs)
     name = call.name
@@ -73,7 +73,7 @@ def _mend(gate: Gate, attempt: Attempt) -> Attempt | None:
     return replace(attempt, call=call, repairs=tuple(repairs))
 
 
-async def _propose(gate: Gate, attempt: Attempt, first: Returned) -> Attempt | None:
+async def _propose(gate: GatewayServices, attempt: ToolAttempt, first: Returned) -> ToolAttempt | None:
     """The model's answer to the guard's message, as a call of the same id."""
     tool, call = gate.registry.find(attempt.call.name), attempt.call
     switches = tool.definition.repair if tool is not None else RepairSwitches()
@@ -93,7 +93,7 @@ async def _propose(gate: Gate, attempt: Attempt, first: Returned) -> Attempt | N
 
 
 async def _record(
-    attempt: Attempt,
+    attempt: ToolAttempt,
     returned: Returned,
     outcome: Literal["repaired", "refused"],
     round: Literal["deterministic", "model"] | None,

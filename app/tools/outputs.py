@@ -28,7 +28,7 @@ _LEAST_WITH_TAIL: Final = 200  # bytes; a shorter excerpt is all beginning
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ToolOutput:
     shown: Json
     """Bounded: what a model, a hook and the log get."""
     whole: Json
@@ -37,7 +37,7 @@ class Output:
     """`shown` is an excerpt with a reference to the whole."""
 
 
-async def bounded(result: Result, definition: ToolDefinition, put_blob: PutBlob) -> Output | Failure:
+async def bounded(result: Result, definition: ToolDefinition, put_blob: PutBlob) -> ToolOutput | Failure:
     limit, size = definition.max_output_bytes, definition.excerpt_bytes
     match result:
         case JsonResult(value):
@@ -66,25 +66,27 @@ async def stored(outcome: ToolOutcome, load_blob: LoadBlob | None) -> "Json | Fa
         return None  # binary content
     data = await load_blob(reference) if load_blob is not None else None
     if data is None:
-        return Failure("OUTPUT_INVALID", "the tool's stored output cannot be read, so it cannot be checked")
+        return Failure("OUTPUT_INVALID", "the stored output of the tool cannot be read and therefore not be checked")
     return json.loads(data) if reference.get("mime") == _JSON else data.decode()
 
 
-async def _text(value: Json, encoded: bytes, mime: str, limit: int, size: int, put_blob: PutBlob) -> Output | Failure:
+async def _text(
+    value: Json, encoded: bytes, mime: str, limit: int, size: int, put_blob: PutBlob
+) -> ToolOutput | Failure:
     if len(encoded) > limit:
         return _too_large(limit)
     if len(encoded) <= min(INLINE_BYTES, size):
-        return Output(value, value)
+        return ToolOutput(value, value)
     reference = await put_blob(encoded, mime)
     shown: Json = {"excerpt": _excerpt(encoded, size), "truncated": len(encoded) > size, "$blob": dict(reference)}
-    return Output(shown, value, True)
+    return ToolOutput(shown, value, True)
 
 
-async def _binary(data: bytes, mime: str, limit: int, put_blob: PutBlob) -> Output | Failure:
+async def _binary(data: bytes, mime: str, limit: int, put_blob: PutBlob) -> ToolOutput | Failure:
     if len(data) > limit:
         return _too_large(limit)
     reference: Mapping[str, Any] = await put_blob(data, mime)
-    return Output({"$blob": dict(reference)}, None)
+    return ToolOutput({"$blob": dict(reference)}, None)
 
 
 def _excerpt(encoded: bytes, size: int) -> str:

@@ -21,7 +21,7 @@ Secret = Callable[[str], str | None]
 """The value of an environment variable that the workspace may use, None when there is none."""
 
 
-class Redaction:
+class SecretRedaction:
     """Secrets that were given to somebody, and their removal from whatever comes back from there."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Rendering:
 
     arguments: Mapping[str, Any]
     secret: Secret
-    secrets: "Redaction" = field(default_factory=lambda: Redaction())
+    secrets: "SecretRedaction" = field(default_factory=lambda: SecretRedaction())
     """Those that were used."""
 
     def text(self, template: Template, quote: Callable[[str], str] = str) -> str:

@@ -14,9 +14,9 @@ from app.core import json
 from app.events.catalog.tool import Repair
 from app.events.catalog.values import Effect
 from app.tools.coerce import Coercion
-from app.tools.contract import ToolCall
-from app.tools.guard import Guard, Problem
-from app.tools.jsontext import Reading, read
+from app.tools.contract import ToolRequest
+from app.tools.guard import Guard, GuardProblem
+from app.tools.jsontext import JsonReading, read
 from app.tools.names import one_edit_away, same_but_spelling
 
 _MAX_PLACES: Final = 8  # places inside unions that are tried together; more than that is no slip
@@ -43,7 +43,7 @@ def repair_name(name: str, known: Mapping[str, Effect], allowed: Iterable[str]) 
     return candidates[0] if len(candidates) == 1 and candidates[0] in allowed else None
 
 
-def repair_text(guard: Guard, call: ToolCall) -> Repaired | None:
+def repair_text(guard: Guard, call: ToolRequest) -> Repaired | None:
     """Arguments that did not parse, read leniently and then repaired like any others."""
     if not guard.definition.repair.json:
         return None
@@ -97,7 +97,7 @@ def _repair_in_unions(coercion: Coercion, guard: Guard, work: dict[str, Any], be
     return None
 
 
-def _apply(coercion: Coercion, guard: Guard, work: dict[str, Any], problem: Problem) -> Repair | None:
+def _apply(coercion: Coercion, guard: Guard, work: dict[str, Any], problem: GuardProblem) -> Repair | None:
     if problem.keyword in ("required", "dependentRequired"):
         return coercion.key(work, list(problem.where), str(problem.detail))
     if guard.is_path(problem.where):
@@ -105,7 +105,7 @@ def _apply(coercion: Coercion, guard: Guard, work: dict[str, Any], problem: Prob
     return coercion.value(work, list(problem.where))
 
 
-def _nothing_lost(guard: Guard, reading: Reading, complete: bool | None) -> bool:
+def _nothing_lost(guard: Guard, reading: JsonReading, complete: bool | None) -> bool:
     """Text without its closing brackets may have lost arguments too. It has not when the provider said that
     the message was complete, or when every declared argument is there."""
     if complete or not reading.closed_at:

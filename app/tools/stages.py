@@ -14,17 +14,17 @@ from app.core.tracing import call_key, step
 from app.events.catalog.policy import SchemaViolated
 from app.events.catalog.tool import Finding, ToolDirectCompleted, ToolDirectStarted, ToolInvoked, ToolResulted
 from app.events.catalog.values import ErrorValue, IssueValue
-from app.tools.attempt import Attempt, Gate, Next, Returned
-from app.tools.contract import Ports, Scope, ToolCall, ToolContext
+from app.tools.attempt import GatewayServices, Next, Returned, ToolAttempt
+from app.tools.contract import CallScope, Ports, ToolContext, ToolRequest
 from app.tools.guard import is_json
 from app.tools.invocation import CANCELLED, Invoked, invoke
 from app.tools.names import one_edit_away, same_but_spelling
-from app.tools.outputs import Output, bounded
+from app.tools.outputs import ToolOutput, bounded
 
 # -- around everything -----------------------------------------------------------------------------
 
 
-async def account(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
+async def account(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Next) -> Returned:
     call, record = attempt.call, attempt.ports.record
     if attempt.scope.direct:
         await record(ToolDirectStarted(tool_id=call.name, call_id=call.id))
@@ -42,7 +42,7 @@ async def account(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
 # -- before the tool -------------------------------------------------------------------------------
 
 
-async def find(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
+async def find(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Next) -> Returned:
     name = attempt.call.name
     tool = gate.registry.find(name)
     if tool is not None:
@@ -57,7 +57,7 @@ async def find(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
     return _refusal(attempt, "TOOL_NOT_FOUND", [Finding(kind=kind, path="", message=message)])
 
 
-async def scope(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
+async def scope(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Next) -> Returned:
     if attempt.call.name in attempt.scope.allowed:
         return await proceed(attempt)
     allowed = ", ".join(sorted(attempt.scope.allowed)) or "none"
@@ -65,7 +65,7 @@ async def scope(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
     return _refusal(attempt, "TOOL_NOT_ALLOWED", [Finding(kind="not_allowed", path="", message=message)])
 
 
-async def validate(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
+async def validate(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Next) -> Returned:
     call, guard = attempt.call, attempt.found.guard
     if call.arguments is None:
         message = (
@@ -78,7 +78,7 @@ async def validate(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
     return _refusal(attempt, "INVALID_ARGUMENTS", guard.check(call.arguments))
 
 
-async def pre_hook(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
+async def pre_hook(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Next) -> Returned:
     subject = {"tool": attempt.call.name, "callId": attempt.call.id, "arguments": attempt.arguments}
     decision = await _ask_hook(gate, attempt.ports, "PreToolUse", subject)
     if isinstance(decision, Deny):
@@ -93,11 +93,13 @@ async def pre_hook(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
     return await proceed(attempt)
 
 
-async def approve(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
+async def approve(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Next) -> Returned:
     if not _needs_approval(attempt):
         return await proceed(attempt)
     if attempt.ports.approve is None or attempt.scope.ask_nobody:
-        return Returned(attempt.ended(Failure("APPROVAL_DENIED", "nobody can approve this call here")))
+        return Returned(
+            attempt.ended(Failure("APPROVAL_DENIED", "this call needs an approval, which cannot be given here"))
+        )
     answer = await attempt.ports.approve(attempt.call, attempt.found.definition, argument_hash(attempt.arguments))
     if isinstance(answer, Approved):
         return await proceed(replace(attempt, approval_id=answer.interrupt_id))
@@ -107,7 +109,7 @@ async def approve(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
 # -- the tool --------------------------------------------------------------------------------------
 
 
-async def perform(gate: Gate, attempt: Attempt) -> Returned:
+async def perform(gate: GatewayServices, attempt: ToolAttempt) -> Returned:
     if attempt.ports.cancelled is not None and attempt.ports.cancelled.is_set():
         return Returned(attempt.ended(Failure("TOOL_CANCELLED", "the run was cancelled before the tool started")))
     call, definition, record = attempt.call, attempt.found.definition, attempt.ports.record
@@ -137,9 +139,9 @@ async def perform(gate: Gate, attempt: Attempt) -> Returned:
     return await _record_result(attempt, invoked, took)
 
 
-async def _record_result(attempt: Attempt, invoked: Invoked, took: int) -> Returned:
+async def _record_result(attempt: ToolAttempt, invoked: Invoked, took: int) -> Returned:
     call = attempt.call
-    output: Output | Failure
+    output: ToolOutput | Failure
     if isinstance(invoked.result, Failure):
         output = invoked.result
     else:
@@ -160,14 +162,14 @@ async def _record_result(attempt: Attempt, invoked: Invoked, took: int) -> Retur
     outcome = attempt.ended(
         failed, output=shown, executed=True, duration_ms=took, truncated=truncated, applied=invoked.applied
     )
-    whole = output.whole if isinstance(output, Output) and output.truncated else shown
+    whole = output.whole if isinstance(output, ToolOutput) and output.truncated else shown
     return Returned(outcome, whole)
 
 
 # -- after the tool --------------------------------------------------------------------------------
 
 
-async def post_hook(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
+async def post_hook(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Next) -> Returned:
     returned = await proceed(attempt)
     outcome = returned.outcome
     if not outcome.executed or not outcome.applied:
@@ -191,7 +193,7 @@ async def post_hook(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
     return returned
 
 
-async def check_output(gate: Gate, attempt: Attempt, *, proceed: Next) -> Returned:
+async def check_output(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Next) -> Returned:
     returned = await proceed(attempt)
     outcome = returned.outcome
     if not outcome.executed or not outcome.ok or attempt.tool is None:
@@ -208,7 +210,7 @@ async def check_output(gate: Gate, attempt: Attempt, *, proceed: Next) -> Return
 # -- parts -----------------------------------------------------------------------------------------
 
 
-def _needs_approval(attempt: Attempt) -> bool:
+def _needs_approval(attempt: ToolAttempt) -> bool:
     """The scope may only add to what the tool's own rule asks for."""
     wanted = attempt.found.definition.approval
     if attempt.call.name in attempt.scope.always_ask:
@@ -223,12 +225,12 @@ def argument_hash(arguments: JsonObject) -> str:
     return hashlib.sha256(json.canonical(arguments)).hexdigest()
 
 
-def idempotency_key(scope: Scope, call: ToolCall) -> str:
+def idempotency_key(scope: CallScope, call: ToolRequest) -> str:
     """The same on every attempt of this call, another for every other call; tells nothing about either."""
     return "hf-" + hashlib.sha256(f"{scope.tenant}\n{scope.run_id}\n{call.id}".encode()).hexdigest()[:40]
 
 
-def _context(attempt: Attempt, key: str | None) -> ToolContext:
+def _context(attempt: ToolAttempt, key: str | None) -> ToolContext:
     definition = attempt.found.definition
     return ToolContext(
         run_id=attempt.scope.run_id, call_id=attempt.call.id, tool=definition.name,
@@ -239,13 +241,13 @@ def _context(attempt: Attempt, key: str | None) -> ToolContext:
     )  # fmt: skip
 
 
-def _refusal(attempt: Attempt, code: str, findings: "list[Finding] | tuple[Finding, ...]") -> Returned:
+def _refusal(attempt: ToolAttempt, code: str, findings: "list[Finding] | tuple[Finding, ...]") -> Returned:
     message = " ".join(finding.message for finding in findings)
     outcome = replace(attempt.ended(Failure(code, message)), findings=tuple(findings))
     return Returned(outcome, refused=True)
 
 
-async def _ask_hook(gate: Gate, ports: Ports, point: str, subject: JsonObject) -> Decision | None:
+async def _ask_hook(gate: GatewayServices, ports: Ports, point: str, subject: JsonObject) -> Decision | None:
     """Whatever a hook does but answer in time is a denial (S18)."""
     if ports.hook is None:
         return None
@@ -261,7 +263,7 @@ async def _ask_hook(gate: Gate, ports: Ports, point: str, subject: JsonObject) -
     return decision
 
 
-async def _violated(attempt: Attempt, boundary: str, code: str, issues: list[tuple[str, str]]) -> None:
+async def _violated(attempt: ToolAttempt, boundary: str, code: str, issues: list[tuple[str, str]]) -> None:
     await attempt.ports.record(
         SchemaViolated(
             schema_name=f"tool:{attempt.call.name}", boundary=boundary, code=code, call_id=attempt.call.id,

@@ -47,7 +47,7 @@ class ReplayToken:
 def decode(text: str, signer: Signer) -> ReplayToken | Failure:
     """The signature is checked before anything of the content is looked at."""
     if text.startswith(_UNSIGNED_PREFIX):
-        return Failure("REPLAY_TOKEN_UNSIGNED", "the token is from before tokens were signed")
+        return Failure("REPLAY_TOKEN_UNSIGNED", "The replay token has no signature.")
     content, _, signature = text.removeprefix(_PREFIX).partition(".")
     try:
         body = _bytes(content)

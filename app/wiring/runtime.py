@@ -22,9 +22,9 @@ from app.models.router import ModelRouter
 from app.outside.sandbox_report import SandboxReport
 from app.policy.redaction import CurrentRedaction, secret_values
 from app.protocols.auth.access import Access
-from app.protocols.auth.opening import open_access
-from app.protocols.telemetry.following import InTrace
-from app.protocols.telemetry.wired import telemetry
+from app.protocols.auth.setup import open_access
+from app.protocols.telemetry.setup import telemetry
+from app.protocols.telemetry.trace_scope import InTrace
 from app.runtime.intake.cancel_events import CancelEvents
 from app.runtime.intake.commands import Commands
 from app.runtime.intake.interrupts import InterruptAnswers
@@ -187,7 +187,7 @@ def _conducting(
     blobs, budgets = Blobs(store.database), BudgetAccounts(clock, store.reader.spent_since)
     services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets)
     conductor = Conductor(services, kinds, history, toolsets)
-    return InTrace(conductor.run, store.reader, told=settings.traces != "off")
+    return InTrace(conductor.run, store.reader, exported=settings.traces != "off")
 
 
 def _executor(

@@ -15,7 +15,7 @@ from app.core.settings import Settings
 from app.events.hub import Hub
 from app.events.ports import StorageBroken, StorageFull
 from app.events.recorder import Recorder, Redactor
-from app.policy.redaction import Redaction
+from app.policy.redaction import LogRedaction
 from app.runtime.intake.keys import Keys
 from app.runtime.intake.ledger import Ledger
 from app.store.broken import StopsWhenBroken
@@ -107,7 +107,7 @@ async def open_store(
             with contextlib.suppress(StorageFull):  # then reads are served, and the leases run out by themselves
                 await leases.expire_all()
         event_log.start()
-        recorder = Recorder(event_log, clock, SchemaRegistry(), redactor or Redaction())
+        recorder = Recorder(event_log, clock, SchemaRegistry(), redactor or LogRedaction())
         retention = RetentionPurge(database, clock, settings.retention_deleted_days)
         try:
             yield Store(

@@ -11,7 +11,7 @@ import uvicorn
 from app.core.logs import configure_logs
 from app.core.settings import Settings
 from app.policy.redaction import CurrentRedaction
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.edge.request_head import RequestProtocol
 from app.protocols.server import create_edge
 from app.protocols.wire.uvicorn_connection import TESTED, WebSocketProtocol, is_tested
@@ -40,10 +40,10 @@ class Web(uvicorn.Server):
         yield
 
 
-def server_context(settings: Settings, holdfast: Holdfast) -> Server:
+def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
     """What the protocols are given of the runtime."""
     store = holdfast.store
-    return Server(
+    return ServerContext(
         service=holdfast.service,
         lifecycle=holdfast.lifecycle,
         commands=holdfast.commands,
@@ -70,7 +70,7 @@ def server_context(settings: Settings, holdfast: Holdfast) -> Server:
 
 
 def build_web(
-    settings: Settings, server: Server, when_listening: Callable[[int], None], *, direct: bool | None = None
+    settings: Settings, server: ServerContext, when_listening: Callable[[int], None], *, direct: bool | None = None
 ) -> Web:
     """The web server, not yet started; calls back with its port when it listens.
 

@@ -11,7 +11,7 @@ from app.workspace.kind_checks import check_config, check_kind
 from app.workspace.markdown import parse_markdown
 from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument
-from app.workspace.report import Place
+from app.workspace.report import DocumentPlace
 from app.workspace.resolve import Resolver, check_edges, find_cycles, spec_of
 from app.workspace.specs.agent import AgentSpec, ModelPlan, Subagent
 from app.workspace.specs.model import Capabilities, ModelSpec
@@ -78,7 +78,7 @@ class AgentCompiler:
             ),
         )
 
-    def _references(self, spec: AgentSpec, place: Place) -> None:
+    def _references(self, spec: AgentSpec, place: DocumentPlace) -> None:
         for kind, field, names in (
             ("Tool", "tools", spec.tools),
             ("Agent", "subagents", spec.subagent_names),
@@ -100,7 +100,7 @@ class AgentCompiler:
                 self._report.error("NAME_CLASH", place, ("spec", "subagents", number), message)
             self._passed_on(spec, name, number, place)
 
-    def _passed_on(self, spec: AgentSpec, name: str, number: int, place: Place) -> None:
+    def _passed_on(self, spec: AgentSpec, name: str, number: int, place: DocumentPlace) -> None:
         """A subagent uses what its parent has and what is passed on; whatever else it names it will not have here."""
         path: DocPath = ("spec", "subagents", number)
         passed, entry = spec.passed_on(name), spec.subagents[number]
@@ -119,7 +119,7 @@ class AgentCompiler:
             hint = f"write `{{agent: {name}, tools: [{', '.join(withheld)}]}}` to pass them on"
             self._report.warning("SUBAGENT_TOOLS", place, path, message, hint=hint)
 
-    def _backend(self, spec: AgentSpec, place: Place) -> None:
+    def _backend(self, spec: AgentSpec, place: DocumentPlace) -> None:
         backends, path = self._resolver.catalog.backends, ("spec", "backend")
         check_kind("BACKEND_UNKNOWN", backends, spec.backend, place, path, "backend", self._report)
         kind, plan = backends.usable(spec.backend), spec.plan
@@ -133,7 +133,7 @@ class AgentCompiler:
         for name, section in spec.config.items():
             self._config(name, section, spec.backend, place)
 
-    def _config(self, name: str, section: Mapping[str, object], backend: str, place: Place) -> None:
+    def _config(self, name: str, section: Mapping[str, object], backend: str, place: DocumentPlace) -> None:
         backends = self._resolver.catalog.backends
         path: DocPath = ("spec", "config", name)
         if name not in backends:
@@ -148,7 +148,7 @@ class AgentCompiler:
         else:
             check_config(backends, name, section, place, path, "backend", self._report)
 
-    def _plan(self, plan: ModelPlan, long_form: bool, place: Place) -> None:
+    def _plan(self, plan: ModelPlan, long_form: bool, place: DocumentPlace) -> None:
         base: DocPath = ("spec", "modelPlan") if long_form else ("spec",)
         path = (*base, "primary" if long_form else "model")
         found = self._index.refers("Model", plan.primary, place, path, self._report)
@@ -166,7 +166,7 @@ class AgentCompiler:
                 message = f"no model of the plan declares {capability!r}; every run will be refused"
                 self._report.warning("CAPABILITY_UNMET", place, where, message)
 
-    def _checked_skills(self, spec: AgentSpec, place: Place) -> tuple[str, ...]:
+    def _checked_skills(self, spec: AgentSpec, place: DocumentPlace) -> tuple[str, ...]:
         """An agent never does without a skill that it names: it would run with tools that the skill takes away."""
         for number, name in enumerate(spec.skills):
             path: DocPath = ("spec", "skills", number)
@@ -184,20 +184,20 @@ class AgentCompiler:
         check_repeats(spec.skills, place, ("spec", "skills"), self._report)
         return spec.skills
 
-    def _skill_has_tools(self, skill: CompiledSkill, spec: AgentSpec, place: Place, path: DocPath) -> None:
+    def _skill_has_tools(self, skill: CompiledSkill, spec: AgentSpec, place: DocumentPlace, path: DocPath) -> None:
         """A skill without `allowed-tools` needs none; one that lists some and gets none cannot do its work."""
         if skill.allowed_tools and not set(skill.allowed_tools) & set(spec.tools):
             message = f"the skill {skill.name!r} allows none of the agent's tools, so it would run without any"
             hint = f"add to `tools` one of: {', '.join(skill.allowed_tools[:5])}"
             self._report.error("SKILL_WITHOUT_TOOLS", place, path, message, hint=hint)
 
-    def _edges(self, spec: AgentSpec, place: Place) -> None:
+    def _edges(self, spec: AgentSpec, place: DocumentPlace) -> None:
         nodes = {f"tools.{name}" for name in spec.tools} | {f"skills.{name}" for name in spec.skills}
         nodes |= {f"agents.{name}" for name in spec.subagent_names} | {"START", "END"}
         edges = [(number, edge.from_, edge.to) for number, edge in enumerate(spec.edges)]
         check_edges(edges, nodes, place, self._report)
 
-    def _instructions(self, text: str, place: Place) -> str:
+    def _instructions(self, text: str, place: DocumentPlace) -> str:
         """A single word that ends in .md is a file of the workspace; anything else is the text itself."""
         name = text.strip()
         if not name.endswith(".md") or len(name.split()) != 1:

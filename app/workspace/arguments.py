@@ -12,7 +12,7 @@ from app.workspace.compiled import CompiledTool
 from app.workspace.diagnostics import DocPath, dotted
 from app.workspace.entries import Signature
 from app.workspace.names import did_you_mean
-from app.workspace.report import Place, Report
+from app.workspace.report import DocumentPlace, Report
 from app.workspace.templates import Template
 
 _ROOT: Final = "args"
@@ -85,7 +85,7 @@ class Arguments:
         return place
 
 
-def check_uses(tool: CompiledTool, arguments: Arguments, place: Place, report: Report) -> None:
+def check_uses(tool: CompiledTool, arguments: Arguments, place: DocumentPlace, report: Report) -> None:
     """Each argument that a rule or a template of the tool uses must be one of its arguments."""
     if isinstance(tool.approval, Expression):
         check_expression(tool.approval.source, arguments, ("spec", "approval"), place, report)
@@ -95,7 +95,7 @@ def check_uses(tool: CompiledTool, arguments: Arguments, place: Place, report: R
         _check_template(name, template, arguments, place, report)
 
 
-def check_expression(source: str, arguments: Arguments, path: DocPath, place: Place, report: Report) -> None:
+def check_expression(source: str, arguments: Arguments, path: DocPath, place: DocumentPlace, report: Report) -> None:
     """Report each argument that a CEL expression uses and the tool does not have."""
     for used in sorted(set(arguments_used(source))):
         _report_unknown(used, arguments, path, place, report, "the expression uses")
@@ -126,7 +126,7 @@ def _steps(tokens: list[re.Match[str]]) -> Iterator[str]:
             return
 
 
-def _check_template(name: str, template: Template, arguments: Arguments, place: Place, report: Report) -> None:
+def _check_template(name: str, template: Template, arguments: Arguments, place: DocumentPlace, report: Report) -> None:
     path: DocPath = ("spec", *(int(step) if step.isdecimal() else step for step in name.split(".")))
     for used in sorted(set(template.places)):
         if used[0] == _ROOT and len(used) > 1:
@@ -140,7 +140,7 @@ def _check_template(name: str, template: Template, arguments: Arguments, place: 
 
 
 def _report_unknown(
-    used: tuple[str, ...], arguments: Arguments, path: DocPath, place: Place, report: Report, what: str
+    used: tuple[str, ...], arguments: Arguments, path: DocPath, place: DocumentPlace, report: Report, what: str
 ) -> None:
     unknown = arguments.unknown(used)
     if unknown is None:
@@ -155,7 +155,7 @@ def _report_unknown(
 
 
 def check_signature(
-    schema: Mapping[str, Any] | None, function: str, signature: Signature, place: Place, report: Report
+    schema: Mapping[str, Any] | None, function: str, signature: Signature, place: DocumentPlace, report: Report
 ) -> None:
     """A function is called with the arguments of the schema, by name."""
     properties = (schema or {}).get("properties")
@@ -189,7 +189,7 @@ def check_signature(
             _differs(message, ("spec", "input", "properties", name), place, report, near)
 
 
-def _differs(message: str, path: DocPath, place: Place, report: Report, hint: str | None = None) -> None:
+def _differs(message: str, path: DocPath, place: DocumentPlace, report: Report, hint: str | None = None) -> None:
     report.error("SIGNATURE_DIFFERS", place, path, message, hint=hint, key=dotted(path).count(".") > 1)
 
 

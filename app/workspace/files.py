@@ -65,7 +65,7 @@ def _digest(files: Mapping[str, SourceFile]) -> str:
 
 def read_folder(root: Path, previous: WorkspaceFiles | None = None) -> WorkspaceFiles:
     """Read what belongs to a workspace; files that did not change since `previous` are not read again."""
-    reader = _Reader(root, previous.files if previous is not None else {})
+    reader = _FolderReader(root, previous.files if previous is not None else {})
     try:
         root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -78,7 +78,7 @@ def read_folder(root: Path, previous: WorkspaceFiles | None = None) -> Workspace
     return WorkspaceFiles.of(reader.found, tuple(reader.problems))
 
 
-class _Reader:
+class _FolderReader:
     def __init__(self, root: Path, known: Mapping[str, SourceFile]) -> None:
         self._root = Path(os.path.realpath(root))
         self._known = known

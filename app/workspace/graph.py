@@ -9,26 +9,26 @@ from app.workspace.diagnostics import printable
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class GraphEdge:
     start: str
     end: str
     label: str
 
 
-def edges(workspace: CompiledWorkspace) -> tuple[Edge, ...]:
+def edges(workspace: CompiledWorkspace) -> tuple[GraphEdge, ...]:
     """Nodes are `kind/name`, as in `agent/assistant`; the order is that of the names."""
     found = list(_runtime_edges(workspace))
     for agent in workspace.agents.values():
         found += _agent_edges(agent)
     for name, model in workspace.models.items():
-        found += [Edge(f"model/{name}", f"model/{other}", "fallback") for other in model.spec.fallbacks]
+        found += [GraphEdge(f"model/{name}", f"model/{other}", "fallback") for other in model.spec.fallbacks]
     for name, tool in workspace.tools.items():
         if tool.spec.mcp is not None:
-            found.append(Edge(f"tool/{name}", f"mcp/{tool.spec.mcp.server}", "server"))
+            found.append(GraphEdge(f"tool/{name}", f"mcp/{tool.spec.mcp.server}", "server"))
         if tool.spec.compensation is not None:
-            found.append(Edge(f"tool/{name}", f"tool/{tool.spec.compensation.tool}", "undo"))
+            found.append(GraphEdge(f"tool/{name}", f"tool/{tool.spec.compensation.tool}", "undo"))
     for name, skill in workspace.skills.items():
-        found += [Edge(f"skill/{name}", f"tool/{tool}", "allows") for tool in skill.allowed_tools]
+        found += [GraphEdge(f"skill/{name}", f"tool/{tool}", "allows") for tool in skill.allowed_tools]
     return tuple(sorted(found, key=lambda edge: (edge.start, edge.label, edge.end)))
 
 
@@ -72,21 +72,21 @@ def _nodes(workspace: CompiledWorkspace) -> Iterator[str]:
         yield from (f"{kind}/{name}" for name in names)
 
 
-def _runtime_edges(workspace: CompiledWorkspace) -> Iterator[Edge]:
+def _runtime_edges(workspace: CompiledWorkspace) -> Iterator[GraphEdge]:
     runtime = workspace.runtime
     if workspace.default_agent is not None:
-        yield Edge("runtime", f"agent/{workspace.default_agent}", "default")
+        yield GraphEdge("runtime", f"agent/{workspace.default_agent}", "default")
     for route, target in runtime.routes.items():
         end = f"agent/{target.agent}" if target.agent is not None else f"workflow/{target.workflow}"
-        yield Edge("runtime", end, f"route {route}")
-    yield from (Edge("runtime", f"hook/{name}", "hooks") for name in runtime.hooks)
+        yield GraphEdge("runtime", end, f"route {route}")
+    yield from (GraphEdge("runtime", f"hook/{name}", "hooks") for name in runtime.hooks)
 
 
-def _agent_edges(agent: CompiledAgent) -> Iterator[Edge]:
+def _agent_edges(agent: CompiledAgent) -> Iterator[GraphEdge]:
     start, spec = f"agent/{agent.name}", agent.spec
     if agent.model_plan is not None:
-        yield Edge(start, f"model/{agent.model_plan.primary}", "model")
-        yield from (Edge(start, f"model/{name}", "fallback") for name in agent.model_plan.fallbacks)
+        yield GraphEdge(start, f"model/{agent.model_plan.primary}", "model")
+        yield from (GraphEdge(start, f"model/{name}", "fallback") for name in agent.model_plan.fallbacks)
     for kind, label, names in (
         ("tool", "tools", agent.tools),
         ("skill", "skills", agent.skills),
@@ -96,4 +96,4 @@ def _agent_edges(agent: CompiledAgent) -> Iterator[Edge]:
         ("guardrail", "guardrails", (*spec.guardrails.input, *spec.guardrails.output)),
         ("evaluator", "gates", spec.gates),
     ):
-        yield from (Edge(start, f"{kind}/{name}", label) for name in names)
+        yield from (GraphEdge(start, f"{kind}/{name}", label) for name in names)

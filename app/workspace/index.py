@@ -13,7 +13,7 @@ from app.workspace.diagnostics import DocPath
 from app.workspace.documents import MAX_DOCUMENTS
 from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument, ParsedFile, ParsedMarkdown
-from app.workspace.report import Place, Report
+from app.workspace.report import DocumentPlace, Report
 from app.workspace.specs import KINDS
 
 _CODE: Final = {
@@ -50,7 +50,7 @@ class Index:
         word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
         return any(word.search(text) for text in self.unread)
 
-    def refers(self, kind: str, name: str, place: Place, path: DocPath, report: Report) -> bool:
+    def refers(self, kind: str, name: str, place: DocumentPlace, path: DocPath, report: Report) -> bool:
         """Whether the name exists; says so if not. One with mistakes has been reported already."""
         known = self.documents[kind]
         if name in known:
@@ -63,7 +63,9 @@ class Index:
         report.error(_CODE[kind], place, path, message, expected=f"the name of {article} {kind}", hint=hint)
         return False
 
-    def refers_all(self, kind: str, names: Collection[str], place: Place, path: DocPath, report: Report) -> None:
+    def refers_all(
+        self, kind: str, names: Collection[str], place: DocumentPlace, path: DocPath, report: Report
+    ) -> None:
         known = self.documents[kind]
         for number, name in enumerate(names):
             if name not in known:
@@ -71,7 +73,7 @@ class Index:
         check_repeats(names, place, path, report)
 
 
-def check_repeats(names: Collection[str], place: Place, path: DocPath, report: Report) -> None:
+def check_repeats(names: Collection[str], place: DocumentPlace, path: DocPath, report: Report) -> None:
     if len(set(names)) == len(names):
         return
     seen: set[str] = set()

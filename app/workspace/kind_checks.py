@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from app.workspace.catalog import BrokenKind, Kind, Kinds
 from app.workspace.diagnostics import DocPath
 from app.workspace.names import did_you_mean
-from app.workspace.report import Place, Report
+from app.workspace.report import DocumentPlace, Report
 from app.workspace.shapes import check_section
 
 
 def check_kind(
-    code: str, known: Kinds[Kind], name: str, place: Place, path: DocPath, word: str, report: Report
+    code: str, known: Kinds[Kind], name: str, place: DocumentPlace, path: DocPath, word: str, report: Report
 ) -> bool:
     """Whether the kind can be used; `code` is the one of a kind that does not exist."""
     if name not in known:
@@ -30,7 +30,13 @@ def check_kind(
 
 
 def check_config(
-    known: Kinds[Kind], name: str, config: Mapping[str, object], place: Place, path: DocPath, word: str, report: Report
+    known: Kinds[Kind],
+    name: str,
+    config: Mapping[str, object],
+    place: DocumentPlace,
+    path: DocPath,
+    word: str,
+    report: Report,
 ) -> None:
     """A key that the kind does not read has no effect; everything else is for its model to judge."""
     kind = known.usable(name)

@@ -14,7 +14,7 @@ from app.workspace.documents import RawDocument, parse_yaml
 from app.workspace.files import SourceFile
 from app.workspace.markdown import parse_markdown
 from app.workspace.names import did_you_mean
-from app.workspace.report import Place, Report, Source
+from app.workspace.report import DocumentPlace, Report, Source
 from app.workspace.secrets import env_names, is_malformed
 from app.workspace.shapes import check_shape
 from app.workspace.specs import KINDS
@@ -50,7 +50,7 @@ class ParsedDocument:
 
     kind: str
     name: str
-    place: Place
+    place: DocumentPlace
     line: int
     model: Document | None
     tool: CompiledTool | None = None
@@ -63,7 +63,7 @@ class ParsedMarkdown:
 
     category: str
     id: str
-    place: Place
+    place: DocumentPlace
     values: Mapping[str, Any]
     body: str
     ok: bool
@@ -119,7 +119,7 @@ def _parse_documents(file: SourceFile, validator: MakeValidator) -> ParsedFile:
 
 
 def _check(raw: RawDocument, source: Source, report: Report, validator: MakeValidator) -> ParsedDocument | None:
-    place = Place(source, raw.index)
+    place = DocumentPlace(source, raw.index)
     value = raw.value
     if not isinstance(value, dict):
         report.error("DOCUMENT_NOT_MAPPING", place, (), "the document is not a mapping", expected="a mapping")
@@ -140,7 +140,7 @@ def _check(raw: RawDocument, source: Source, report: Report, validator: MakeVali
     metadata = value.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     title = f"{kind}/{name}" if isinstance(name, str) else str(kind)
-    return _check_kind(raw, model, str(kind), name, Place(source, raw.index, title), report, validator)
+    return _check_kind(raw, model, str(kind), name, DocumentPlace(source, raw.index, title), report, validator)
 
 
 def _check_kind(
@@ -148,7 +148,7 @@ def _check_kind(
     model: type[Document],
     kind: str,
     name: Any,
-    place: Place,
+    place: DocumentPlace,
     report: Report,
     validator: MakeValidator,
 ) -> ParsedDocument | None:
@@ -160,7 +160,7 @@ def _check_kind(
     return ParsedDocument(kind, document.metadata.name, place, raw.line, document, tool, env)
 
 
-def _env_references(value: Any, kind: str, place: Place, report: Report) -> Iterator[tuple[DocPath, str]]:
+def _env_references(value: Any, kind: str, place: DocumentPlace, report: Report) -> Iterator[tuple[DocPath, str]]:
     for path, text in _texts(value, ()):
         if "${" not in text or path[:2] == ("spec", "config"):
             continue
@@ -199,7 +199,7 @@ def _parse_markdown(file: SourceFile, category: str, schemas: SchemaRegistry) ->
     for problem in parsed.problems:
         report.yaml(file.path, problem, warning=lenient)
     ok = not parsed.problems
-    place = Place(Source(file.path, parsed.frontmatter, 1), 0, file.path)
+    place = DocumentPlace(Source(file.path, parsed.frontmatter, 1), 0, file.path)
     values: Any = parsed.values
     if ok and values is None and category != "role":
         message = "the file has no frontmatter"

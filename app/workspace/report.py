@@ -18,7 +18,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DocumentPlace:
     """One document: where it stands and what it is called in messages, such as `Agent/assistant`."""
 
     source: Source
@@ -37,7 +37,7 @@ class Report:
     def error(
         self,
         code: str,
-        place: Place,
+        place: DocumentPlace,
         path: DocPath,
         message: str,
         *,
@@ -57,7 +57,7 @@ class Report:
     def warning(
         self,
         code: str,
-        place: Place,
+        place: DocumentPlace,
         path: DocPath,
         message: str,
         *,

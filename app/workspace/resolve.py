@@ -19,7 +19,7 @@ from app.workspace.kind_checks import check_config, check_kind
 from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument
 from app.workspace.providers import PROVIDER_ADVICE
-from app.workspace.report import Place, Report
+from app.workspace.report import DocumentPlace, Report
 from app.workspace.served import check_document, check_unit
 from app.workspace.specs.agent import AgentSpec
 from app.workspace.specs.model import ModelSpec
@@ -78,7 +78,7 @@ class Resolver:
 
     # -- functions -----------------------------------------------------------------------------------
 
-    def entry(self, entry: str, place: Place, path: DocPath) -> Signature | None:
+    def entry(self, entry: str, place: DocumentPlace, path: DocPath) -> Signature | None:
         """Check `module:function`; what the function takes, where it is one of the workspace's own."""
         parts = split_entry(entry)
         if parts is None:
@@ -131,7 +131,7 @@ class Resolver:
         for number, name in enumerate(spec.redaction.trace_fields):
             self._one_of(traceable_fields(), name, place, ("spec", "redaction", "traceFields", number))
 
-    def _default_agent(self, place: Place) -> None:
+    def _default_agent(self, place: DocumentPlace) -> None:
         """A single agent answers without being named."""
         agents = sorted(self.index.documents["Agent"])
         if len(agents) == 1 or self.index.may_be_unread("Agent"):
@@ -143,14 +143,14 @@ class Resolver:
             hint = f"write `defaultAgent: ` with one of: {', '.join(agents[:5])}"
         self.report.error("DEFAULT_AGENT_MISSING", place, ("spec",), message, hint=hint, key=True)
 
-    def _one_of(self, known: frozenset[str], given: str, place: Place, path: DocPath) -> None:
+    def _one_of(self, known: frozenset[str], given: str, place: DocumentPlace, path: DocPath) -> None:
         if given not in known:
             hint = did_you_mean(self.report.suggest.nearest(given, known))
             message = f"`{dotted(path)}` has a value that has no effect"
             expected = f"one of: {', '.join(sorted(known))}"
             self.report.error("VALUE_NOT_ALLOWED", place, path, message, expected=expected, hint=hint)
 
-    def provider(self, name: str, place: Place, path: DocPath) -> None:
+    def provider(self, name: str, place: DocumentPlace, path: DocPath) -> None:
         advice = PROVIDER_ADVICE.get(name)
         if advice is None or name in self.catalog.providers:
             check_kind("PROVIDER_UNKNOWN", self.catalog.providers, name, place, path, "provider", self.report)
@@ -186,7 +186,7 @@ class Resolver:
             if self.index.refers("Tool", spec.compensation.tool, place, path, self.report):
                 self._undo_arguments(spec.compensation.tool, spec.compensation.arguments, place)
 
-    def _builtin(self, name: str, explicit: bool, place: Place) -> None:
+    def _builtin(self, name: str, explicit: bool, place: DocumentPlace) -> None:
         known = self.catalog.builtin_tools
         if name not in known:
             path: DocPath = ("spec", "entry") if explicit else ("metadata", "name")
@@ -215,7 +215,7 @@ class Resolver:
             message = f"the server {server!r} does not allow the tool {wanted!r}"
             self.report.error("MCP_TOOL_NOT_ALLOWED", document.place, ("spec", "mcp", "tool"), message, hint=hint)
 
-    def _undo_arguments(self, tool: str, arguments: Mapping[str, object], place: Place) -> None:
+    def _undo_arguments(self, tool: str, arguments: Mapping[str, object], place: DocumentPlace) -> None:
         undo = self.index.documents["Tool"][tool]
         schema = spec_of(undo, ToolSpec).input if undo.model is not None else None
         properties = schema.get("properties") if schema is not None else None
@@ -285,7 +285,7 @@ class Resolver:
         if spec.entry is not None and spec.entry not in ids:
             self._unknown_node(spec.entry, ids, place, ("spec", "entry"))
 
-    def _node(self, ref: str, place: Place, path: DocPath) -> None:
+    def _node(self, ref: str, place: DocumentPlace, path: DocPath) -> None:
         room, _, name = ref.partition(".")
         kinds = {"agents": "Agent", "tools": "Tool", "workflows": "Workflow"}
         if room in kinds:
@@ -294,7 +294,7 @@ class Resolver:
             hint = did_you_mean(self.report.suggest.nearest(name, self.index.units.get("skill", {})))
             self.report.error("SKILL_UNKNOWN", place, path, f"there is no skill {name!r}", hint=hint)
 
-    def _unknown_node(self, name: str, ids: Iterable[str], place: Place, path: DocPath) -> None:
+    def _unknown_node(self, name: str, ids: Iterable[str], place: DocumentPlace, path: DocPath) -> None:
         hint = did_you_mean(self.report.suggest.nearest(name, ids))
         self.report.error("NODE_UNKNOWN", place, path, f"there is no node {name!r}", hint=hint)
 
@@ -342,7 +342,7 @@ class Resolver:
             self.report.error("FALLBACK_CYCLE", at.place, path, f"fallbacks lead in a circle: {' -> '.join(chain)}")
 
 
-def check_edges(edges: Iterable[tuple[int, str, str]], nodes: set[str], place: Place, report: Report) -> None:
+def check_edges(edges: Iterable[tuple[int, str, str]], nodes: set[str], place: DocumentPlace, report: Report) -> None:
     for number, start, end in edges:
         for field, name in (("from", start), ("to", end)):
             if name not in nodes:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from app.core import json
 from app.workspace.diagnostics import DocPath, dotted
 from app.workspace.names import did_you_mean
-from app.workspace.report import Place, Report
+from app.workspace.report import DocumentPlace, Report
 from app.workspace.specs.base import Document
 
 _EXPECTED: Final = {
@@ -42,11 +42,11 @@ _MAX_ERRORS: Final = 100
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-def check_shape(value: Any, model: type[Document], place: Place, report: Report) -> Document | None:
+def check_shape(value: Any, model: type[Document], place: DocumentPlace, report: Report) -> Document | None:
     return check_section(value, model, place, (), report)
 
 
-def check_section(value: Any, model: type[ModelT], place: Place, at: DocPath, report: Report) -> ModelT | None:
+def check_section(value: Any, model: type[ModelT], place: DocumentPlace, at: DocPath, report: Report) -> ModelT | None:
     """A part of a document, at the path `at`, by a model of its own."""
     try:
         return model.model_validate_json(json.dumps(value))
@@ -66,7 +66,9 @@ def check_section(value: Any, model: type[ModelT], place: Place, at: DocPath, re
     return None
 
 
-def _translate(found: Any, value: Any, model: type[BaseModel], place: Place, at: DocPath, report: Report) -> None:
+def _translate(
+    found: Any, value: Any, model: type[BaseModel], place: DocumentPlace, at: DocPath, report: Report
+) -> None:
     kind: str = found["type"]
     inner = _document_path(found["loc"], value, missing=kind == "missing")
     path: DocPath = (*at, *inner)
@@ -94,14 +96,14 @@ def _translate(found: Any, value: Any, model: type[BaseModel], place: Place, at:
         report.error("VALUE_INVALID", place, path, message, expected=expected)
 
 
-def _not_allowed(found: Any, given: Any, path: DocPath, place: Place, report: Report) -> None:
+def _not_allowed(found: Any, given: Any, path: DocPath, place: DocumentPlace, report: Report) -> None:
     allowed = [word.strip("'") for word in found["ctx"]["expected"].replace(" or ", ", ").split(", ")]
     hint = did_you_mean(report.suggest.nearest(given, allowed)) if isinstance(given, str) else None
     message = f"`{dotted(path)}` has a value that is not allowed"
     report.error("VALUE_NOT_ALLOWED", place, path, message, expected=f"one of: {', '.join(allowed)}", hint=hint)
 
 
-def _pattern(found: Any, path: DocPath, place: Place, report: Report) -> None:
+def _pattern(found: Any, path: DocPath, place: DocumentPlace, report: Report) -> None:
     pattern: str = found["ctx"]["pattern"]
     if "env:" in pattern and path and path[-1] == "apiKey":
         report.error("SECRET_LITERAL", place, path, "a secret must not be written in a file", expected="`${env:NAME}`")

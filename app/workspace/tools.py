@@ -13,7 +13,7 @@ from app.core.schemas import SchemaInvalid, Validator
 from app.workspace.compiled import CompiledRule, CompiledTool
 from app.workspace.diagnostics import DocPath, dotted
 from app.workspace.names import did_you_mean
-from app.workspace.report import Place, Report
+from app.workspace.report import DocumentPlace, Report
 from app.workspace.schema_errors import KEYWORDS, explain, nearest_type, unknown_keywords
 from app.workspace.specs.tool import Compensation, ToolDocument, ToolSpec
 from app.workspace.templates import Template, TemplateProblem, compile_template
@@ -24,7 +24,9 @@ _REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _DRAFTS: Final = ("http://json-schema.org/", "https://json-schema.org/")
 
 
-def compile_tool(document: ToolDocument, place: Place, report: Report, validator: MakeValidator) -> CompiledTool:
+def compile_tool(
+    document: ToolDocument, place: DocumentPlace, report: Report, validator: MakeValidator
+) -> CompiledTool:
     spec = document.spec
     input_validator = compile_schema(spec.input, ("spec", "input"), place, report, validator)
     output_validator = compile_schema(spec.output, ("spec", "output"), place, report, validator)
@@ -44,7 +46,7 @@ def compile_tool(document: ToolDocument, place: Place, report: Report, validator
 
 
 def compile_schema(
-    schema: Mapping[str, Any] | None, path: DocPath, place: Place, report: Report, validator: MakeValidator
+    schema: Mapping[str, Any] | None, path: DocPath, place: DocumentPlace, report: Report, validator: MakeValidator
 ) -> Validator | None:
     if schema is None:
         return None
@@ -73,7 +75,9 @@ def compile_schema(
     return compiled
 
 
-def _invalid_schema(schema: Mapping[str, Any], found: DocPath, path: DocPath, place: Place, report: Report) -> None:
+def _invalid_schema(
+    schema: Mapping[str, Any], found: DocPath, path: DocPath, place: DocumentPlace, report: Report
+) -> None:
     """`found` is where the validator that is used at run time gave up."""
     problem = explain(schema)
     if problem is None:
@@ -103,7 +107,7 @@ def _remote_references(schema: Any, path: DocPath) -> Iterator[DocPath]:
             yield from _remote_references(item, (*path, number))
 
 
-def _check_input(spec: ToolSpec, validator: Validator | None, place: Place, report: Report) -> None:
+def _check_input(spec: ToolSpec, validator: Validator | None, place: DocumentPlace, report: Report) -> None:
     if spec.input is None:
         if spec.kind in ("http", "subprocess"):
             message = f"a tool of kind {spec.kind} needs an input schema"
@@ -124,7 +128,7 @@ def _check_input(spec: ToolSpec, validator: Validator | None, place: Place, repo
     _check_arguments(spec, validator, place, report)
 
 
-def _check_arguments(spec: ToolSpec, validator: Validator | None, place: Place, report: Report) -> None:
+def _check_arguments(spec: ToolSpec, validator: Validator | None, place: DocumentPlace, report: Report) -> None:
     properties = (spec.input or {}).get("properties")
     if isinstance(properties, Mapping):
         for number, name in enumerate(spec.paths):
@@ -139,14 +143,14 @@ def _check_arguments(spec: ToolSpec, validator: Validator | None, place: Place, 
             report.error("EXAMPLE_INVALID", place, ("spec", "examples", number), message, expected=issue.message)
 
 
-def _approval(rule: str, place: Place, report: Report) -> Any:
+def _approval(rule: str, place: DocumentPlace, report: Report) -> Any:
     if rule == "never" or rule == "always":
         return rule
     compiled = _expression(rule, ("spec", "approval"), place, report, words=("never", "always"))
     return compiled if compiled is not None else "always"
 
 
-def _rules(spec: ToolSpec, place: Place, report: Report) -> Iterator[CompiledRule]:
+def _rules(spec: ToolSpec, place: DocumentPlace, report: Report) -> Iterator[CompiledRule]:
     for number, rule in enumerate(spec.rules):
         check = _expression(rule.check, ("spec", "rules", number, "check"), place, report)
         if check is not None:
@@ -154,7 +158,7 @@ def _rules(spec: ToolSpec, place: Place, report: Report) -> Iterator[CompiledRul
 
 
 def _expression(
-    source: str, path: DocPath, place: Place, report: Report, words: tuple[str, ...] = ()
+    source: str, path: DocPath, place: DocumentPlace, report: Report, words: tuple[str, ...] = ()
 ) -> Expression | None:
     compiled = compile_expression(source, {"args": "map"})
     if isinstance(compiled, ExpressionProblem):
@@ -174,7 +178,7 @@ def _expression(
     return compiled
 
 
-def _templates(spec: ToolSpec, place: Place, report: Report) -> Iterator[tuple[str, Template]]:
+def _templates(spec: ToolSpec, place: DocumentPlace, report: Report) -> Iterator[tuple[str, Template]]:
     texts: list[tuple[DocPath, Any]] = []
     if spec.http is not None:
         texts += [(("http", "url"), spec.http.url), (("http", "text"), spec.http.text)]
@@ -190,7 +194,7 @@ def _templates(spec: ToolSpec, place: Place, report: Report) -> Iterator[tuple[s
                 yield ".".join(map(str, path)), template
 
 
-def _compensation(spec: Compensation | None, place: Place, report: Report) -> Iterator[tuple[str, Any]]:
+def _compensation(spec: Compensation | None, place: DocumentPlace, report: Report) -> Iterator[tuple[str, Any]]:
     for name, value in spec.arguments.items() if spec is not None else ():
         if isinstance(value, str):
             path = ("spec", "compensation", "arguments", name)
@@ -199,7 +203,9 @@ def _compensation(spec: Compensation | None, place: Place, report: Report) -> It
             yield name, value
 
 
-def _template(text: str, roots: tuple[str, ...], path: DocPath, place: Place, report: Report) -> Template | None:
+def _template(
+    text: str, roots: tuple[str, ...], path: DocPath, place: DocumentPlace, report: Report
+) -> Template | None:
     compiled = compile_template(text, roots)
     if isinstance(compiled, TemplateProblem):
         report.error("TEMPLATE_INVALID", place, path, f"`{dotted(path)}`: {compiled.message}")

@@ -15,12 +15,12 @@ from app.models.completion import (
     JsonPart,
     Media,
     Message,
-    Reasoning,
+    ReasoningLevel,
     Text,
     ToolCall,
     ToolDef,
 )
-from app.models.negotiate import ModelPlan
+from app.models.negotiate import ModelChoice
 from app.workspace.specs.model import Timeouts
 from tests.models.fakes.server import Call
 from tests.models.house import ALL_KINDS, ASK, HTTP_KINDS, SECRET, Answer, Hang, Status, a_house, quick
@@ -90,7 +90,7 @@ async def test_arguments_in_one_byte_pieces_that_end_invalid_travel_raw(kind: st
 async def test_reasoning_is_a_stream_of_its_own(kind: str, stream: bool) -> None:
     async with a_house(kind) as house:
         house.plays(Answer(reasoning=("First, ", "think.")))
-        answer = await house.answer(replace(ASK, reasoning=Reasoning("high")), stream=stream)
+        answer = await house.answer(replace(ASK, reasoning=ReasoningLevel("high")), stream=stream)
         assert (answer.reasoning, answer.text) == ("First, think.", "Hello, world")
         assert house.recorder.deltas("agent.reasoning.delta") == "First, think."
         assert house.recorder.deltas() == "Hello, world"
@@ -146,7 +146,7 @@ async def test_a_request_that_the_provider_refuses_is_not_retried(kind: str) -> 
 async def test_a_provider_that_never_answers_times_out(kind: str) -> None:
     async with a_house(kind) as house:
         house.plays(Hang())
-        plan = ModelPlan(house.config(timeouts=NO_FIRST_TOKEN, retry=quick(attempts=1)))
+        plan = ModelChoice(house.config(timeouts=NO_FIRST_TOKEN, retry=quick(attempts=1)))
         failure = await house.failure(plan=plan)
         assert failure.detail["causes"][0]["code"] == "PROVIDER_TIMEOUT"
         assert "first token" in failure.detail["causes"][0]["message"]
@@ -156,7 +156,7 @@ async def test_a_provider_that_never_answers_times_out(kind: str) -> None:
 async def test_a_stream_that_falls_silent_times_out_and_its_message_is_abandoned(kind: str) -> None:
     async with a_house(kind) as house:
         house.plays(Answer(hang_after=1))
-        failure = await house.failure(plan=ModelPlan(house.config(timeouts=NO_NEXT_TOKEN)))
+        failure = await house.failure(plan=ModelChoice(house.config(timeouts=NO_NEXT_TOKEN)))
         assert [(c["code"], "idle" in c["message"]) for c in failure.detail["causes"]] == [("PROVIDER_TIMEOUT", True)]
         [failed] = house.recorder.of("failed")
         assert failed.abandoned and house.recorder.deltas() == "Hello"
@@ -177,7 +177,7 @@ async def test_a_stream_that_is_cut_off_is_not_retried_after_its_first_delta(kin
 async def test_a_model_that_may_restart_begins_a_new_message(kind: str) -> None:
     async with a_house(kind) as house:
         house.plays(Answer(close_after=2), Answer())
-        plan = ModelPlan(house.config(retry=quick(mid_stream="restart")))
+        plan = ModelChoice(house.config(retry=quick(mid_stream="restart")))
         answer = await house.answer(plan=plan)
         assert answer.text == "Hello, world" and answer.message_id != "msg_1"
         assert [f.message_id for f in house.recorder.of("failed") if f.abandoned] == ["msg_1"]
@@ -234,7 +234,7 @@ async def test_a_kind_is_told_which_tool_to_call_or_says_beforehand_that_it_cann
     request = CompletionRequest((Message("user", "Go"),), tools=(WEATHER,), tool_choice="weather")
     async with a_house(kind) as house:
         house.plays(Answer())
-        can = house.router.negotiate(ModelPlan(house.config()), request).qualified
+        can = house.router.negotiate(ModelChoice(house.config()), request).qualified
         outcome = await house.complete(request)
         if can:
             assert isinstance(outcome, CompletionResponse)
@@ -331,7 +331,7 @@ async def test_the_key_is_in_no_event_and_no_error(kind: str) -> None:
 @every_http_kind
 async def test_a_key_that_is_not_set_is_said_before_any_call(kind: str) -> None:
     async with a_house(kind) as house:
-        failure = await house.failure(plan=ModelPlan(house.config(api_key="${env:NOT_SET}")))
+        failure = await house.failure(plan=ModelChoice(house.config(api_key="${env:NOT_SET}")))
         assert failure.detail["causes"][0]["code"] == "PROVIDER_KEY_MISSING"
         assert house.server.seen == []
 
@@ -340,7 +340,7 @@ async def test_a_key_that_is_not_set_is_said_before_any_call(kind: str) -> None:
 async def test_a_provider_that_is_not_there_is_unreachable(kind: str) -> None:
     async with a_house(kind) as house:
         config = house.config(base_url="http://127.0.0.1:9", retry=quick(attempts=2))
-        failure = await house.failure(plan=ModelPlan(config))
+        failure = await house.failure(plan=ModelChoice(config))
         assert [cause["code"] for cause in failure.detail["causes"]] == ["PROVIDER_UNREACHABLE"] * 2
 
 

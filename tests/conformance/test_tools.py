@@ -10,8 +10,8 @@ import pytest_asyncio
 from app.core.json import JsonObject
 from app.events.catalog import EVENTS, Payload
 from app.outside.files import hash_of
-from app.policy.redaction import Redaction
-from app.tools.contract import ToolCall, ToolOutcome
+from app.policy.redaction import LogRedaction
+from app.tools.contract import ToolOutcome, ToolRequest
 from app.tools.gateway import Gateway
 from app.tools.registry import Registry
 from tests.conformance.tool_houses import KINDS, PICTURE, SECRET, House, Presence, a_house
@@ -35,7 +35,7 @@ async def call(
 ) -> ToolOutcome:  # fmt: skip
     tool = await house.tool(do, **fields)
     ports = log.ports(cancelled=cancelled, **({"progress": progress} if progress else {}))
-    asked = ToolCall("call_1", "act", {"do": do, "port": port}, attempt=attempt)
+    asked = ToolRequest("call_1", "act", {"do": do, "port": port}, attempt=attempt)
     gateway = Gateway(Registry([tool]), cancel_grace=GRACE)
     return await gateway.call(asked, scope("act", tenant="acme"), ports)
 
@@ -144,7 +144,7 @@ class RedactingRecording(Recording):
     """As the recorder of a server that knows the secret: what it replaced is what the run goes on with."""
 
     async def record(self, payload: Payload) -> JsonObject | None:
-        stored: JsonObject = Redaction(known=[SECRET]).clean(payload.to_json())
+        stored: JsonObject = LogRedaction(known=[SECRET]).clean(payload.to_json())
         self.events.append(EVENTS[payload.type].model_validate(stored))
         return stored
 

@@ -21,10 +21,10 @@ from app.outside.http import HttpClient
 from app.tools.contract import BytesResult, Result, Tool, ToolContext, ToolDefinition
 from app.tools.kinds.builtin import BuiltinTool
 from app.tools.kinds.http import HttpRequest, HttpTool
-from app.tools.kinds.mcp_sessions import Server, Sessions
+from app.tools.kinds.mcp_sessions import McpEndpoint, Sessions
 from app.tools.kinds.mcp_tools import McpServer
 from app.tools.kinds.python import PythonTool, as_result
-from app.tools.kinds.subprocess import Command, SubprocessTool
+from app.tools.kinds.subprocess import CommandTemplate, SubprocessTool
 from app.workspace.templates import Template, tolerant_template
 
 KINDS: Final = ("python", "http", "mcp", "builtin", "subprocess")
@@ -200,7 +200,7 @@ async def _mcp() -> AsyncIterator[House]:
     command = (sys.executable, "-m", "tests.tools.servers.mcp_server")
     env = {"PYTHONPATH": str(ROOT), "TOKEN": "${env:TOKEN}"}
     # One session, so that a test that broke it makes the next one show that it is replaced.
-    sessions = Sessions(Server("test", command, env=env, sessions=1), client, {"TOKEN": SECRET}.get)
+    sessions = Sessions(McpEndpoint("test", command, env=env, sessions=1), client, {"TOKEN": SECRET}.get)
     server = McpServer(sessions)
     try:
         offers = await server.offers()
@@ -223,7 +223,7 @@ async def _mcp() -> AsyncIterator[House]:
 async def _subprocess() -> AsyncIterator[House]:
     def make(do: str, definition: ToolDefinition) -> Tool:
         argv = tuple(template(word) for word in (os.path.realpath(sys.executable), "-I", "-S", str(PROGRAM)))
-        command = Command(
+        command = CommandTemplate(
             argv, {"TOKEN": template("${env:TOKEN}")}, network=True, read=(PROGRAM,),
             result="text" if do in _TEXTUAL else "json",
         )  # fmt: skip

@@ -13,7 +13,7 @@ import structlog
 
 from app.core import json
 from app.core.logs import configure_logs
-from app.policy.redaction import Redaction
+from app.policy.redaction import LogRedaction
 
 SECRET = "sk-live-" + "a1B2" * 8
 
@@ -23,7 +23,7 @@ def written() -> Iterator[io.StringIO]:
     stream = io.StringIO()
     root, hooks = logging.getLogger(), (sys.excepthook, threading.excepthook, sys.unraisablehook)
     handlers, level, showwarning = root.handlers, root.level, warnings.showwarning
-    configure_logs("info", Redaction().text, stream)
+    configure_logs("info", LogRedaction().text, stream)
     yield stream
     structlog.reset_defaults()
     logging.captureWarnings(False)

@@ -13,7 +13,7 @@ from app.events.envelope import Event
 from app.events.hub import Hub
 from app.events.ports import StorageDown
 from app.events.recorder import Recorder
-from app.policy.redaction import Redaction
+from app.policy.redaction import LogRedaction
 from app.store.engine import CommitUnknown, Database, Tx
 from app.store.folder import DataFolder
 from app.store.health import WatchedDatabase
@@ -156,7 +156,7 @@ async def open_wrapped(
 
     log = Log(database, clock, publish, settings.max_pending_events)
     log.start()
-    recorder = Recorder(log, clock, SchemaRegistry(), Redaction())
+    recorder = Recorder(log, clock, SchemaRegistry(), LogRedaction())
     retention = RetentionPurge(database, clock, settings.retention_deleted_days)
     reader = StoreReader(database)
     try:

@@ -18,7 +18,7 @@ from app.core.settings import Settings
 from app.events.envelope import Event
 from app.events.ports import Answer, Command, EventLog, StorageDown
 from app.events.recorder import Recorder
-from app.policy.redaction import Redaction
+from app.policy.redaction import LogRedaction
 from app.wiring.store import Store, open_store
 from tests.faults.audit import Told, audit
 from tests.faults.client import Client, ends
@@ -103,7 +103,7 @@ async def test_a_restarted_postgres_costs_clean_errors_and_no_event(
 
     async with open_store(own_settings) as store:
         log = TimedLog(store.log)
-        recorder = Recorder(log, SystemClock(), SchemaRegistry(), Redaction())
+        recorder = Recorder(log, SystemClock(), SchemaRegistry(), LogRedaction())
         await birth(recorder, "thr_shared", acknowledge)
         enough = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:

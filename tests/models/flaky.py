@@ -25,7 +25,7 @@ from app.models.contract import (
     StreamError,
     TextDelta,
 )
-from app.models.negotiate import ModelPlan
+from app.models.negotiate import ModelChoice
 from app.models.registry import Providers
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
@@ -103,7 +103,7 @@ def figures(
             random=jitter,
             sleep=asyncio.sleep,
         )
-        plan = ModelPlan(a_model("flaky", "flaky", "test-model", retry=retry, breaker=breaker))
+        plan = ModelChoice(a_model("flaky", "flaky", "test-model", retry=retry, breaker=breaker))
         places = asyncio.Semaphore(at_once)
 
         async def record(payload: Payload) -> None:

@@ -17,7 +17,7 @@ from app.models.config import ModelConfig
 from app.models.contract import Provider, ProviderDeps, ProviderKind
 from app.models.kinds import scripted
 from app.models.limits import Limiter
-from app.models.negotiate import ModelPlan
+from app.models.negotiate import ModelChoice
 from app.models.registry import Providers
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
@@ -115,19 +115,21 @@ class House:
         return a_model(name, self.kind, "test-model", **fields).model_copy(update=changes)
 
     async def complete(
-        self, request: CompletionRequest = ASK, plan: ModelPlan | None = None, **options: Any
+        self, request: CompletionRequest = ASK, plan: ModelChoice | None = None, **options: Any
     ) -> CompletionResponse | Failure:
-        plan = plan or ModelPlan(self.config())
+        plan = plan or ModelChoice(self.config())
         answer = self.router.complete(plan, request, record=self.recorder, message_id="msg_1", **options)
         return await asyncio.wait_for(answer, 20)
 
-    async def answer(self, request: CompletionRequest = ASK, plan: ModelPlan | None = None, **options: Any) -> Any:
+    async def answer(self, request: CompletionRequest = ASK, plan: ModelChoice | None = None, **options: Any) -> Any:
         outcome = await self.complete(request, plan, **options)
         assert isinstance(outcome, CompletionResponse), outcome
         assert self.recorder.breaks_a_schema() == []
         return outcome
 
-    async def failure(self, request: CompletionRequest = ASK, plan: ModelPlan | None = None, **options: Any) -> Failure:
+    async def failure(
+        self, request: CompletionRequest = ASK, plan: ModelChoice | None = None, **options: Any
+    ) -> Failure:
         outcome = await self.complete(request, plan, **options)
         assert isinstance(outcome, Failure), outcome
         assert self.recorder.breaks_a_schema() == []

@@ -11,12 +11,12 @@ from app.models.completion import (
     JsonPart,
     Media,
     Message,
-    Reasoning,
+    ReasoningLevel,
     Text,
     Thought,
+    TokenUsage,
     ToolCall,
     ToolDef,
-    Usage,
     message_from_json,
     request_hash,
 )
@@ -37,7 +37,7 @@ FULL = CompletionRequest(
     temperature=0.5,
     stop=("END",),
     seed=1,
-    reasoning=Reasoning("low", 100),
+    reasoning=ReasoningLevel("low", 100),
     response_schema={"type": "object"},
 )
 
@@ -50,7 +50,7 @@ def test_a_request_validates_against_the_published_schema(request_: CompletionRe
 
 @pytest.mark.requirement("OS-L7", "OS-I5")
 def test_a_response_validates_against_the_published_schema() -> None:
-    usage = Usage(1, 2, 3, 4, 0.5)
+    usage = TokenUsage(1, 2, 3, 4, 0.5)
     media = (Media("image", "image/png", PICTURE),)
     response = CompletionResponse("hi", (CALL,), "tool_use", usage, "m", "msg", media, (Thought("x"),), "hm")
     assert SchemaRegistry().validate("completion_response_v1", response.to_json()) == []

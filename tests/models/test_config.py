@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 from app.core import json
-from app.models.completion import CompletionRequest, Message, Reasoning
+from app.models.completion import CompletionRequest, Message, ReasoningLevel
 from app.models.config import ModelConfig, model_config
-from app.models.negotiate import ModelPlan
+from app.models.negotiate import ModelChoice
 from app.models.prepare import Prepared, prepare
 from app.workspace.specs.model import ModelSpec, ScriptMatch
 from tests.models.house import a_house
@@ -55,7 +55,7 @@ def test_a_model_document_becomes_a_frozen_value() -> None:
     prepared = prepare(CompletionRequest((Message("user", "Hi"),)), config, frozenset({"reasoning"}))
     assert isinstance(prepared, Prepared)
     asked = prepared.call.request
-    assert (asked.reasoning, asked.temperature, asked.stop) == (Reasoning("low", 512), 0.3, ("END",))
+    assert (asked.reasoning, asked.temperature, asked.stop) == (ReasoningLevel("low", 512), 0.3, ("END",))
 
 
 def test_a_script_keeps_its_rules_in_order() -> None:
@@ -81,7 +81,7 @@ async def test_a_scripted_model_calls_a_tool_and_speaks_of_its_result() -> None:
         {"match": {"system": "rude"}, "reply": {"text": "No."}},
     ]
     config = configured({"provider": "scripted", "model": "demo", "script": {"rules": rules}})
-    plan = ModelPlan(config)
+    plan = ModelChoice(config)
     async with a_house("scripted", in_turn=False) as house:
         ask = Message("user", "what time is it")
         first = await house.answer(CompletionRequest((ask,)), plan)
@@ -101,6 +101,6 @@ async def test_a_scripted_model_calls_a_tool_and_speaks_of_its_result() -> None:
 async def test_the_same_conversation_always_gets_the_same_scripted_answer() -> None:
     config = configured({"provider": "scripted", "model": "demo"})
     async with a_house("scripted") as house:
-        plan, request = ModelPlan(config), CompletionRequest((Message("user", "Hello"),))
+        plan, request = ModelChoice(config), CompletionRequest((Message("user", "Hello"),))
         answers = await asyncio.gather(*(house.answer(request, plan) for _ in range(20)))
         assert len({(a.text, a.usage) for a in answers}) == 1

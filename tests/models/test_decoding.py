@@ -61,13 +61,13 @@ def test_a_function_call_that_gemini_cannot_read_itself_is_an_upstream_error() -
 
 def test_ollamas_arguments_may_also_be_text() -> None:
     function = {"name": "t", "arguments": '{"n": 1'}
-    events = read(ollama.ChatDecoder(), {"message": {"tool_calls": [{"function": function}]}, "done": True})
+    events = read(ollama.OllamaDecoder(), {"message": {"tool_calls": [{"function": function}]}, "done": True})
     assert events[1].raw_args == '{"n": 1' and events[-1] == Completed("tool_use")
 
 
 def test_an_openai_refusal_is_text_and_a_usage_chunk_may_lack_choices() -> None:
     events = read(
-        openai.ChatDecoder(),
+        openai.OpenAiDecoder(),
         {"choices": [{"delta": {"refusal": "No."}, "finish_reason": None}]},
         {"choices": [{"delta": {"content": "!"}, "finish_reason": "content_filter"}]},
         {"choices": None, "usage": {"prompt_tokens": 1, "completion_tokens": 2}},
@@ -77,7 +77,7 @@ def test_an_openai_refusal_is_text_and_a_usage_chunk_may_lack_choices() -> None:
 
 def test_a_compatible_server_that_calls_but_says_stop_means_the_call() -> None:
     call = {"id": "c", "function": {"name": "t", "arguments": "{}"}}
-    events = read(openai.ChatDecoder(), {"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "stop"}]})
+    events = read(openai.OpenAiDecoder(), {"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "stop"}]})
     assert events[-1] == Completed("tool_use")
 
 
@@ -92,5 +92,5 @@ def test_an_answer_with_thousands_of_tool_calls_is_refused() -> None:
     call = b'{"id":"c","function":{"name":"t","arguments":"{}"}}'
     answer = b'{"choices":[{"message":{"tool_calls":[%s]}}]}'
     with pytest.raises(WireFault, match="calls tools"):
-        whole_answer(openai.ChatDecoder(), answer % b",".join([call] * (MAX_CALLS + 1)))
-    assert len(whole_answer(openai.ChatDecoder(), answer % b",".join([call] * 3))) == 7
+        whole_answer(openai.OpenAiDecoder(), answer % b",".join([call] * (MAX_CALLS + 1)))
+    assert len(whole_answer(openai.OpenAiDecoder(), answer % b",".join([call] * 3))) == 7

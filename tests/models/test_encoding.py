@@ -14,7 +14,7 @@ from app.models.completion import (
     JsonPart,
     Media,
     Message,
-    Reasoning,
+    ReasoningLevel,
     Text,
     Thought,
     ToolCall,
@@ -65,11 +65,11 @@ def notes_of(kind: str, request: CompletionRequest) -> list[str]:
     ],
 )
 def test_an_effort_is_said_in_the_providers_words(kind: str, path: str, expected: Any) -> None:
-    assert body_of(kind, replace(ASK, reasoning=Reasoning("medium")))[path] == expected
+    assert body_of(kind, replace(ASK, reasoning=ReasoningLevel("medium")))[path] == expected
 
 
 def test_a_thinking_budget_goes_where_there_is_one_and_is_noted_where_not() -> None:
-    request = replace(ASK, reasoning=Reasoning(budget=2000), max_tokens=8000)
+    request = replace(ASK, reasoning=ReasoningLevel(budget=2000), max_tokens=8000)
     assert body_of("anthropic", request)["thinking"] == {"type": "enabled", "budget_tokens": 2000}
     assert body_of("gemini", request)["generationConfig"]["thinkingConfig"]["thinkingBudget"] == 2000
     assert "budget" in notes_of("openai", request)[0] and "budget" in notes_of("ollama", request)[0]
@@ -155,7 +155,7 @@ def test_anthropic_takes_one_of_two_knobs_and_says_what_it_left_out() -> None:
     ],
 )  # fmt: skip
 def test_an_effort_that_a_provider_does_not_know_is_the_nearest_that_it_does(kind: str, effort: Any, sent: Any) -> None:
-    body = body_of(kind, replace(ASK, reasoning=Reasoning(effort)))
+    body = body_of(kind, replace(ASK, reasoning=ReasoningLevel(effort)))
     found = {
         "openai": lambda: body["reasoning_effort"],
         "anthropic": lambda: body["output_config"]["effort"],
@@ -166,7 +166,9 @@ def test_an_effort_that_a_provider_does_not_know_is_the_nearest_that_it_does(kin
 
 
 def test_whoever_must_call_a_tool_of_anthropics_does_not_think_first() -> None:
-    request = replace(ASK, tools=(ToolDef("t"),), tool_choice="required", reasoning=Reasoning("high"), temperature=0.5)
+    request = replace(
+        ASK, tools=(ToolDef("t"),), tool_choice="required", reasoning=ReasoningLevel("high"), temperature=0.5
+    )
     body = body_of("anthropic", request)
     assert "thinking" not in body
     assert (body["tool_choice"], body["temperature"]) == ({"type": "any"}, 0.5)
@@ -230,7 +232,7 @@ def test_signed_thoughts_go_back_to_their_own_provider_only() -> None:
         call = ToolCall("c1", "t", {})
         said = Message("assistant", "", tool_calls=(call,), thoughts=(thought,))
         answered = Message("tool", "one", tool_call_id="c1", name="t")
-        return CompletionRequest((Message("user", "Go"), said, answered), reasoning=Reasoning("high"))
+        return CompletionRequest((Message("user", "Go"), said, answered), reasoning=ReasoningLevel("high"))
 
     theirs = conversation(Thought("anthropic", "hm", "signed"))
     block = {"type": "thinking", "thinking": "hm", "signature": "signed"}

@@ -18,7 +18,7 @@ from app.models.contract import (
     Started,
     TextDelta,
 )
-from app.models.negotiate import ModelPlan
+from app.models.negotiate import ModelChoice
 from app.models.registry import Providers
 from app.wiring import kinds
 from app.wiring.kinds import PROVIDERS
@@ -54,7 +54,7 @@ async def test_a_kind_of_an_installed_package_answers(monkeypatch: pytest.Monkey
     async with a_house("scripted") as house:
         deps: Any = None
         house.router._providers = Providers(found, deps)
-        answer = await house.answer(plan=ModelPlan(a_model("m", "custom", "x")))
+        answer = await house.answer(plan=ModelChoice(a_model("m", "custom", "x")))
         assert answer.text == "from a package" and answer.tool_calls[0].name == "t"
 
 
@@ -67,7 +67,7 @@ async def test_a_kind_is_imported_only_when_used_and_one_that_cannot_be_disquali
     assert "broken" in providers.names()
     async with a_house("scripted") as house:
         house.router._providers = providers
-        failure = await house.failure(plan=ModelPlan(a_model("m", "broken", "x")))
+        failure = await house.failure(plan=ModelChoice(a_model("m", "broken", "x")))
         assert failure.detail["candidates"] == [{"model": "m", "lacks": ["provider:broken"]}]
 
 

@@ -13,10 +13,10 @@ from app.core.signal import CancelSignal
 from app.events.catalog.base import Payload
 from app.events.catalog.model import ModelCompleted
 from app.models.budget import LocalBudget
-from app.models.completion import CompletionRequest, Media, Message, Reasoning, Text, ToolDef
+from app.models.completion import CompletionRequest, Media, Message, ReasoningLevel, Text, ToolDef
 from app.models.contract import ContentPolicy, Estimate, Reservation
 from app.models.limits import Limiter
-from app.models.negotiate import ModelPlan, ProtocolConstraints
+from app.models.negotiate import ModelChoice, ProtocolConstraints
 from app.models.router import error_value
 from app.workspace.specs.base import Parameters
 from app.workspace.specs.model import (
@@ -39,7 +39,7 @@ SAYING_B = Script(default=ScriptReply(text="from b"))
 @pytest.mark.requirement("HK-34", "HK-5")
 async def test_the_fallback_answers_when_the_primary_is_exhausted() -> None:
     async with a_house("scripted") as house:
-        plan = ModelPlan(house.config("a", script=FAILING), (house.config("b", script=SAYING_B),))
+        plan = ModelChoice(house.config("a", script=FAILING), (house.config("b", script=SAYING_B),))
         answer = await house.answer(plan=plan)
         assert (answer.text, answer.model) == ("from b", "b")
         facts = ["requested", "failed", "retry.scheduled"]
@@ -51,7 +51,7 @@ async def test_the_fallback_answers_when_the_primary_is_exhausted() -> None:
 async def test_without_any_answer_the_failure_names_every_cause() -> None:
     async with a_house("scripted") as house:
         refusing = Script(rules=(ScriptRule(fail=ScriptFailure(status=400)),))
-        plan = ModelPlan(
+        plan = ModelChoice(
             house.config("a", script=FAILING, retry=quick(attempts=2)), (house.config("b", script=refusing),)
         )
         failure = await house.failure(plan=plan)
@@ -63,7 +63,7 @@ async def test_without_any_answer_the_failure_names_every_cause() -> None:
 @pytest.mark.requirement("HK-28", "HK-15")
 async def test_when_nobody_qualifies_each_candidate_says_what_it_lacks() -> None:
     async with a_house("scripted") as house:
-        plan = ModelPlan(
+        plan = ModelChoice(
             house.config("a", declared=frozenset({"streaming", "tools"})),
             (
                 house.config("b", declared=frozenset({"input.image"})),
@@ -85,7 +85,7 @@ async def test_when_nobody_qualifies_each_candidate_says_what_it_lacks() -> None
 async def test_a_request_with_a_picture_skips_models_that_cannot_see() -> None:
     async with a_house("scripted") as house:
         blind = house.config("blind", declared=frozenset({"streaming"}))
-        plan = ModelPlan(blind, (house.config("seeing", script=SAYING_B),))
+        plan = ModelChoice(blind, (house.config("seeing", script=SAYING_B),))
         picture = Media("image", "image/png", b"png")
         answer = await house.answer(CompletionRequest((Message("user", "", (Text("look"), picture)),)), plan)
         assert answer.model == "seeing"
@@ -95,7 +95,7 @@ async def test_a_request_with_a_picture_skips_models_that_cannot_see() -> None:
 
 async def test_an_outcome_that_is_known_is_not_recorded_again() -> None:
     async with a_house("scripted") as house:
-        plan = ModelPlan(house.config())
+        plan = ModelChoice(house.config())
         await house.answer(plan=plan, negotiated=house.router.negotiate(plan, ASK))
         assert house.recorder.types == ["requested", "completed"]
 
@@ -104,7 +104,7 @@ async def test_an_outcome_that_is_known_is_not_recorded_again() -> None:
 async def test_the_breaker_opens_probes_and_closes_again() -> None:
     async with a_house("openai") as house:
         policy = Breaker(failures=2, windowSeconds=60, openSeconds=30)
-        plan = ModelPlan(house.config(breaker=policy, retry=quick(attempts=1)))
+        plan = ModelChoice(house.config(breaker=policy, retry=quick(attempts=1)))
         house.plays(Status(500))
         await house.failure(plan=plan)
         await house.failure(plan=plan)
@@ -124,7 +124,7 @@ async def test_the_breaker_opens_probes_and_closes_again() -> None:
 async def test_only_one_probe_goes_out_at_a_time() -> None:
     async with a_house("openai") as house:
         policy = Breaker(failures=1, openSeconds=30)
-        plan = ModelPlan(house.config(breaker=policy, retry=quick(attempts=1)))
+        plan = ModelChoice(house.config(breaker=policy, retry=quick(attempts=1)))
         house.plays(Status(500), Hang())
         await house.failure(plan=plan)
         house.clock.advance(31)
@@ -143,7 +143,7 @@ async def test_beyond_the_retry_budget_of_a_minute_a_call_goes_to_the_fallback()
         house.plays(Status(503))
         retry = quick(attempts=3, budget_per_minute=3, initial_delay_seconds=0.01)
         failing = house.config("a", retry=retry, breaker=Breaker(failures=1000))
-        plan = ModelPlan(failing, (house.config("b", provider="scripted", script=SAYING_B),))
+        plan = ModelChoice(failing, (house.config("b", provider="scripted", script=SAYING_B),))
 
         def repeated() -> int:
             return sum(event.next_model is None for event in house.recorder.of("retry.scheduled"))
@@ -160,7 +160,7 @@ async def test_beyond_the_retry_budget_a_call_without_a_fallback_waits_for_its_t
     async with a_house("openai") as house:
         house.plays(Status(503), Status(503), Status(503), Answer())
         retry = quick(attempts=4, budget_per_minute=2, initial_delay_seconds=0.01)
-        assert (await house.answer(plan=ModelPlan(house.config(retry=retry)))).text == "Hello, world"
+        assert (await house.answer(plan=ModelChoice(house.config(retry=retry)))).text == "Hello, world"
         waits = [(event.waits_for, event.reason) for event in house.recorder.of("retry.scheduled")]
         assert [waited for waited, _ in waits] == ["backoff", "backoff", "retry_budget"]
         assert 59 < house.slept[-1] <= 60
@@ -170,7 +170,7 @@ async def test_a_cancelled_wait_gives_its_turn_to_retry_back() -> None:
     async with a_house("openai") as house:
         house.plays(Status(503))
         retry = quick(attempts=2, budget_per_minute=1, initial_delay_seconds=0.01)
-        plan, cancelled = ModelPlan(house.config(retry=retry)), CancelSignal()
+        plan, cancelled = ModelChoice(house.config(retry=retry)), CancelSignal()
         budget = house.router.health.retries(plan.primary)
         assert budget.turn(1, 0) == 0.0
         house.router._sleep = asyncio.sleep  # a wait that really waits
@@ -188,10 +188,10 @@ async def test_a_cancelled_wait_gives_its_turn_to_retry_back() -> None:
 async def test_a_call_without_a_fallback_waits_for_an_open_breaker_and_says_so() -> None:
     async with a_house("openai") as house:
         policy = Breaker(failures=1, openSeconds=30)
-        plan = ModelPlan(house.config(breaker=policy, retry=quick(attempts=1, total_seconds=0)))
+        plan = ModelChoice(house.config(breaker=policy, retry=quick(attempts=1, total_seconds=0)))
         house.plays(Status(500), Answer())
         await house.failure(plan=plan)
-        patient = ModelPlan(house.config(breaker=policy, retry=quick(attempts=1, total_seconds=60)))
+        patient = ModelChoice(house.config(breaker=policy, retry=quick(attempts=1, total_seconds=60)))
         assert (await house.answer(plan=patient)).text == "Hello, world"
         [wait] = house.recorder.of("retry.scheduled")
         assert (wait.reason, wait.waits_for, wait.delay_ms, wait.attempt) == (
@@ -203,7 +203,7 @@ async def test_a_call_without_a_fallback_waits_for_an_open_breaker_and_says_so()
 async def test_a_breaker_that_stays_open_for_longer_than_the_call_may_wait_ends_it_at_once() -> None:
     async with a_house("openai") as house:
         policy = Breaker(failures=1, openSeconds=30)
-        plan = ModelPlan(house.config(breaker=policy, retry=quick(attempts=1, total_seconds=20)))
+        plan = ModelChoice(house.config(breaker=policy, retry=quick(attempts=1, total_seconds=20)))
         house.plays(Status(500))
         failure = await house.failure(plan=plan)
         assert [cause["code"] for cause in failure.detail["causes"]] == ["PROVIDER_CIRCUIT_OPEN"]
@@ -214,7 +214,7 @@ async def test_a_cancel_ends_the_wait_for_a_breaker() -> None:
     async with a_house("openai") as house:
         policy = Breaker(failures=1, openSeconds=30)
         house.plays(Status(500))
-        await house.failure(plan=ModelPlan(house.config(breaker=policy, retry=quick(attempts=1))))
+        await house.failure(plan=ModelChoice(house.config(breaker=policy, retry=quick(attempts=1))))
         house.router._sleep = asyncio.sleep  # a wait that really waits
         cancelled, waiting = CancelSignal(), asyncio.Event()
 
@@ -222,7 +222,7 @@ async def test_a_cancel_ends_the_wait_for_a_breaker() -> None:
             if payload.type == "runtime.model.retry.scheduled":
                 waiting.set()
 
-        plan = ModelPlan(house.config(breaker=policy, retry=quick(total_seconds=60)))
+        plan = ModelChoice(house.config(breaker=policy, retry=quick(total_seconds=60)))
         call = asyncio.create_task(
             house.router.complete(plan, ASK, record=record, message_id="msg_2", cancelled=cancelled)
         )
@@ -235,7 +235,7 @@ async def test_a_cancel_ends_the_wait_for_a_breaker() -> None:
 async def test_with_a_fallback_an_open_breaker_is_not_waited_for() -> None:
     async with a_house("openai") as house:
         failing = house.config("a", breaker=Breaker(failures=1), retry=quick(attempts=1, total_seconds=60))
-        plan = ModelPlan(failing, (house.config("b", provider="scripted", script=SAYING_B),))
+        plan = ModelChoice(failing, (house.config("b", provider="scripted", script=SAYING_B),))
         house.plays(Status(500))
         assert [(await house.answer(plan=plan)).model for _ in range(2)] == ["b", "b"]
         assert house.slept == [] and len(house.server.seen) == 1
@@ -244,7 +244,7 @@ async def test_with_a_fallback_an_open_breaker_is_not_waited_for() -> None:
 async def test_an_outage_is_retried_beyond_the_attempts_for_as_long_as_the_model_says() -> None:
     async with a_house("openai") as house:
         retry = quick(attempts=2, total_seconds=40)
-        plan = ModelPlan(house.config(retry=retry, breaker=Breaker(failures=1000)))
+        plan = ModelChoice(house.config(retry=retry, breaker=Breaker(failures=1000)))
         house.plays(*[Status(503)] * 6, Answer())
         assert (await house.answer(plan=plan)).text == "Hello, world"
         house.plays(Status(503))
@@ -258,7 +258,7 @@ async def test_an_outage_is_retried_beyond_the_attempts_for_as_long_as_the_model
 async def test_what_no_repetition_can_mend_fails_at_once(status: int) -> None:
     async with a_house("openai") as house:
         house.plays(Status(status))
-        await house.failure(plan=ModelPlan(house.config(retry=quick(attempts=3, total_seconds=120))))
+        await house.failure(plan=ModelChoice(house.config(retry=quick(attempts=3, total_seconds=120))))
         assert len(house.server.seen) == 1 and house.slept == []
 
 
@@ -266,7 +266,7 @@ async def test_a_provider_that_is_gone_is_retried_until_it_is_back() -> None:
     async with a_house("openai") as house:
         await house.server.stop()
         retry = quick(attempts=1, total_seconds=60)
-        plan = ModelPlan(house.config(retry=retry, breaker=Breaker(failures=1000)))
+        plan = ModelChoice(house.config(retry=retry, breaker=Breaker(failures=1000)))
         sleep = house.router._sleep
 
         async def sleeping(seconds: float) -> None:
@@ -282,7 +282,7 @@ async def test_a_provider_that_is_gone_is_retried_until_it_is_back() -> None:
 async def test_without_a_fallback_a_longer_wait_that_the_provider_asks_for_is_kept() -> None:
     async with a_house("openai") as house:
         house.plays(Status(429, {"Retry-After": "45"}), Answer())
-        plan = ModelPlan(house.config(retry=quick(max_delay_seconds=20, total_seconds=60)))
+        plan = ModelChoice(house.config(retry=quick(max_delay_seconds=20, total_seconds=60)))
         assert (await house.answer(plan=plan)).text == "Hello, world" and house.slept == [45.0]
         house.plays(Status(429, {"Retry-After": "61"}), Answer())
         await house.failure(plan=plan)
@@ -291,7 +291,7 @@ async def test_without_a_fallback_a_longer_wait_that_the_provider_asks_for_is_ke
 async def test_a_wait_longer_than_the_model_allows_goes_to_the_fallback_at_once() -> None:
     async with a_house("openai") as house:
         house.plays(Status(429, {"Retry-After": "600"}))
-        plan = ModelPlan(house.config("a"), (house.config("b", provider="scripted", script=SAYING_B),))
+        plan = ModelChoice(house.config("a"), (house.config("b", provider="scripted", script=SAYING_B),))
         assert (await house.answer(plan=plan)).model == "b"
         assert house.slept == []
 
@@ -308,7 +308,7 @@ async def test_a_budget_that_is_too_small_refuses_before_the_call() -> None:
 async def test_a_budget_is_settled_with_what_was_really_used() -> None:
     async with a_house("openai") as house:
         budget = LocalBudget(tokens=10_000, cost_usd=1.0)
-        plan = ModelPlan(house.config(prices=Prices(input=1000, output=2000)))
+        plan = ModelChoice(house.config(prices=Prices(input=1000, output=2000)))
         answer = await house.answer(replace(ASK, max_tokens=50), plan, budget=budget)
         assert answer.usage.cost_usd == pytest.approx(0.013)
         assert (budget.used_tokens, budget.used_calls) == (10, 1)
@@ -349,15 +349,15 @@ async def test_an_input_that_is_too_long_is_refused_before_the_call_and_tried_el
     async with a_house("openai") as house:
         small = house.config("small", limits=ModelLimits(maxInputTokens=10))
         long = CompletionRequest((Message("user", "word " * 100),))
-        failure = await house.failure(long, ModelPlan(small))
+        failure = await house.failure(long, ModelChoice(small))
         assert failure.detail["causes"][0]["code"] == "INPUT_TOO_LONG" and house.server.seen == []
         large = house.config("large", limits=ModelLimits(contextTokens=1000))
-        assert (await house.answer(long, ModelPlan(small, (large,)))).model == "large"
+        assert (await house.answer(long, ModelChoice(small, (large,)))).model == "large"
 
 
 async def test_output_tokens_are_bounded_by_the_model() -> None:
     async with a_house("openai") as house:
-        plan = ModelPlan(house.config(limits=ModelLimits(maxOutputTokens=64)))
+        plan = ModelChoice(house.config(limits=ModelLimits(maxOutputTokens=64)))
         await house.answer(replace(ASK, max_tokens=1000), plan)
         assert house.server.seen[0].body["max_tokens"] == 64
         assert house.recorder.of("requested")[0].parameters["maxTokens"] == 64
@@ -366,7 +366,7 @@ async def test_output_tokens_are_bounded_by_the_model() -> None:
 @pytest.mark.requirement("HK-8")
 async def test_the_models_parameters_fill_in_what_the_request_leaves_open() -> None:
     async with a_house("openai") as house:
-        plan = ModelPlan(house.config(parameters=Parameters(temperature=0.2, topP=0.9, seed=7)))
+        plan = ModelChoice(house.config(parameters=Parameters(temperature=0.2, topP=0.9, seed=7)))
         await house.answer(replace(ASK, temperature=0.9), plan)
         body = house.server.seen[0].body
         assert (body["temperature"], body["top_p"], body["seed"]) == (0.9, 0.9, 7)
@@ -375,8 +375,8 @@ async def test_the_models_parameters_fill_in_what_the_request_leaves_open() -> N
 @pytest.mark.requirement("HK-9")
 async def test_reasoning_that_a_model_does_not_have_is_left_out_with_a_note() -> None:
     async with a_house("openai") as house:
-        plan = ModelPlan(house.config(declared=frozenset({"streaming"})))
-        await house.answer(replace(ASK, reasoning=Reasoning("high")), plan)
+        plan = ModelChoice(house.config(declared=frozenset({"streaming"})))
+        await house.answer(replace(ASK, reasoning=ReasoningLevel("high")), plan)
         assert "reasoning_effort" not in house.server.seen[0].body
         assert "reasoning is not supported" in house.recorder.of("requested")[0].notes[0]
 
@@ -388,7 +388,7 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 async def test_structured_output_is_parsed_and_checked_by_us_in_any_case(capabilities: Any) -> None:
     async with a_house("openai") as house:
         house.plays(Answer(chunks=('{"n"', ": 3}")))
-        plan = ModelPlan(house.config(declared=capabilities))
+        plan = ModelChoice(house.config(declared=capabilities))
         answer = await house.answer(replace(ASK, response_schema=SCHEMA), plan)
         assert answer.value == {"n": 3}
         assert ("response_format" in house.server.seen[0].body) == (capabilities is None)
@@ -464,7 +464,7 @@ async def test_calls_beyond_the_models_concurrency_wait_for_their_turn() -> None
     limiter = Limiter(ManualClock())
     async with a_house("openai", limiter=limiter) as house:
         house.plays(Answer(gate_after=1))
-        plan = ModelPlan(house.config(limits=ModelLimits(concurrency=2)))
+        plan = ModelChoice(house.config(limits=ModelLimits(concurrency=2)))
         calls = [asyncio.create_task(house.complete(plan=plan)) for _ in range(5)]
         await asyncio.wait_for(house.server.hanging.wait(), 5)
         await until(lambda: limiter.waiting == 3 and len(house.server.seen) == 2)
@@ -513,7 +513,7 @@ async def test_a_cancel_between_two_attempts_starts_no_other() -> None:
                 cancelled.set()
 
         outcome = await house.router.complete(
-            ModelPlan(house.config()), ASK, record=record, message_id="msg_1", cancelled=cancelled
+            ModelChoice(house.config()), ASK, record=record, message_id="msg_1", cancelled=cancelled
         )
         assert isinstance(outcome, Failure) and outcome.code == "MODEL_CANCELLED"
         assert len(house.server.seen) == 1
@@ -525,7 +525,7 @@ async def test_reasoning_that_is_not_logged_still_counts_as_a_sign_of_life() -> 
         soon = Timeouts(firstTokenSeconds=0.6, idleSeconds=0.6)
         config = house.config(script=Script(default=reply), timeouts=soon)
         house.router._providers._deps = replace(house.router._providers._deps, sleep=asyncio.sleep)
-        answer = await house.answer(plan=ModelPlan(config), contents=ContentPolicy(reasoning="none"))
+        answer = await house.answer(plan=ModelChoice(config), contents=ContentPolicy(reasoning="none"))
         assert answer.text == "done" and house.recorder.deltas("agent.reasoning.delta") == ""
 
 
@@ -538,14 +538,14 @@ async def test_a_slow_log_is_not_mistaken_for_an_idle_provider() -> None:
                 await asyncio.sleep(0.12)
             await house.recorder(payload)
 
-        plan = ModelPlan(house.config(timeouts=soon))
+        plan = ModelChoice(house.config(timeouts=soon))
         outcome = await house.router.complete(plan, ASK, record=record, message_id="msg_1")
         assert not isinstance(outcome, Failure) and outcome.text == "Hello, world"
 
 
 async def test_a_failure_becomes_an_error_value_with_its_causes() -> None:
     async with a_house("scripted") as house:
-        plan = ModelPlan(house.config("a", script=FAILING, retry=quick(attempts=1)))
+        plan = ModelChoice(house.config("a", script=FAILING, retry=quick(attempts=1)))
         error = error_value(await house.failure(plan=plan))
         assert error.code == "PROVIDER_ERROR" and error.retryable
         assert error.causes is not None and error.causes[0].message.startswith("a: the provider answered 500")
@@ -562,5 +562,5 @@ async def test_the_answer_is_what_was_stored_when_the_recorder_redacted_it() -> 
                 return ModelCompleted.model_validate(payload.to_json() | {"text": "the password is [REDACTED:secret]"})
             return payload
 
-        outcome = await house.router.complete(ModelPlan(house.config()), ASK, record=record, message_id="msg_1")
+        outcome = await house.router.complete(ModelChoice(house.config()), ASK, record=record, message_id="msg_1")
         assert not isinstance(outcome, Failure) and outcome.text == "the password is [REDACTED:secret]"

@@ -15,7 +15,7 @@ from app.policy.contract import About, Handler, Hook, HookContext, Point
 from app.policy.hooks import Fired, HookRunner, recall
 from app.policy.points import RULES, prompt_input, prompt_subject
 from app.tools.contract import Hook as GatewayHook
-from app.tools.contract import ToolCall, ToolDefinition
+from app.tools.contract import ToolDefinition, ToolRequest
 from app.tools.gateway import Gateway
 from app.tools.registry import Registry
 from tests.tools.recording import Recording, Spy, scope
@@ -250,7 +250,7 @@ def port(hooks: HookRunner, log: Recording) -> GatewayHook:
 async def use(hooks: HookRunner, log: Recording, spy: Spy) -> Any:
     gateway = Gateway(Registry([spy]))
     return await gateway.call(
-        ToolCall("call_1", "echo", {"text": "hi"}), scope("echo"), log.ports(hook=port(hooks, log))
+        ToolRequest("call_1", "echo", {"text": "hi"}), scope("echo"), log.ports(hook=port(hooks, log))
     )
 
 

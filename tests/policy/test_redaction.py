@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core import json
-from app.policy.redaction import PERSONAL, SECRETS, Redaction, secret_values
+from app.policy.redaction import PERSONAL, SECRETS, LogRedaction, secret_values
 
 EXAMPLES = {
     "private_key": "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----",
@@ -23,7 +23,7 @@ EXAMPLES = {
 SECRET_TEXTS = st.sampled_from(sorted(EXAMPLES.values()))
 
 
-def _stored(redaction: Redaction, payload: dict[str, Any]) -> dict[str, Any]:
+def _stored(redaction: LogRedaction, payload: dict[str, Any]) -> dict[str, Any]:
     """As the recorder does it: one look at the encoded payload decides whether it is walked."""
     return redaction.clean(payload) if redaction.suspects(json.canonical(payload)) else payload
 
@@ -33,7 +33,7 @@ def _stored(redaction: Redaction, payload: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", SECRETS)
 def test_a_secret_of_every_kind_is_replaced_by_its_kind(kind: str) -> None:
     payload = {"text": f"use {EXAMPLES[kind]} for it"}
-    assert _stored(Redaction(), payload) == {"text": f"use [REDACTED:{kind}] for it"}
+    assert _stored(LogRedaction(), payload) == {"text": f"use [REDACTED:{kind}] for it"}
 
 
 @pytest.mark.requirement("G21")
@@ -41,7 +41,7 @@ def test_a_secret_of_every_kind_is_replaced_by_its_kind(kind: str) -> None:
 @pytest.mark.parametrize("before", ["\n", "\t", "\r\n", "\x1f", '"', "\\", "é", ":", "="])
 def test_a_secret_is_found_whatever_stands_before_it(kind: str, before: str) -> None:
     payload = {"text": f"line{before}{EXAMPLES[kind]} end"}
-    assert _stored(Redaction(), payload) == {"text": f"line{before}[REDACTED:{kind}] end"}
+    assert _stored(LogRedaction(), payload) == {"text": f"line{before}[REDACTED:{kind}] end"}
 
 
 @pytest.mark.requirement("G21")
@@ -49,20 +49,20 @@ def test_a_secret_is_found_whatever_stands_before_it(kind: str, before: str) -> 
 @pytest.mark.parametrize("escape", [r"\n", r"\t", r"\r\n", r"\u001f", r"\\n"])
 def test_a_secret_is_found_in_text_that_quotes_json(kind: str, escape: str) -> None:
     payload = {"text": f'{{"output":"line{escape}{EXAMPLES[kind]}"}}'}
-    assert _stored(Redaction(), payload) == {"text": f'{{"output":"line{escape}[REDACTED:{kind}]"}}'}
+    assert _stored(LogRedaction(), payload) == {"text": f'{{"output":"line{escape}[REDACTED:{kind}]"}}'}
 
 
 @pytest.mark.requirement("G21")
 def test_a_private_key_that_was_cut_off_is_replaced_to_its_end() -> None:
     payload = {"text": "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg"}
-    assert _stored(Redaction(), payload) == {"text": "[REDACTED:private_key]"}
+    assert _stored(LogRedaction(), payload) == {"text": "[REDACTED:private_key]"}
 
 
 @pytest.mark.requirement("G21")
 def test_secrets_are_replaced_in_keys_lists_and_nested_records() -> None:
     secret = EXAMPLES["github_token"]
     payload = {"a": [{"b": secret}, secret], secret: 1, "n": None, "f": 1.5, "t": True}
-    assert _stored(Redaction(), payload) == {
+    assert _stored(LogRedaction(), payload) == {
         "a": [{"b": "[REDACTED:github_token]"}, "[REDACTED:github_token]"],
         "[REDACTED:github_token]": 1,
         "n": None,
@@ -73,7 +73,7 @@ def test_secrets_are_replaced_in_keys_lists_and_nested_records() -> None:
 
 def test_the_given_value_is_left_as_it_was() -> None:
     payload = {"a": [EXAMPLES["jwt"]]}
-    Redaction().clean(payload)
+    LogRedaction().clean(payload)
     assert payload == {"a": [EXAMPLES["jwt"]]}
 
 
@@ -91,7 +91,7 @@ def test_the_given_value_is_left_as_it_was() -> None:
     ],
 )
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
-    assert _stored(Redaction(), {"text": text}) == {"text": text}
+    assert _stored(LogRedaction(), {"text": text}) == {"text": text}
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
 def test_personal_data_is_replaced_on_request_and_only_with_a_right_checksum(
     kind: str, found: str, similar: str
 ) -> None:
-    redaction = Redaction([*SECRETS, *PERSONAL])
+    redaction = LogRedaction([*SECRETS, *PERSONAL])
     assert _stored(redaction, {"text": f"\n{found}\n"}) == {"text": f"\n[REDACTED:{kind}]\n"}
     assert _stored(redaction, {"text": f"\n{similar}\n"}) == {"text": f"\n{similar}\n"}
 
@@ -115,20 +115,20 @@ def test_personal_data_is_replaced_on_request_and_only_with_a_right_checksum(
     "secret", ["correct horse", 'with "quotes" inside', "back\\slash value", "line\nbreak one", "ünïcödé é"]
 )
 def test_known_values_are_replaced_however_json_writes_them(secret: str) -> None:
-    redaction = Redaction(known=[secret])
+    redaction = LogRedaction(known=[secret])
     assert _stored(redaction, {"text": f"é {secret} é"}) == {"text": "é [REDACTED:secret] é"}
 
 
 @pytest.mark.requirement("G21")
 def test_of_two_known_values_where_one_begins_the_other_no_tail_stays() -> None:
-    redaction = Redaction(known=["password1", "password1-and-more"])
+    redaction = LogRedaction(known=["password1", "password1-and-more"])
     assert _stored(redaction, {"text": "password1-and-more password1"}) == {
         "text": "[REDACTED:secret] [REDACTED:secret]"
     }
 
 
 def test_known_values_under_eight_characters_are_ignored() -> None:
-    assert _stored(Redaction(known=["secret"]), {"text": "a secret"}) == {"text": "a secret"}
+    assert _stored(LogRedaction(known=["secret"]), {"text": "a secret"}) == {"text": "a secret"}
 
 
 @pytest.mark.requirement("G21")
@@ -136,7 +136,7 @@ def test_known_values_under_eight_characters_are_ignored() -> None:
 @given(before=st.text(max_size=8), secret=SECRET_TEXTS, after=st.text(max_size=8))
 def test_what_a_walk_would_replace_is_always_suspected(before: str, secret: str, after: str) -> None:
     """The quick look at encoded bytes may raise a false alarm, but it must never say that a secret is clean."""
-    redaction = Redaction()
+    redaction = LogRedaction()
     payload = {"text": before + secret + after}
     assert _stored(redaction, payload) == redaction.clean(payload)
 
@@ -144,7 +144,7 @@ def test_what_a_walk_would_replace_is_always_suspected(before: str, secret: str,
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(st.text(max_size=12), SECRET_TEXTS), max_size=5))
 def test_cleaning_twice_changes_nothing_more(texts: list[str]) -> None:
-    redaction = Redaction([*SECRETS, *PERSONAL])
+    redaction = LogRedaction([*SECRETS, *PERSONAL])
     once = redaction.clean({"texts": texts})
     assert redaction.clean(once) == once
 

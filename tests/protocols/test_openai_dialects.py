@@ -12,8 +12,8 @@ from app.events.catalog.log import ProgressNarration
 from app.events.envelope import Event
 from app.protocols.dialects.openai_chat import ChatAnswer, ChatChunks
 from app.protocols.dialects.openai_progress import progress_frame
-from app.protocols.dialects.openai_reading import Reading, parse_response_id, response_id
 from app.protocols.dialects.openai_responses import ResponseEvents
+from app.protocols.dialects.openai_segment import SegmentReading, parse_response_id, response_id
 from tests.views.story import tell
 
 CALLED = {"model": "demo", "provider": "p"}
@@ -153,7 +153,7 @@ def test_calls_of_a_message_that_pause_one_by_one_are_segments_of_their_own() ->
         said("m1", "", "tool_use", (("c1", "look"), ("c2", "look"))), wanted("c1"), answered("c1"), RESUMED,
         wanted("c2"),
     )  # fmt: skip
-    reading = Reading(segment=-1)
+    reading = SegmentReading(segment=-1)
     for event in events:
         reading.feed(event)
     assert reading.paused_at == {"c1": 0, "c2": 1}

@@ -166,7 +166,7 @@ async def test_a_backend_s_failure_ends_the_run_without_telling_its_detail(clien
     answer = await client.post("/api/runs", params={"wait": 10}, json={"agent": "echo", "input": "fail"})
     run = answer.json()
     assert (answer.status_code, run["status"], run["output"]) == (200, "failed", None)
-    assert run["error"] == {"code": "BACKEND_FAILED", "message": "the backend raised ValueError", "retryable": False}
+    assert run["error"] == {"code": "BACKEND_FAILED", "message": "The backend raised ValueError.", "retryable": False}
     assert "detail that clients must not see" not in answer.text
 
 

@@ -32,7 +32,6 @@ ALLOWED: dict[str, int] = {
     "Redaction": 3,
     "Refused": 2,
     "Repair": 2,
-    "Reservation": 2,
     "Rule": 2,
     "Run": 2,
     "Scope": 2,

@@ -8,7 +8,7 @@ from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.events.catalog import Payload
 from app.outside.files import hash_of
-from app.tools.contract import JsonResult, Ports, Result, Scope, ToolContext, ToolDefinition, ToolOutcome
+from app.tools.contract import CallScope, JsonResult, Ports, Result, ToolContext, ToolDefinition, ToolOutcome
 
 
 @dataclass
@@ -50,8 +50,8 @@ class Spy:
         return self.answer
 
 
-def scope(*allowed: str, **fields: Any) -> Scope:
-    return Scope("run_1", frozenset(allowed), **fields)
+def scope(*allowed: str, **fields: Any) -> CallScope:
+    return CallScope("run_1", frozenset(allowed), **fields)
 
 
 def code(outcome: ToolOutcome) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.tools import ToolError
 from app.tools.complaints import MAX_ERROR_TEXT, error_text
-from app.tools.contract import ToolCall
+from app.tools.contract import ToolRequest
 from app.tools.decorator import tool
 from app.tools.gateway import Gateway
 from app.tools.kinds.python import PythonTool
@@ -31,7 +31,7 @@ async def test_the_words_of_a_tool_error_and_of_any_exception_reach_the_model(
     told = []
     with caplog.at_level(logging.CRITICAL):
         for name in ("nobody", "7"):
-            call = ToolCall(f"call_{name}", "lookup", {"name": name})
+            call = ToolRequest(f"call_{name}", "lookup", {"name": name})
             told.append((await gateway.call(call, scope("lookup"), Recording().ports())).error)
     first, second = told
     assert first is not None and second is not None

@@ -12,7 +12,7 @@ from app.core.resources import shipped
 from app.outside import process
 from app.outside.http import HttpClient
 from app.outside.process import Finished, ProcessError, Program
-from app.tools.contract import ToolCall, ToolOutcome
+from app.tools.contract import ToolOutcome, ToolRequest
 from app.tools.declared import build
 from app.tools.gateway import Gateway
 from app.tools.kind import ToolDeps
@@ -58,7 +58,7 @@ async def registry(
 
 
 async def call(registry: Registry, name: str, arguments: dict[str, Any]) -> ToolOutcome:
-    return await Gateway(registry).call(ToolCall("c", name, arguments), scope(*registry), Recording().ports())
+    return await Gateway(registry).call(ToolRequest("c", name, arguments), scope(*registry), Recording().ports())
 
 
 async def test_every_tool_of_the_demo_works_as_declared(tmp_path: Path) -> None:

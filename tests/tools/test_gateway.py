@@ -16,9 +16,9 @@ from app.tools.contract import (
     Proposal,
     Result,
     TextResult,
-    ToolCall,
     ToolContext,
     ToolDefinition,
+    ToolRequest,
 )
 from app.tools.gateway import Gateway
 from app.tools.guard import ToolInvalid
@@ -34,7 +34,7 @@ WEATHER = ToolDefinition(
     },
     effect="readonly",
 )
-GOOD = ToolCall("call_1", "weather", {"city": "Oslo"})
+GOOD = ToolRequest("call_1", "weather", {"city": "Oslo"})
 
 
 def gate(*tools: Any, **options: Any) -> Gateway:
@@ -68,7 +68,7 @@ async def test_the_published_order_is_kept() -> None:
         steps.append(point)
         return ALLOW
 
-    async def approve(_call: ToolCall, _tool: ToolDefinition, _hash: str) -> Approval:
+    async def approve(_call: ToolRequest, _tool: ToolDefinition, _hash: str) -> Approval:
         steps.append("approval")
         return Approved()
 
@@ -95,13 +95,13 @@ async def test_the_published_order_is_kept() -> None:
 @pytest.mark.parametrize(
     ("call", "code"),
     [
-        (ToolCall("c", "nothing_like_it", {}), "TOOL_NOT_FOUND"),
-        (ToolCall("c", "secret_tool", {"city": "x"}), "TOOL_NOT_ALLOWED"),
-        (ToolCall("c", "weather", {"town": "Oslo"}), "INVALID_ARGUMENTS"),
-        (ToolCall("c", "weather", None, "city is Oslo"), "INVALID_ARGUMENTS"),
+        (ToolRequest("c", "nothing_like_it", {}), "TOOL_NOT_FOUND"),
+        (ToolRequest("c", "secret_tool", {"city": "x"}), "TOOL_NOT_ALLOWED"),
+        (ToolRequest("c", "weather", {"town": "Oslo"}), "INVALID_ARGUMENTS"),
+        (ToolRequest("c", "weather", None, "city is Oslo"), "INVALID_ARGUMENTS"),
     ],
 )
-async def test_a_refused_call_has_its_code_and_its_events_and_no_invocation(call: ToolCall, code: str) -> None:
+async def test_a_refused_call_has_its_code_and_its_events_and_no_invocation(call: ToolRequest, code: str) -> None:
     log, tool, other = Recording(), Spy(WEATHER), Spy(replace(WEATHER, name="secret_tool"))
     outcome = await gate(tool, other).call(call, scope("weather"), log.ports())
     assert outcome.error is not None
@@ -117,7 +117,7 @@ async def test_a_refused_call_has_its_code_and_its_events_and_no_invocation(call
 async def test_a_misspelt_name_of_a_tool_out_of_scope_is_never_repaired_into_one_in_scope() -> None:
     log = Recording()
     inside, outside = Spy(replace(WEATHER, name="send_mail")), Spy(replace(WEATHER, name="sends_mail"))
-    call = ToolCall("c", "sendx_mail", {"city": "x"})
+    call = ToolRequest("c", "sendx_mail", {"city": "x"})
     outcome = await gate(inside, outside).call(call, scope("send_mail"), log.ports())
     assert outcome.error is not None
     assert not inside.calls
@@ -127,8 +127,8 @@ async def test_a_misspelt_name_of_a_tool_out_of_scope_is_never_repaired_into_one
 async def test_an_unsafe_tool_is_not_found_by_a_typing_slip_but_by_its_case() -> None:
     log, tool = Recording(), Spy(replace(WEATHER, effect="unsafe"))
     gateway = gate(tool)
-    slip = await gateway.call(ToolCall("c", "wether", {"city": "x"}), scope("weather"), log.ports())
-    case = await gateway.call(ToolCall("c", "Weather", {"city": "x"}), scope("weather"), log.ports())
+    slip = await gateway.call(ToolRequest("c", "wether", {"city": "x"}), scope("weather"), log.ports())
+    case = await gateway.call(ToolRequest("c", "Weather", {"city": "x"}), scope("weather"), log.ports())
     assert slip.error is not None
     assert slip.error.code == "TOOL_NOT_FOUND"
     assert case.ok
@@ -137,7 +137,7 @@ async def test_an_unsafe_tool_is_not_found_by_a_typing_slip_but_by_its_case() ->
 @pytest.mark.requirement("SH-12")
 async def test_a_repaired_call_is_recorded_with_before_and_after_before_it_acts() -> None:
     log, tool = Recording(), Spy(WEATHER)
-    call = ToolCall("c", "weather", {"city": "Oslo", "days": "3"})
+    call = ToolRequest("c", "weather", {"city": "Oslo", "days": "3"})
     outcome = await gate(tool).call(call, scope("weather"), log.ports())
     assert outcome.ok
     assert tool.calls[0][0] == {"city": "Oslo", "days": 3}
@@ -152,12 +152,12 @@ async def test_a_model_gets_one_round_with_the_guards_message_and_its_answer_is_
     log, tool = Recording(), Spy(WEATHER)
     asked: list[str] = []
 
-    async def ask(_call: ToolCall, message: str) -> Proposal | None:
+    async def ask(_call: ToolRequest, message: str) -> Proposal | None:
         asked.append(message)
         return Proposal("weather", {"city": "Oslo", "days": 0} if len(asked) == 1 else {"city": "Oslo"})
 
     gateway, ports = gate(tool), log.ports(ask_model=ask)
-    call = ToolCall("c", "weather", {"days": 2})
+    call = ToolRequest("c", "weather", {"days": 2})
     still_bad = await gateway.call(call, scope("weather"), ports)
     assert still_bad.error is not None
     assert still_bad.error.code == "INVALID_ARGUMENTS"
@@ -174,10 +174,10 @@ async def test_a_model_gets_one_round_with_the_guards_message_and_its_answer_is_
 async def test_a_model_cannot_widen_its_scope_by_repair() -> None:
     log, tool, other = Recording(), Spy(WEATHER), Spy(replace(WEATHER, name="transfer"))
 
-    async def ask(_call: ToolCall, _message: str) -> Proposal | None:
+    async def ask(_call: ToolRequest, _message: str) -> Proposal | None:
         return Proposal("transfer", {"city": "x"})
 
-    call = ToolCall("c", "weather", {})
+    call = ToolRequest("c", "weather", {})
     outcome = await gate(tool, other).call(call, scope("weather"), log.ports(ask_model=ask))
     assert outcome.error is not None
     assert outcome.error.code == "TOOL_NOT_ALLOWED"
@@ -243,7 +243,7 @@ async def test_a_failing_hook_after_the_tool_withholds_the_output() -> None:
 async def test_a_denied_approval_and_a_missing_approver_both_deny() -> None:
     log, tool = Recording(), Spy(replace(WEATHER, approval="always"))
 
-    async def approve(_call: ToolCall, _tool: ToolDefinition, _hash: str) -> Approval:
+    async def approve(_call: ToolRequest, _tool: ToolDefinition, _hash: str) -> Approval:
         return NotApproved("too expensive")
 
     gateway = gate(tool)
@@ -257,7 +257,7 @@ async def test_a_denied_approval_and_a_missing_approver_both_deny() -> None:
 async def test_an_open_approval_passes_through_as_suspended_and_records_nothing() -> None:
     log, tool = Recording(), Spy(replace(WEATHER, approval="always"))
 
-    async def approve(_call: ToolCall, _tool: ToolDefinition, _hash: str) -> Approval:
+    async def approve(_call: ToolRequest, _tool: ToolDefinition, _hash: str) -> Approval:
         raise Suspended("int_1")
 
     with pytest.raises(Suspended):
@@ -279,7 +279,7 @@ async def test_an_approval_rule_that_holds_or_cannot_be_evaluated_asks(answer: b
 
 @pytest.mark.requirement("S17")
 async def test_a_scope_may_ask_for_more_approvals_than_the_tool_and_never_for_fewer() -> None:
-    async def approve(_call: ToolCall, _tool: ToolDefinition, _hash: str) -> Approval:
+    async def approve(_call: ToolRequest, _tool: ToolDefinition, _hash: str) -> Approval:
         asked.append(1)
         return Approved()
 
@@ -465,7 +465,7 @@ async def test_parallel_calls_act_at_once_and_their_results_are_recorded_in_call
             return JsonResult(ctx.call_id)
 
     log = Recording()
-    calls = [ToolCall(str(n), "weather", {"city": "x"}) for n in range(3)]
+    calls = [ToolRequest(str(n), "weather", {"city": "x"}) for n in range(3)]
     outcomes = await gate(Meeting(WEATHER)).call_all(calls, scope("weather"), log.ports())
     assert done == ["2", "1", "0"]
     assert [outcome.output for outcome in outcomes] == ["0", "1", "2"]
@@ -476,10 +476,10 @@ async def test_of_parallel_calls_the_others_finish_before_a_pause_is_raised() ->
     log = Recording()
     tool, asking = Spy(WEATHER), Spy(replace(WEATHER, name="pay", approval="always"))
 
-    async def approve(_call: ToolCall, _tool: ToolDefinition, _hash: str) -> Approval:
+    async def approve(_call: ToolRequest, _tool: ToolDefinition, _hash: str) -> Approval:
         raise Suspended("int_1")
 
-    calls = [ToolCall("0", "pay", {"city": "x"}), ToolCall("1", "weather", {"city": "x"})]
+    calls = [ToolRequest("0", "pay", {"city": "x"}), ToolRequest("1", "weather", {"city": "x"})]
     with pytest.raises(Suspended):
         await gate(tool, asking).call_all(calls, scope("weather", "pay"), log.ports(approve=approve))
     assert [p["callId"] for p in log.payloads("tool.resulted")] == ["1"]
@@ -557,7 +557,7 @@ async def test_arguments_that_are_no_json_are_refused_and_not_raised(value: Any)
         for _ in range(3000):
             value = [value]
     log, tool = Recording(), Spy(replace(WEATHER, input={"type": "object", "properties": {"v": {}}}))
-    outcome = await gate(tool).call(ToolCall("c", "weather", {"v": value}), scope("weather"), log.ports())
+    outcome = await gate(tool).call(ToolRequest("c", "weather", {"v": value}), scope("weather"), log.ports())
     assert outcome.error is not None
     assert outcome.error.code == "INVALID_ARGUMENTS"
     assert not tool.calls

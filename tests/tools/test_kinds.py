@@ -22,10 +22,10 @@ from app.tools.contract import (
     BytesResult,
     FileResult,
     Tool,
-    ToolCall,
     ToolContext,
     ToolDefinition,
     ToolOutcome,
+    ToolRequest,
 )
 from app.tools.decorator import tool
 from app.tools.gateway import Gateway
@@ -33,7 +33,7 @@ from app.tools.guard import Guard, ToolInvalid
 from app.tools.kinds.builtin import builtins
 from app.tools.kinds.http import HttpRequest, HttpTool
 from app.tools.kinds.python import PythonTool
-from app.tools.kinds.subprocess import Command, SubprocessTool
+from app.tools.kinds.subprocess import CommandTemplate, SubprocessTool
 from app.tools.registry import Registry
 from app.views.todos import Todos, fold
 from app.wiring.kinds import kind_catalog
@@ -50,7 +50,7 @@ def template(text: str) -> Template:
 async def call(used: Tool, arguments: dict[str, Any], log: Recording | None = None, **ports: Any) -> ToolOutcome:
     log = log or Recording()
     name = used.definition.name
-    return await Gateway(Registry([used])).call(ToolCall("call_1", name, arguments), scope(name), log.ports(**ports))
+    return await Gateway(Registry([used])).call(ToolRequest("call_1", name, arguments), scope(name), log.ports(**ports))
 
 
 # -- python ----------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def program(*argv: str, **fields: Any) -> SubprocessTool:
         "program", input=ANY, timeout_seconds=fields.pop("timeout", 20), max_output_bytes=fields.pop("most", 100_000)
     )
     words = (sys.executable, "-I", "-S", "-c", *argv)
-    return SubprocessTool(definition, Command(tuple(template(word) for word in words), **fields), grace=0.2)
+    return SubprocessTool(definition, CommandTemplate(tuple(template(word) for word in words), **fields), grace=0.2)
 
 
 async def test_a_program_gets_its_arguments_as_json_and_answers_json() -> None:
@@ -316,7 +316,7 @@ async def test_what_a_program_does_wrong_is_a_failure_with_a_code(source: str, e
 @pytest.mark.requirement("G21")
 async def test_a_secret_in_a_programs_environment_is_scrubbed_from_what_it_says() -> None:
     definition = ToolDefinition("program", input=ANY)
-    command = Command(
+    command = CommandTemplate(
         tuple(template(w) for w in (sys.executable, "-I", "-S", "-c", "import os; print(os.environ['KEY'])")),
         env={"KEY": template("${env:TOKEN}")}, result="text", limits=ProcessLimits(),
     )  # fmt: skip
@@ -426,7 +426,7 @@ async def test_file_tools_do_not_leave_their_folder_nor_cross_tenants(tmp_path: 
     assert code(await call(tools["read_file"], {"path": "link"})) == "PATH_REFUSED"
     gateway = Gateway(Registry([tools["read_file"]]))
     other = scope("read_file", tenant="other")
-    outcome = await gateway.call(ToolCall("c", "read_file", {"path": "mine"}), other, Recording().ports())
+    outcome = await gateway.call(ToolRequest("c", "read_file", {"path": "mine"}), other, Recording().ports())
     assert code(outcome) == "FILE_NOT_FOUND"
 
 

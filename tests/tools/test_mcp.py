@@ -13,9 +13,9 @@ from structlog.testing import capture_logs
 
 from app.core.errors import Failure
 from app.outside.http import HttpClient
-from app.tools.contract import ToolCall, ToolOutcome
+from app.tools.contract import ToolOutcome, ToolRequest
 from app.tools.gateway import Gateway
-from app.tools.kinds.mcp_sessions import Server, Sessions
+from app.tools.kinds.mcp_sessions import McpEndpoint, Sessions
 from app.tools.kinds.mcp_tools import McpServer, McpTool
 from app.tools.registry import Registry
 from tests.tools.recording import Recording, scope
@@ -28,7 +28,7 @@ COMMAND = (sys.executable, "-m", "tests.tools.servers.mcp_server")
 async def connected(transport: str, **fields: Any) -> AsyncIterator[Sessions]:
     client = HttpClient()
     async with asyncio.timeout(60), _server(transport) as place:
-        sessions = Sessions(Server("test", **place, **fields), client)
+        sessions = Sessions(McpEndpoint("test", **place, **fields), client)
         try:
             yield sessions
         finally:
@@ -67,7 +67,7 @@ async def tools_of(server: McpServer, **fields: Any) -> dict[str, McpTool]:
 
 async def call(tools: dict[str, McpTool], name: str, arguments: dict[str, Any]) -> ToolOutcome:
     gateway = Gateway(Registry(tools.values()), cancel_grace=0.5)
-    return await gateway.call(ToolCall("call_1", name, arguments), scope(*tools), Recording().ports())
+    return await gateway.call(ToolRequest("call_1", name, arguments), scope(*tools), Recording().ports())
 
 
 @pytest.mark.requirement("HK-19", "S12")
@@ -141,7 +141,7 @@ async def test_the_end_of_a_servers_own_log_is_in_ours_without_secrets_when_it_b
     log, secret = Recording(), "sk-secret-123"
     client = HttpClient()
     env = {"PYTHONPATH": str(ROOT), "TOKEN": "${env:TOKEN}"}
-    sessions = Sessions(Server("test", COMMAND, env=env, sessions=1), client, {"TOKEN": secret}.get)
+    sessions = Sessions(McpEndpoint("test", COMMAND, env=env, sessions=1), client, {"TOKEN": secret}.get)
     tools = await tools_of(McpServer(sessions), effect="unsafe", timeout_seconds=15)
     gateway = Gateway(Registry(tools.values()))
     with capture_logs() as seen:
@@ -149,7 +149,7 @@ async def test_the_end_of_a_servers_own_log_is_in_ours_without_secrets_when_it_b
             ("flood", {"size": 1, "say": f"about to fail with {secret}"}),
             ("crash", {"once": str(tmp_path / "crashed")}),
         ):
-            await gateway.call(ToolCall("call_1", name, arguments), scope(*tools), log.ports())
+            await gateway.call(ToolRequest("call_1", name, arguments), scope(*tools), log.ports())
         await sessions.close()
         await client.close()
     [entry] = [entry for entry in seen if entry["event"] == "an MCP server ended"]
@@ -162,7 +162,7 @@ async def test_the_end_of_a_servers_own_log_is_in_ours_without_secrets_when_it_b
 async def test_a_server_that_cannot_be_started_or_never_answers_is_unavailable() -> None:
     client = HttpClient()
     for command in (("no-such-program-4715",), (sys.executable, "-c", "import time; time.sleep(60)")):
-        sessions = Sessions(Server("test", command=command, connect_seconds=0.5), client)
+        sessions = Sessions(McpEndpoint("test", command=command, connect_seconds=0.5), client)
         offers = await McpServer(sessions).offers()
         assert isinstance(offers, Failure)
         assert offers.code == "TOOL_UNAVAILABLE"
@@ -177,7 +177,7 @@ async def test_an_mcp_server_at_a_private_address_is_refused_unless_allowed_by_n
     port = listener.sockets[0].getsockname()[1]
     client = HttpClient()
     for host in ("127.0.0.1", "[::ffff:127.0.0.1]", "localhost"):
-        sessions = Sessions(Server("test", url=f"http://{host}:{port}/mcp", connect_seconds=5), client)
+        sessions = Sessions(McpEndpoint("test", url=f"http://{host}:{port}/mcp", connect_seconds=5), client)
         offers = await McpServer(sessions).offers()
         assert isinstance(offers, Failure)
         assert offers.code == "TOOL_UNAVAILABLE"

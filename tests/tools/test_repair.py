@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core import json
-from app.tools.contract import RepairSwitches, ToolCall, ToolDefinition
+from app.tools.contract import RepairSwitches, ToolDefinition, ToolRequest
 from app.tools.guard import Guard
 from app.tools.jsontext import read
 from app.tools.names import one_edit_away, same_but_spelling
@@ -35,7 +35,7 @@ def test_text_that_was_cut_anywhere_is_read_as_it_was_meant_or_not_at_all(value:
     text = json.dumps(value).decode()
     cut = text[: data.draw(st.integers(0, len(text)))]
     open_schema = Guard(ToolDefinition("t", input={"type": "object", "additionalProperties": True}))
-    repaired = repair_text(open_schema, ToolCall("c", "t", None, cut))
+    repaired = repair_text(open_schema, ToolRequest("c", "t", None, cut))
     assert repaired is None or repaired.arguments == value
 
 
@@ -90,10 +90,10 @@ def test_text_with_no_reading_or_two_is_not_read(text: str) -> None:
 
 def test_a_missing_close_is_repaired_only_when_nothing_can_have_been_lost() -> None:
     wide = guard({"a": {"type": "string"}, "b": {"type": "string"}}, ["a"])
-    call = ToolCall("c", "t", None, '{"a": "x"')
+    call = ToolRequest("c", "t", None, '{"a": "x"')
     assert repair_text(wide, call) is None  # b may have been cut off
-    assert repair_text(wide, ToolCall("c", "t", None, '{"a": "x", "b": "y"')) is not None
-    complete = repair_text(wide, ToolCall("c", "t", None, '{"a": "x"', complete=True))
+    assert repair_text(wide, ToolRequest("c", "t", None, '{"a": "x", "b": "y"')) is not None
+    complete = repair_text(wide, ToolRequest("c", "t", None, '{"a": "x"', complete=True))
     assert complete is not None
     assert complete.arguments == {"a": "x"}
 
@@ -175,7 +175,7 @@ def test_each_repair_can_be_switched_off() -> None:
     off = guard({"v": {"enum": ["A"]}}, repair=RepairSwitches(enums=False))
     assert repair_arguments(off, {"v": "a"}) is None
     off = guard({"v": {"enum": ["A"]}}, repair=RepairSwitches(json=False))
-    assert repair_text(off, ToolCall("c", "t", None, '{"v": "A",}')) is None
+    assert repair_text(off, ToolRequest("c", "t", None, '{"v": "A",}')) is None
 
 
 def test_names_differ_by_spelling_or_by_one_letter_but_never_by_a_digit() -> None:

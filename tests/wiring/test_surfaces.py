@@ -14,7 +14,7 @@ from app.core.errors import Failure
 from app.core.principal import Principal
 from app.core.settings import Settings
 from app.events.hub import Hub, Subscription
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.submission import Submission
 from app.views.run import Run
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.requirement("SH-3")
 
 
 @contextlib.asynccontextmanager
-async def serving(settings: Settings, **fakes: Any) -> AsyncIterator[tuple[httpx2.AsyncClient, Server]]:
+async def serving(settings: Settings, **fakes: Any) -> AsyncIterator[tuple[httpx2.AsyncClient, ServerContext]]:
     settings = settings.model_copy(update={"port": 0})
     async with open_holdfast(settings, backends={"echo": EchoBackend()}) as holdfast:
         server = replace(server_context(settings, holdfast), **fakes)

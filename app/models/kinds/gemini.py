@@ -14,7 +14,7 @@ from app.models.completion import (
     MediaKind,
     Message,
     Part,
-    Reasoning,
+    ReasoningLevel,
     Text,
     Thought,
     ToolCall,
@@ -197,7 +197,7 @@ def _generation(request: CompletionRequest, max_tokens: int | None) -> dict[str,
     return made
 
 
-def _thinking(reasoning: Reasoning | None) -> dict[str, Any] | None:
+def _thinking(reasoning: ReasoningLevel | None) -> dict[str, Any] | None:
     if reasoning is None:
         return None
     # The interface takes one of the two; a number is the more exact wish.

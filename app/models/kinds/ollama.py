@@ -63,8 +63,8 @@ class Ollama:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         return Encoded("/api/chat", headers, attachments.body(body | call.config.extra_body))
 
-    def decoder(self) -> "ChatDecoder":
-        return ChatDecoder()
+    def decoder(self) -> "OllamaDecoder":
+        return OllamaDecoder()
 
     def notes(self, call: ProviderCall) -> list[str]:
         request = call.request
@@ -78,7 +78,7 @@ class Ollama:
         return notes
 
 
-class ChatDecoder:
+class OllamaDecoder:
     def __init__(self) -> None:
         self._calls = 0
         self._reason = "stop"

@@ -87,8 +87,8 @@ class OpenAi:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         return Encoded("/chat/completions", headers, attachments.body(body | call.config.extra_body))
 
-    def decoder(self) -> "ChatDecoder":
-        return ChatDecoder()
+    def decoder(self) -> "OpenAiDecoder":
+        return OpenAiDecoder()
 
     def notes(self, call: ProviderCall) -> list[str]:
         reasoning = call.request.reasoning
@@ -97,7 +97,7 @@ class OpenAi:
         return []
 
 
-class ChatDecoder:
+class OpenAiDecoder:
     def __init__(self) -> None:
         self._calls = CallPieces()
         self._finish: str | None = None

@@ -13,7 +13,7 @@ from app.core.principal import LOCAL, Principal
 from app.protocols.auth.bootstrap import Bootstrap
 from app.protocols.auth.denials import Denials
 from app.protocols.auth.keyring import Keyring
-from app.protocols.auth.proxies import Proxies
+from app.protocols.auth.proxies import TrustedProxies
 from app.protocols.auth.shown import Headers, peer_of, secret_of
 from app.protocols.auth.verdict import Denied
 
@@ -40,7 +40,7 @@ class Access:
         *,
         keyring: Keyring | None = None,
         tokens: TokenMode | None = None,
-        proxies: Proxies | None = None,
+        proxies: TrustedProxies | None = None,
         bootstrap: Bootstrap | None = None,
     ) -> None:
         self.bootstrap = bootstrap
@@ -61,9 +61,9 @@ class Access:
         if not self.enabled:
             return LOCAL
         if self._proxies is not None and self._proxies.lists(peer_of(scope)):
-            told = self._proxies.recognise(headers)
-            if told is not None:
-                return told
+            principal = self._proxies.recognise(headers)
+            if principal is not None:
+                return principal
         secret = secret_of(scope, headers)
         if secret is None:
             return Denied("no_credentials")

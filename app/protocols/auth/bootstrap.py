@@ -50,7 +50,7 @@ class Bootstrap:
     async def make(self, grant: Grant, create: Callable[[], Awaitable[NewKey | Failure]]) -> NewKey | Failure:
         """The one key. What fails leaves the token as it was."""
         if _ADMIN not in scopes_of(grant.roles, grant.scopes):
-            return Failure("INVALID_REQUEST", "the first key must be able to make others: give it the role admin")
+            return Failure("INVALID_REQUEST", "The first key must have the role admin, so that it can create others.")
         async with self._one_at_a_time:
             if self.token is None or await self._has_admin():
                 self._forget()

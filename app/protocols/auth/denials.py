@@ -1,4 +1,4 @@
-"""Counts who was turned away, per principal or peer and minute, and tells the ledger once a minute.
+"""Counts who was turned away, per principal or peer and minute, and records them in the ledger once a minute.
 
 Bounded twice: a minute holds so many different names, the rest is counted together; and the ledger gets at most that
 many entries a minute, however often somebody knocks.
@@ -30,13 +30,13 @@ class Denials:
     def __init__(self, record: Record, clock: Clock) -> None:
         self._record, self._clock = record, clock
         self._counted: Counter[tuple[int, str, str, str]] = Counter()
-        self._telling: asyncio.Task[None] | None = None
+        self._reporting: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._counted)
 
     def count(self, tenant: str | None, who: str, reason: str) -> None:
-        """Those whose tenant is not known are told in the default tenant's ledger, which operators read."""
+        """Those whose tenant is not known are recorded in the default tenant's ledger, which operators read."""
         minute = self._clock.now_ms() // MINUTE_MS
         entry = (minute, tenant or DEFAULT_TENANT, who, reason)
         if entry not in self._counted and len(self._counted) >= MAX_NAMES:
@@ -44,22 +44,22 @@ class Denials:
         self._counted[entry] += 1
 
     def start(self) -> None:
-        self._telling = asyncio.create_task(self._tell_forever(), name="holdfast-denials")
+        self._reporting = asyncio.create_task(self._report_forever(), name="holdfast-denials")
 
     async def close(self) -> None:
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._reporting is not None:
+            self._reporting.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._telling
-            self._telling = None
-        await self.tell()
+                await self._reporting
+            self._reporting = None
+        await self.report()
 
-    async def _tell_forever(self) -> None:
+    async def _report_forever(self) -> None:
         while True:
             await asyncio.sleep((MINUTE_MS - self._clock.now_ms() % MINUTE_MS) / 1000)
-            await self.tell()
+            await self.report()
 
-    async def tell(self) -> None:
+    async def report(self) -> None:
         counted, self._counted = self._counted, Counter()
         for (minute, tenant, who, reason), times in counted.items():
             denied = AccessDenied(principal=who, code=reason, count=times, minute=iso(minute * MINUTE_MS))

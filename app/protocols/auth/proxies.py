@@ -30,7 +30,7 @@ IDENTITY_HEADERS: Final = (
 _MAX_NAME: Final = 200
 
 
-class Proxies:
+class TrustedProxies:
     def __init__(self, networks: Sequence[Network]) -> None:
         self._networks = tuple(networks)
         self.lists = lru_cache(maxsize=1024)(self._lists)
@@ -46,13 +46,13 @@ class Proxies:
 
     def recognise(self, headers: Headers) -> Principal | Denied | None:
         """Who the listed proxy says it is; None if it says nothing."""
-        told = {name: headers[name] for name in IDENTITY_HEADERS if name in headers}
-        if not told:
+        sent = {name: headers[name] for name in IDENTITY_HEADERS if name in headers}
+        if not sent:
             return None
-        if len({name.split(b"-")[1] for name in told}) > 1:
+        if len({name.split(b"-")[1] for name in sent}) > 1:
             return Denied("mixed_identity")
         try:
-            words = {name.decode(): value.decode("ascii").strip() for name, value in told.items()}
+            words = {name.decode(): value.decode("ascii").strip() for name, value in sent.items()}
         except UnicodeDecodeError:
             return Denied("malformed_identity")
         if "x-holdfast-user" in words:

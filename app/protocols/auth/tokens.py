@@ -90,10 +90,10 @@ class Tokens:
     def _verify(self, token: str) -> Principal | Denied:
         try:
             header = jwt.get_unverified_header(token)
-            told = jwt.decode(token, options={"verify_signature": False})
+            claims = jwt.decode(token, options={"verify_signature": False})
         except (jwt.PyJWTError, ValueError, RecursionError):
             return Denied("malformed")
-        listed = told.get("iss")
+        listed = claims.get("iss")
         issuer = self._issuers.get(listed) if isinstance(listed, str) else None
         # `crit` names extensions that must be understood; we understand none.
         if issuer is None or "crit" in header or header.get("alg") != issuer.algorithm:
@@ -157,9 +157,18 @@ def load_issuers(path: Path) -> dict[str, Issuer]:
         if wrong := NEVER_CLAIMED & {*one.roles, *one.scopes} or unknown((), one.scopes):
             raise SettingsError([f"{where}: {path}: an issuer cannot be given {', '.join(sorted(wrong))}"])
         keys = _load_keys(path.parent / one.keys, one.algorithm)
-        issuers[one.issuer] = Issuer(one.issuer, one.audience, one.algorithm, keys, one.leeway_seconds, one.tenant,
-                                     one.tenant_claim, one.roles_claim, frozenset(one.roles),
-                                     scopes_of(one.roles, one.scopes) - NEVER_CLAIMED)  # fmt: skip
+        issuers[one.issuer] = Issuer(
+            one.issuer,
+            one.audience,
+            one.algorithm,
+            keys,
+            one.leeway_seconds,
+            one.tenant,
+            one.tenant_claim,
+            one.roles_claim,
+            frozenset(one.roles),
+            scopes_of(one.roles, one.scopes) - NEVER_CLAIMED,
+        )
     return issuers
 
 

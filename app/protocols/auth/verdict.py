@@ -1,4 +1,4 @@
-"""Why somebody was not let in. The audit is told in detail; to the sender every reason looks the same."""
+"""Why somebody was not let in. The audit records it in detail; to the sender every reason looks the same."""
 
 from dataclasses import dataclass
 

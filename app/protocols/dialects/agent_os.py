@@ -1,4 +1,4 @@
-"""The log in the shape and the names of the fifth source, `.events.jsonl`; what that has no word for is left out.
+"""The log in the shape and the names of Agent OS Runtime's `.events.jsonl`; what that has no word for is left out.
 
 A session there is a thread here; each run opens with `session.start` and ends with `session.close`.
 """
@@ -13,25 +13,25 @@ from app.protocols.dialects.native import PAGE
 from app.views.ports import Reader
 from app.views.thread import Thread
 
-Told = dict[str, Any]
+Payload = dict[str, Any]
 
 
-def _usage(told: Told) -> Told:
-    usage = told.get("usage", {})
+def _usage(payload: Payload) -> Payload:
+    usage = payload.get("usage", {})
     renamed = {"input_tokens": usage.get("inputTokens", 0), "output_tokens": usage.get("outputTokens", 0)}
     return renamed | ({"cost_usd": usage["costUsd"]} if "costUsd" in usage else {})
 
 
-def _pick(**names: str) -> Callable[[Told], Told]:
+def _pick(**names: str) -> Callable[[Payload], Payload]:
     """Their name to ours; what is absent stays absent."""
-    return lambda told: {theirs: told[ours] for theirs, ours in names.items() if ours in told}
+    return lambda payload: {theirs: payload[ours] for theirs, ours in names.items() if ours in payload}
 
 
-_SPELLINGS: Final[dict[str, tuple[str, Callable[[Told], Told]]]] = {
+_SPELLINGS: Final[dict[str, tuple[str, Callable[[Payload], Payload]]]] = {
     "runtime.request.queued": ("session.start", _pick(prompt="input", agent="agent")),
-    "runtime.request.completed": ("session.close", lambda told: {"ok": True, "output": told["output"]}),
-    "runtime.request.failed": ("session.close", lambda told: {"ok": False, "reason": told["error"]["code"]}),
-    "runtime.request.cancelled": ("session.close", lambda told: {"ok": False, "reason": "cancelled"}),
+    "runtime.request.completed": ("session.close", lambda payload: {"ok": True, "output": payload["output"]}),
+    "runtime.request.failed": ("session.close", lambda payload: {"ok": False, "reason": payload["error"]["code"]}),
+    "runtime.request.cancelled": ("session.close", lambda payload: {"ok": False, "reason": "cancelled"}),
     "runtime.model.requested": (
         "llm.request",
         _pick(message_id="messageId", role="role", model="model", provider="provider", messages="messages",
@@ -39,10 +39,10 @@ _SPELLINGS: Final[dict[str, tuple[str, Callable[[Told], Told]]]] = {
     ),
     "runtime.model.completed": (
         "llm.response",
-        lambda told: {
+        lambda payload: {
             **_pick(message_id="messageId", role="role", model="model", text="text", tool_calls="toolCalls",
-                    finish_reason="finishReason")(told),
-            "usage": _usage(told),
+                    finish_reason="finishReason")(payload),
+            "usage": _usage(payload),
         },
     ),
     "runtime.model.failed": ("llm.response", _pick(message_id="messageId", model="model", error="error")),
@@ -75,8 +75,8 @@ _SPEAKERS: Final = {"LEAD": "lead", "PLAN": "planner", "WORK": "worker", "REVIEW
 
 
 def _actor(event: Event) -> str:
-    told = event.payload
-    role = _SPEAKERS.get(told["to"]) if event.type == "runtime.role.transitioned" else told.get("role")
+    payload = event.payload
+    role = _SPEAKERS.get(payload["to"]) if event.type == "runtime.role.transitioned" else payload.get("role")
     return role or event.actor
 
 

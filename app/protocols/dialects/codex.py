@@ -51,7 +51,7 @@ class Alias:
 def aliases(event: Event, known: Known) -> list[Alias]:
     """The frames that follow an event's own, in the order of the contract."""
     if event.thread_id.startswith(SYSTEM_THREADS):
-        # Of the system's own threads only their events are told, and only to who asks for exactly them.
+        # Of the system's own threads only their events are sent, and only to subscribers of exactly these threads.
         spoken = _OF_SYSTEM.get(event.type)
         return [spoken(event, known)] if spoken is not None else []
     made: list[Alias] = []
@@ -117,13 +117,13 @@ def _answered(event: Event, known: Known) -> Iterator[Alias]:
 
 def _row(event: Event, _: Known) -> Iterator[Alias]:
     entry = {"details": None, "startedAt": None, "completedAt": None} | event.payload
-    told = {"threadId": event.thread_id, "turnId": entry["turnId"], "messageId": entry["messageId"]}
-    yield Alias("transcript_updated", told | {"type": entry["type"], "entry": entry})
+    values = {"threadId": event.thread_id, "turnId": entry["turnId"], "messageId": entry["messageId"]}
+    yield Alias("transcript_updated", values | {"type": entry["type"], "entry": entry})
 
 
 def _deleted(event: Event, known: Known) -> Iterator[Alias]:
-    told = {"sessionId": event.thread_id, "title": known.title or UNTITLED, "deletedAt": iso(event.at)}
-    yield Alias("session_deleted", told, everywhere=True)
+    values = {"sessionId": event.thread_id, "title": known.title or UNTITLED, "deletedAt": iso(event.at)}
+    yield Alias("session_deleted", values, everywhere=True)
 
 
 def _over_budget(event: Event, _: Known) -> Iterator[Alias]:
@@ -169,4 +169,4 @@ ALIASES: Final[dict[str, tuple[bool, str]]] = {
     "app_list_updated": (True, "The workspace was loaded: ask for the agents again."),
     "account_rate_limits_updated": (True, "The tenant's budget of the day is used up."),
 }
-"""Every type of frame beside the events' own: whether it goes to everybody, and what it tells."""
+"""Every type of frame other than the events' own: whether it goes to everybody, and what it reports."""

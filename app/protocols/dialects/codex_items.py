@@ -1,6 +1,6 @@
 """Events as the notifications of the published contract: turns, their items, the plan, the tokens.
 
-A run is a turn, a message or a tool call is an item. Only what has a method there is told; the rest of the log goes
+A run is a turn, a message or a tool call is an item. Only what has a method there is sent; the rest of the log goes
 out under its own types alone.
 """
 
@@ -24,7 +24,7 @@ class Notification:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Source:
     event: Event
     plan: Todos | None
     tokens: dict[str, int] | None
@@ -34,24 +34,24 @@ class _Told:
 
 
 def notifications(event: Event, plan: Todos | None, tokens: dict[str, int] | None) -> list[Notification]:
-    tell = _TELL.get(event.type)
-    return [] if tell is None else list(tell(_Told(event, plan, tokens)))
+    notify = _NOTIFY.get(event.type)
+    return [] if notify is None else list(notify(_Source(event, plan, tokens)))
 
 
-Tell = Callable[[_Told], Iterator[Notification]]
+Notify = Callable[[_Source], Iterator[Notification]]
 
 # -- threads and turns --------------------------------------------------------------------------------
 
 
-def _thread_started(told: _Told) -> Iterator[Notification]:
-    event = told.event
+def _thread_started(source: _Source) -> Iterator[Notification]:
+    event = source.event
     yield Notification(
         "thread/started", {"thread": {"id": event.thread_id, "name": event.payload.get("title"), "turns": []}}
     )
 
 
-def _thread_updated(told: _Told) -> Iterator[Notification]:
-    thread_id, changed = told.event.thread_id, told.event.payload
+def _thread_updated(source: _Source) -> Iterator[Notification]:
+    thread_id, changed = source.event.thread_id, source.event.payload
     if "title" in changed:
         yield Notification("thread/name/updated", {"threadId": thread_id, "threadName": changed["title"]})
     if "archived" in changed:
@@ -65,36 +65,36 @@ def _turn(event: Event, status: str, error: Any = None) -> dict[str, Any]:
     }
 
 
-def _turn_started(told: _Told) -> Iterator[Notification]:
-    yield Notification("turn/started", _turn(told.event, "inProgress"))
+def _turn_started(source: _Source) -> Iterator[Notification]:
+    yield Notification("turn/started", _turn(source.event, "inProgress"))
 
 
-def _turn_completed(told: _Told) -> Iterator[Notification]:
-    ended = told.event.payload
+def _turn_completed(source: _Source) -> Iterator[Notification]:
+    ended = source.event.payload
     if ended.get("messageId") is None:
-        # The answer is no message of the turn's: what voices within the agent said is not told. The transcript's id.
-        item = {"type": "agentMessage", "id": f"{told.event.run_id}:output"}
-        yield Notification("item/started", told.params(item=item | {"text": ""}))
-        yield Notification("item/completed", told.params(item=item | {"text": as_text(ended["output"])}))
-    yield Notification("turn/completed", _turn(told.event, "completed"))
+        # The answer is no message of the turn's: what the roles within the agent said is not sent. The transcript's id.
+        item = {"type": "agentMessage", "id": f"{source.event.run_id}:output"}
+        yield Notification("item/started", source.params(item=item | {"text": ""}))
+        yield Notification("item/completed", source.params(item=item | {"text": as_text(ended["output"])}))
+    yield Notification("turn/completed", _turn(source.event, "completed"))
 
 
-def _turn_interrupted(told: _Told) -> Iterator[Notification]:
-    yield Notification("turn/completed", _turn(told.event, "interrupted"))
+def _turn_interrupted(source: _Source) -> Iterator[Notification]:
+    yield Notification("turn/completed", _turn(source.event, "interrupted"))
 
 
-def _turn_failed(told: _Told) -> Iterator[Notification]:
-    error = {key: told.event.payload["error"].get(key) for key in ("code", "message")}
-    yield Notification("error", told.params(error=error, willRetry=False))
-    yield Notification("turn/completed", _turn(told.event, "failed", error))
+def _turn_failed(source: _Source) -> Iterator[Notification]:
+    error = {key: source.event.payload["error"].get(key) for key in ("code", "message")}
+    yield Notification("error", source.params(error=error, willRetry=False))
+    yield Notification("turn/completed", _turn(source.event, "failed", error))
 
 
-def _will_retry(told: _Told) -> Iterator[Notification]:
-    yield Notification("error", told.params(error={"message": told.event.payload["reason"]}, willRetry=True))
+def _will_retry(source: _Source) -> Iterator[Notification]:
+    yield Notification("error", source.params(error={"message": source.event.payload["reason"]}, willRetry=True))
 
 
-def _compacted(told: _Told) -> Iterator[Notification]:
-    yield Notification("thread/compacted", told.params())
+def _compacted(source: _Source) -> Iterator[Notification]:
+    yield Notification("thread/compacted", source.params())
 
 
 # -- items --------------------------------------------------------------------------------------------
@@ -106,29 +106,29 @@ _DELTAS: Final = {
 }
 
 
-def _signal(told: _Told) -> Iterator[Notification]:
-    signal = told.event.payload["event"]
+def _signal(source: _Source) -> Iterator[Notification]:
+    signal = source.event.payload["event"]
     method = _DELTAS.get(signal["phase"])
     if method is not None and signal.get("role") is None:
         item = signal.get("callId") or signal.get("messageId")
         yield Notification(
-            method, told.params(itemId=item, contentIndex=signal.get("part") or 0, delta=signal.get("text"))
+            method, source.params(itemId=item, contentIndex=signal.get("part") or 0, delta=signal.get("text"))
         )
 
 
-def _message_started(told: _Told) -> Iterator[Notification]:
-    if told.event.payload.get("role") is None:
-        item = {"type": "agentMessage", "id": told.event.payload["messageId"], "text": ""}
-        yield Notification("item/started", told.params(item=item))
+def _message_started(source: _Source) -> Iterator[Notification]:
+    if source.event.payload.get("role") is None:
+        item = {"type": "agentMessage", "id": source.event.payload["messageId"], "text": ""}
+        yield Notification("item/started", source.params(item=item))
 
 
-def _message_completed(told: _Told) -> Iterator[Notification]:
-    said = told.event.payload
+def _message_completed(source: _Source) -> Iterator[Notification]:
+    said = source.event.payload
     if said.get("role") is None:
         item = {"type": "agentMessage", "id": said["messageId"], "text": said["text"]}
-        yield Notification("item/completed", told.params(item=item))
-    usage = {"last": tokens_of(said["usage"]), "total": told.tokens, "modelContextWindow": None}
-    yield Notification("thread/tokenUsage/updated", told.params(tokenUsage=usage), "thread_token_usage_updated")
+        yield Notification("item/completed", source.params(item=item))
+    usage = {"last": tokens_of(said["usage"]), "total": source.tokens, "modelContextWindow": None}
+    yield Notification("thread/tokenUsage/updated", source.params(tokenUsage=usage), "thread_token_usage_updated")
 
 
 def tokens_of(usage: dict[str, Any]) -> dict[str, int]:
@@ -142,14 +142,14 @@ def tokens_of(usage: dict[str, Any]) -> dict[str, int]:
     }
 
 
-def _call_started(told: _Told) -> Iterator[Notification]:
-    call = told.event.payload
+def _call_started(source: _Source) -> Iterator[Notification]:
+    call = source.event.payload
     item = {"type": "dynamicToolCall", "id": call["callId"], "tool": call["tool"], "arguments": call["arguments"]}
-    yield Notification("item/started", told.params(item=item | {"status": "inProgress"}))
+    yield Notification("item/started", source.params(item=item | {"status": "inProgress"}))
 
 
-def _call_completed(told: _Told) -> Iterator[Notification]:
-    result = told.event.payload
+def _call_completed(source: _Source) -> Iterator[Notification]:
+    result = source.event.payload
     item = {
         "type": "dynamicToolCall",
         "id": result["callId"],
@@ -159,23 +159,25 @@ def _call_completed(told: _Told) -> Iterator[Notification]:
         "error": result.get("error"),
         "durationMs": result.get("durationMs"),
     }
-    yield Notification("item/completed", told.params(item=item))
-    if told.plan is not None and result["tool"] in TODOS and result["ok"] and result.get("applied") is not False:
-        plan = [{"step": todo.title, "status": _STEPS.get(todo.status, "pending")} for todo in told.plan.items]
-        yield Notification("turn/plan/updated", told.params(explanation=None, plan=plan), "turn_plan_updated")
+    yield Notification("item/completed", source.params(item=item))
+    if source.plan is not None and result["tool"] in TODOS and result["ok"] and result.get("applied") is not False:
+        plan = [{"step": todo.title, "status": _STEPS.get(todo.status, "pending")} for todo in source.plan.items]
+        yield Notification("turn/plan/updated", source.params(explanation=None, plan=plan), "turn_plan_updated")
 
 
 _STEPS: Final = {"pending": "pending", "blocked": "pending", "in_progress": "inProgress", "done": "completed"}
 
 
-def _diff(told: _Told) -> Iterator[Notification]:
+def _diff(source: _Source) -> Iterator[Notification]:
     """A diff is an artifact by reference; small ones may carry their text."""
-    made = told.event.payload["artifact"]
+    made = source.event.payload["artifact"]
     if made.get("kind") == "diff" or made["mime"] == "text/x-diff":
-        yield Notification("turn/diff/updated", told.params(diff=made.get("text"), artifact=made), "turn_diff_updated")
+        yield Notification(
+            "turn/diff/updated", source.params(diff=made.get("text"), artifact=made), "turn_diff_updated"
+        )
 
 
-_TELL: Final[dict[str, Tell]] = {
+_NOTIFY: Final[dict[str, Notify]] = {
     thread.ThreadCreated.type: _thread_started,
     thread.ThreadForked.type: _thread_started,
     thread.ThreadUpdated.type: _thread_updated,
@@ -193,7 +195,7 @@ _TELL: Final[dict[str, Tell]] = {
     artifact.ArtifactCreated.type: _diff,
 }
 
-TYPES: Final = frozenset(_TELL)
+TYPES: Final = frozenset(_NOTIFY)
 MODEL_COMPLETED: Final = model.ModelCompleted.type
 OF_STORY: Final = frozenset({model.ModelCompleted.type, tool.ToolResulted.type})
-"""What is told together with how the thread stands after it."""
+"""Events that are sent together with the state of the thread after them."""

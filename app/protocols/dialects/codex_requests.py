@@ -27,7 +27,7 @@ _METHODS: Final = {
 }
 
 CANCELLED: Final = "cancelled by the client"
-"""The reason of a denial, or the answer's mark, by which a cancel can be told from a plain no."""
+"""The reason of a denial, or the answer's mark, by which a cancel is distinguished from a plain no."""
 
 
 def method_of(asked: Interrupt) -> str:

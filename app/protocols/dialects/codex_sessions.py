@@ -1,7 +1,7 @@
 """Threads as the sessions of the published contract: summaries, turns with their items, and the merged transcript.
 
 Pure functions of what the reader gives. What a session was asked to use (model, policies, tools, settings) is in its
-thread's metadata (`views.controls`); it is kept and told, and the workspace decides what holds.
+thread's metadata (`views.controls`); it is stored and returned, and the workspace decides what takes effect.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from app.views.transcript import Entry, entry_json
 PROVIDER: Final = "holdfast"
 SOURCE: Final = "appServer"
 MAX_ROWS: Final = 5000
-"""Of a client's own rows the newest are told."""
+"""How many of a client's own rows are returned: the newest."""
 
 _TURNS: Final = {"completed": "completed", "failed": "failed", "cancelled": "interrupted"}
 
@@ -124,10 +124,10 @@ def _anchor(entry: Entry) -> str:
     if not entry.details or not entry.details.startswith("{"):
         return ""
     try:
-        told = json.loads(entry.details)
+        details = json.loads(entry.details)
     except json.JsonError:
         return ""
-    return str(told.get("anchorItemId", "")) if isinstance(told, dict) else ""
+    return str(details.get("anchorItemId", "")) if isinstance(details, dict) else ""
 
 
 def _row(entry: Entry, ended: set[str]) -> dict[str, Any]:

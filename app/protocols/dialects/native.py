@@ -116,27 +116,39 @@ def read_export(lines: Iterable[bytes]) -> Export:
 
 
 def _read_line(found: Export, line: bytes) -> str | None:
-    """Adds what the line says, or tells what is wrong with it."""
-    told = json.loads(line)
+    """Adds the line's content, or returns what is wrong with it."""
+    document = json.loads(line)
     if found.head is not None:
         return "there is more after the head of the chain"
-    if "head" in told:
-        found.head = Head(told["head"]["seq"], told["head"]["hash"])
-    elif "blob" in told:
-        data = base64.b64decode(told["blob"]["data"])
-        if sha256(data).hexdigest() != told["blob"]["sha256"]:
+    if "head" in document:
+        found.head = Head(document["head"]["seq"], document["head"]["hash"])
+    elif "blob" in document:
+        data = base64.b64decode(document["blob"]["data"])
+        if sha256(data).hexdigest() != document["blob"]["sha256"]:
             return "a blob does not have its hash"
-        found.blobs[told["blob"]["sha256"]] = (told["blob"]["mime"], data)
+        found.blobs[document["blob"]["sha256"]] = (document["blob"]["mime"], data)
     else:
-        event = _event(told)
+        event = _event(document)
         if event.export_line() != line:
             return "not written canonically, so its bytes were changed"
         found.events.append(event)
     return None
 
 
-def _event(told: dict[str, Any]) -> Event:
-    at = round(datetime.fromisoformat(told["at"]).timestamp() * 1000)
-    return Event(told["id"], told["tenant"], told["threadId"], told["runId"], told["seq"], told["runSeq"], told["type"],
-                 told["actor"], at, json.canonical(told["payload"]), told["parentId"], told["prevHash"],
-                 told["hash"])  # fmt: skip
+def _event(document: dict[str, Any]) -> Event:
+    at = round(datetime.fromisoformat(document["at"]).timestamp() * 1000)
+    return Event(
+        document["id"],
+        document["tenant"],
+        document["threadId"],
+        document["runId"],
+        document["seq"],
+        document["runSeq"],
+        document["type"],
+        document["actor"],
+        at,
+        json.canonical(document["payload"]),
+        document["parentId"],
+        document["prevHash"],
+        document["hash"],
+    )

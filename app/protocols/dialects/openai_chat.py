@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from app.events.envelope import Event
-from app.protocols.dialects.openai_reading import ClientCall, Reading, Tokens, Told, chat_id
+from app.protocols.dialects.openai_segment import ClientCall, Payload, SegmentReading, TokenCounts, chat_id
 
 DONE: Final = b"data: [DONE]\n\n"
 _ROLE: Final = (
@@ -19,7 +19,7 @@ BETWEEN: Final = "\n\n"
 """Between what the agent said before its tools and after them."""
 
 
-def usage(tokens: Tokens) -> dict[str, Any]:
+def usage(tokens: TokenCounts) -> dict[str, Any]:
     return {
         "prompt_tokens": tokens.given,
         "completion_tokens": tokens.made,
@@ -33,7 +33,7 @@ def error_object(code: str, message: str, kind: str = "server_error", **more: An
     return {"error": {"message": message, "type": kind, "param": None, "code": code.lower(), **more}}
 
 
-class ChatChunks(Reading):
+class ChatChunks(SegmentReading):
     """The frames of a stream; `take` gives those made since, ready to be written at once."""
 
     def __init__(self, segment: int = 0, *, include_usage: bool = False) -> None:
@@ -55,7 +55,7 @@ class ChatChunks(Reading):
 
     def on_begin(self, event: Event) -> None:
         head = {
-            "id": chat_id(self.run_id, self._wanted),
+            "id": chat_id(self.run_id, self._segment),
             "object": "chat.completion.chunk",
             "created": event.at // 1000,
             "model": self.queued.get("agent") or self.queued.get("tool") or "",
@@ -87,13 +87,13 @@ class ChatChunks(Reading):
         self._end("tool_calls")
 
     def on_completed(self, output: str, message_id: str | None) -> None:
-        if message_id not in self._told and output:
+        if message_id not in self._begun_messages and output:
             self.on_text(message_id or "output", output)
         if self._speaking is None:
             self._say_role()
         self._end(self.finish)
 
-    def on_failed(self, error: Told) -> None:
+    def on_failed(self, error: Payload) -> None:
         self._error(error["code"], error["message"])
 
     def on_cancelled(self) -> None:
@@ -116,7 +116,7 @@ class ChatChunks(Reading):
         self._out.append(b"data: " + orjson.dumps(error_object(code, message, runId=self.run_id)) + b"\n\n" + DONE)
 
 
-class ChatAnswer(Reading):
+class ChatAnswer(SegmentReading):
     """The answer as one object; `error` instead, when there is none."""
 
     def __init__(self, segment: int = 0) -> None:
@@ -125,7 +125,7 @@ class ChatAnswer(Reading):
         self._texts: dict[str, str] = {}
         self._content: str | None = None
         self._calls: list[ClientCall] = []
-        self.error: Told | None = None
+        self.error: Payload | None = None
 
     def on_begin(self, event: Event) -> None:
         self._created = event.at // 1000
@@ -146,7 +146,7 @@ class ChatAnswer(Reading):
     def on_completed(self, output: str, message_id: str | None) -> None:
         self._content = output
 
-    def on_failed(self, error: Told) -> None:
+    def on_failed(self, error: Payload) -> None:
         self.error = error
 
     def on_cancelled(self) -> None:
@@ -160,7 +160,7 @@ class ChatAnswer(Reading):
                 for call in self._calls
             ]
         return {
-            "id": chat_id(self.run_id, self._wanted),
+            "id": chat_id(self.run_id, self._segment),
             "object": "chat.completion",
             "created": self._created,
             "model": self.queued.get("agent") or "",

@@ -21,8 +21,10 @@ def progress_frame(event: Event, agent: str | None) -> bytes | None:
     if event.type == log.ProgressNarration.type:
         return _frame("stable_harness.progress.narration", event, agent, event.payload)
     if event.type == tool.ToolResulted.type:
-        told = event.payload
-        return _tool(event, agent, event.type, told["tool"], told["callId"], "completed" if told["ok"] else "failed")
+        payload = event.payload
+        return _tool(
+            event, agent, event.type, payload["tool"], payload["callId"], "completed" if payload["ok"] else "failed"
+        )
     if event.type == adapter.AdapterEvent.type:
         signal = event.payload["event"]
         status = _STATUS.get(signal["phase"])
@@ -32,8 +34,8 @@ def progress_frame(event: Event, agent: str | None) -> bytes | None:
     status = _STATUS.get(event.type)
     if status is None:
         return None
-    told = event.payload
-    return _tool(event, agent, event.type, told.get("tool") or told.get("toolId"), told.get("callId"), status)
+    payload = event.payload
+    return _tool(event, agent, event.type, payload.get("tool") or payload.get("toolId"), payload.get("callId"), status)
 
 
 def _tool(event: Event, agent: str | None, kind: str, name: Any, call_id: Any, status: str) -> bytes:

@@ -11,14 +11,14 @@ import orjson
 
 from app.core.json import JsonObject
 from app.events.envelope import Event
-from app.protocols.dialects.openai_reading import ClientCall, Reading, Told, response_id
+from app.protocols.dialects.openai_segment import ClientCall, Payload, SegmentReading, response_id
 
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 PREVIOUS: Final = "openai.previousResponse"
 """The run's label that keeps which response the client continued."""
 
 
-class ResponseEvents(Reading):
+class ResponseEvents(SegmentReading):
     """Frames numbered above `after`; `take` gives those made since, ready to be written at once."""
 
     def __init__(self, segment: int = 0, *, after: int = -1) -> None:
@@ -32,7 +32,7 @@ class ResponseEvents(Reading):
         self._created = 0
         self._error: JsonObject | None = None
         self._completed_at: int | None = None
-        self._parameters: Told = {}
+        self._parameters: Payload = {}
         """Which the client set on the way; `choice` with the segment that it is for."""
         self._choice: tuple[int, Any] = (-1, None)
 
@@ -83,19 +83,19 @@ class ResponseEvents(Reading):
             self._call(call)
         self._end("response.completed", "completed")
 
-    def on_parameters(self, wanted: Told) -> None:
+    def on_parameters(self, wanted: Payload) -> None:
         self._parameters = self._parameters | wanted.get("parameters", {})
         self._choice = (self.segments_ended, wanted.get("toolChoice"))
 
     def on_completed(self, output: str, message_id: str | None) -> None:
-        if message_id not in self._told and output:
+        if message_id not in self._begun_messages and output:
             self._close_message()
-            self.on_text(message_id or f"msg_{self.run_id}_{self._wanted}", output)
+            self.on_text(message_id or f"msg_{self.run_id}_{self._segment}", output)
         self._close_message(phase="final_answer")
         cut = _INCOMPLETE.get(self.finish)
         self._end("response.incomplete" if cut else "response.completed", "incomplete" if cut else "completed")
 
-    def on_failed(self, error: Told) -> None:
+    def on_failed(self, error: Payload) -> None:
         self._close_message(status="incomplete")
         self._error = {"code": error["code"].lower(), "message": error["message"]}
         self._end("response.failed", "failed")
@@ -111,8 +111,9 @@ class ResponseEvents(Reading):
         index = len(self._output)
         self._output.append(_message(message_id, "in_progress", []))
         self._emit("response.output_item.added", output_index=index, item=self._output[index])
-        self._emit("response.content_part.added", item_id=message_id, output_index=index, content_index=0,
-                   part=_part(""))  # fmt: skip
+        self._emit(
+            "response.content_part.added", item_id=message_id, output_index=index, content_index=0, part=_part("")
+        )
         self._open = _OpenMessage(message_id, index)
         return self._open
 
@@ -162,34 +163,34 @@ class ResponseEvents(Reading):
 
     def response(self) -> JsonObject:
         """The response as the events so far have it."""
-        told, tokens = self.queued, self.tokens
-        wanted = told.get("parameters", {}) | self._parameters
-        choice = told.get("toolChoice") if self._wanted == 0 else None
-        if self._choice[0] == self._wanted:
+        queued, tokens = self.queued, self.tokens
+        wanted = queued.get("parameters", {}) | self._parameters
+        choice = queued.get("toolChoice") if self._segment == 0 else None
+        if self._choice[0] == self._segment:
             choice = self._choice[1]
         cut = _INCOMPLETE.get(self.finish) if self._status == "incomplete" else None
-        schema = told.get("responseSchema")
+        schema = queued.get("responseSchema")
         return {
-            "id": response_id(self.run_id, self._wanted),
+            "id": response_id(self.run_id, self._segment),
             "object": "response",
             "created_at": self._created,
             "status": self._status,
             "background": False,
             "error": self._error,
             "incomplete_details": {"reason": cut} if cut else None,
-            "instructions": told.get("instructions"),
+            "instructions": queued.get("instructions"),
             "max_output_tokens": wanted.get("maxTokens"),
-            "model": told.get("agent") or told.get("tool") or "",
+            "model": queued.get("agent") or queued.get("tool") or "",
             "output": list(self._output),
             "parallel_tool_calls": wanted.get("parallelTools", True),
-            "previous_response_id": told.get("labels", {}).get(PREVIOUS),
+            "previous_response_id": queued.get("labels", {}).get(PREVIOUS),
             "conversation": {"id": self.thread_id},
             "reasoning": {"effort": wanted.get("effort"), "summary": None},
             "temperature": wanted.get("temperature"),
             "top_p": wanted.get("topP"),
             "text": {"format": {"type": "text"} if schema is None else _format(schema)},
             "tool_choice": _choice(choice),
-            "tools": [_tool(declared) for declared in told.get("clientTools") or ()],
+            "tools": [_tool(declared) for declared in queued.get("clientTools") or ()],
             "truncation": "disabled",
             "usage": {
                 "input_tokens": tokens.given,
@@ -200,7 +201,7 @@ class ResponseEvents(Reading):
             }
             if self.ended
             else None,
-            "metadata": told.get("metadata", {}),
+            "metadata": queued.get("metadata", {}),
             "store": True,
         }
 
@@ -230,7 +231,7 @@ def _part(text: str) -> JsonObject:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _tool(declared: Told) -> JsonObject:
+def _tool(declared: Payload) -> JsonObject:
     return {
         "type": "function",
         "name": declared["name"],
@@ -244,7 +245,7 @@ def _choice(choice: Any) -> Any:
     return {"type": "function", "name": choice["name"]} if isinstance(choice, dict) else choice or "auto"
 
 
-def _format(schema: Told) -> JsonObject:
+def _format(schema: Payload) -> JsonObject:
     return {"type": "json_schema", "name": schema.get("title", "answer"), "schema": schema, "strict": True}
 
 

@@ -41,11 +41,19 @@ _ONCE: Final = frozenset({b"authorization", b"x-api-key", b"host", b"origin", b"
 _PER_HEADER_BYTES: Final = 4  # the colon, the space and the line end
 
 
-class Gate:
+class RequestGate:
     def __init__(
-        self, app: ASGIApp, access: Access, origins: Origins, rates: Rates, in_flight: InFlight, max_sockets: int,
-        max_upload: int, cancels: Cancels | None = None, observe: Observe = unobserved,
-    ) -> None:  # fmt: skip
+        self,
+        app: ASGIApp,
+        access: Access,
+        origins: Origins,
+        rates: Rates,
+        in_flight: InFlight,
+        max_sockets: int,
+        max_upload: int,
+        cancels: Cancels | None = None,
+        observe: Observe = unobserved,
+    ) -> None:
         """`cancels` are the routes that are served under any load."""
         self.app = app
         self._access, self._origins, self._rates, self._in_flight = access, origins, rates, in_flight
@@ -114,20 +122,20 @@ class Gate:
         if size + len(b"".join(chain.from_iterable(sent))) + _PER_HEADER_BYTES * len(sent) > MAX_HEADER_BYTES:
             return headers_too_large()
         if len(headers) != len(sent) and _repeats(scope):
-            return Failure("INVALID_REQUEST", "a header that may come once comes twice")
+            return Failure("INVALID_REQUEST", "A header occurs twice that may occur only once.")
         # No database takes the NUL character in a text; in an address it is a mistake like in a body.
         if "\x00" in path or b"%00" in scope["query_string"]:
-            return Failure("INVALID_REQUEST", "the address contains the NUL character")
+            return Failure("INVALID_REQUEST", "The URL contains the NUL character.")
         if path in OPEN_PATHS:
             return None  # a probe knows the address of the process, not its name
         if b"host" not in headers:
-            return Failure("HOST_REFUSED", "the request has no Host header")
+            return Failure("HOST_REFUSED", "The request has no Host header.")
         return self._origins.wrong_host(headers[b"host"])
 
     async def _preflight(self, scope: Scope, receive: Receive, reply: "_Reply", origin: bytes) -> None:
         allowed = self._origins.preflight(origin)
         if allowed is None:
-            refused = Failure("ORIGIN_REFUSED", "pages of that origin may not call this server")
+            refused = Failure("ORIGIN_REFUSED", "Web pages of this origin may not call this server.")
             await reply.refuse(scope, receive, refused)
             return
         reply.headers += allowed
@@ -146,7 +154,7 @@ class Gate:
         scope["holdfast.access"] = self._access
         rates, in_flight = self._bounds(scope)
         if self._access.enabled and (seconds := rates.take((who.tenant, who.id))):
-            return Failure("RATE_LIMITED", "too many requests", retryable=True, detail={"retryAfter": seconds})
+            return Failure("RATE_LIMITED", "Too many requests.", retryable=True, detail={"retryAfter": seconds})
         return in_flight.refusal(who.tenant) or who
 
     def _bounds(self, scope: Scope) -> tuple[Rates, InFlight]:
@@ -165,7 +173,7 @@ class Gate:
         if refused is None and (origin := headers.get(b"origin")) is not None:
             refused = self._origins.wrong_origin("CONNECT", origin, headers[b"host"])
         if refused is None and self.sockets >= self._max_sockets:
-            refused = Failure("OVERLOADED", "there are as many websockets as there can be", retryable=True)
+            refused = Failure("OVERLOADED", "The maximum number of websockets is open.", retryable=True)
         if refused is None:
             who = await self._admit(scope, headers)
             refused = who if isinstance(who, Failure) else None
@@ -217,9 +225,12 @@ class _Reply:
         self._ended = True
         self._answered(refused.status_code)
         await self._send(
-            {"type": "http.response.start", "status": refused.status_code,
-             "headers": [*refused.raw_headers, *self.headers]}
-        )  # fmt: skip
+            {
+                "type": "http.response.start",
+                "status": refused.status_code,
+                "headers": [*refused.raw_headers, *self.headers],
+            }
+        )
         await self._send({"type": "http.response.body", "body": refused.body})
 
     async def _still_valid(self) -> bool:
@@ -238,8 +249,8 @@ class _Reply:
 
 def _name(headers: Headers) -> bytes:
     """The request's name: the sender's, if it is fit for a log, else a new one. It goes into every line logged."""
-    told = headers.get(REQUEST_ID)
-    request_id = told if told is not None and _SANE_ID.fullmatch(told) else b"req_" + uuid_utils.uuid7().hex.encode()
+    sent = headers.get(REQUEST_ID)
+    request_id = sent if sent is not None and _SANE_ID.fullmatch(sent) else b"req_" + uuid_utils.uuid7().hex.encode()
     structlog.contextvars.bind_contextvars(request_id=request_id.decode())
     return request_id
 

@@ -12,7 +12,7 @@ from starlette.types import Message, Receive
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.recent import RecentDict
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 from app.protocols.wire.connection import HttpConnection
 
 MIB: Final = 1024 * 1024
@@ -151,7 +151,7 @@ class BoundedBody:
             self._size += len(message.get("body", b""))
             if self._size > self._limit:
                 self.failure = self._too_large()
-                raise Problem(self.failure)
+                raise HttpProblem(self.failure)
             if self._size > MAX_BODY_BYTES and not self._each_piece:
                 self._hold()
             self._complete = not message.get("more_body", False)
@@ -163,7 +163,7 @@ class BoundedBody:
         if not self._held.take(self._size - self._taken):
             message = "the server holds as many large bodies as it can"
             self.failure = Failure("OVERLOADED", message, retryable=True)
-            raise Problem(self.failure)
+            raise HttpProblem(self.failure)
         self._taken = self._size
 
     def release(self) -> None:
@@ -180,7 +180,7 @@ class BoundedBody:
                 return await self._receive()
         except TimeoutError:
             self.failure = Failure("BODY_TIMEOUT", f"the body did not arrive within {BODY_SECONDS:.0f} s")
-            raise Problem(self.failure) from None
+            raise HttpProblem(self.failure) from None
 
     def _too_large(self) -> Failure:
         return Failure("BODY_TOO_LARGE", f"the body is larger than {self._limit} bytes")

@@ -23,7 +23,7 @@ class Origins:
     def wrong_host(self, host: bytes) -> Failure | None:
         if self._hosts is None or name_of(host) in self._hosts:
             return None
-        return Failure("HOST_REFUSED", "this server does not go by that name")
+        return Failure("HOST_REFUSED", "The Host header is not one of this server's names.")
 
     def wrong_origin(self, method: str, origin: bytes, host: bytes) -> Failure | None:
         """A page elsewhere may look at nothing (no CORS headers) and change nothing (this), nor open a websocket.
@@ -32,7 +32,7 @@ class Origins:
         """
         if method in _SAFE or origin in self._allowed or origin.partition(b"://")[2] == host.lower():
             return None
-        return Failure("ORIGIN_REFUSED", "pages of that origin may not call this server")
+        return Failure("ORIGIN_REFUSED", "Web pages of this origin may not call this server.")
 
     def headers(self, origin: bytes) -> RawHeaders:
         if origin not in self._allowed:

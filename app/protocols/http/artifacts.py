@@ -4,26 +4,26 @@ from fastapi import APIRouter, Request, Response
 
 from app.core.errors import Failure
 from app.core.principal import Principal
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.content import PART
 from app.protocols.http.documents import may_answer, streams
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_thread
 from app.protocols.http.thread_views import blob_answer
 from app.views.artifact import Artifact, artifact_json
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(
         prefix="/api/artifacts/{artifact_id}",
         tags=["artifacts"],
         responses=may_answer("ARTIFACT_NOT_FOUND", "THREAD_DELETED"),
     )
 
-    @router.get("", response_model=shapes.Artifact, summary="What is known about it")
+    @router.get("", response_model=shapes.ArtifactShape, summary="What is known about it")
     async def show(artifact_id: str, caller: Caller) -> Response:
         return json_answer(artifact_json(await _existing(server, caller, artifact_id)))
 
@@ -43,16 +43,16 @@ def routes(server: Server) -> APIRouter:
         artifact = await _existing(server, caller, artifact_id)
         sha256 = artifact.value.get("sha256")
         if not isinstance(sha256, str):
-            raise Problem(Failure("ARTIFACT_HAS_NO_CONTENT", "the artifact names no stored content"))
+            raise HttpProblem(Failure("ARTIFACT_HAS_NO_CONTENT", "the artifact names no stored content"))
         name, mime = str(artifact.value["name"]), str(artifact.value.get("mime"))
         return await blob_answer(server, caller, request, artifact.thread_id, sha256, name, mime)
 
     return router
 
 
-async def _existing(server: Server, caller: Principal, artifact_id: str) -> Artifact:
+async def _existing(server: ServerContext, caller: Principal, artifact_id: str) -> Artifact:
     artifact = await server.reader.artifact(caller.tenant, artifact_id)
     if artifact is None:
-        raise Problem(Failure("ARTIFACT_NOT_FOUND", "there is no such artifact"))
+        raise HttpProblem(Failure("ARTIFACT_NOT_FOUND", "there is no such artifact"))
     await existing_thread(server, caller, artifact.thread_id)
     return artifact

@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from app.core import json
 from app.core.errors import Failure
 from app.protocols.http.body_issues import problem_of, refuse_unknown_fields
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 
 MAX_SEQ: Final = 2**63 - 1
 """What the databases hold; a cursor over it can only be a mistake."""
@@ -45,7 +45,7 @@ async def read_body(request: Request, limit: int | None = None) -> bytes:
         chunk, more = message.get("body", b""), message.get("more_body", False)
         size += len(chunk)
         if limit is not None and size > limit:
-            raise Problem(Failure("BODY_TOO_LARGE", f"the body is larger than {limit} bytes"))
+            raise HttpProblem(Failure("BODY_TOO_LARGE", f"the body is larger than {limit} bytes"))
         chunks.append(chunk)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from app.core.errors import Failure
 from app.core.schemas import Issue, json_pointer
-from app.protocols.http.errors import MAX_ISSUES, Problem
+from app.protocols.http.errors import MAX_ISSUES, HttpProblem
 
 _MAX_LISTED: Final = 1000
 """Errors that are looked at for the twenty that are listed: a few milliseconds."""
@@ -27,19 +27,19 @@ def refuse_unknown_fields(value: Any, model: type[BaseModel]) -> None:
     known = _names(model)
     if len(unknown := value.keys() - known) > MAX_ISSUES:
         issues = [Issue(json_pointer([shown(name)]), unknown_name(name, known)) for name in _some(unknown)]
-        raise Problem(
+        raise HttpProblem(
             Failure("INVALID_REQUEST", f"the body has {len(unknown)} fields that this call does not take"), issues
         )
 
 
-def problem_of(error: ValidationError, model: type[BaseModel]) -> Problem:
+def problem_of(error: ValidationError, model: type[BaseModel]) -> HttpProblem:
     count = error.error_count()
     if count > _MAX_LISTED:
-        return Problem(Failure("INVALID_REQUEST", f"{count} fields are missing or wrong, too many to be listed"))
+        return HttpProblem(Failure("INVALID_REQUEST", f"{count} fields are missing or wrong, too many to be listed"))
     found = error.errors(include_url=False, include_context=False, include_input=False)
     issues = [_issue(one["type"], one["loc"], one["msg"], model) for one in found[:MAX_ISSUES]]
     more = f"; the first {MAX_ISSUES} of {count} are listed" if count > MAX_ISSUES else ""
-    return Problem(Failure("INVALID_REQUEST", f"a field is missing or wrong{more}"), issues)
+    return HttpProblem(Failure("INVALID_REQUEST", f"a field is missing or wrong{more}"), issues)
 
 
 def unknown_name(name: str, known: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from app.core.errors import Failure
 from app.core.principal import Principal
 from app.protocols.auth.access import Access
 from app.protocols.auth.permissions import ANYBODY, may_follow, needs_of
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 from app.protocols.http.strictness import refuse_undeclared
 
 _THREADS = frozenset({"thread_id", "session_id"})
@@ -30,7 +30,7 @@ def permitted(connection: HTTPConnection, needs: str | None, path_params: Mappin
     """The principal that the gate noted, if it may call a route with these needs."""
     principal = connection.scope.get("holdfast.principal")
     if not isinstance(principal, Principal):
-        raise Problem(Failure("UNAUTHENTICATED", "credentials are needed"))
+        raise HttpProblem(Failure("UNAUTHENTICATED", "credentials are needed"))
     if needs is None or not (needs == ANYBODY or needs in principal.scopes):
         raise refusal(connection, principal, needs)
     for name, value in path_params.items():
@@ -39,12 +39,12 @@ def permitted(connection: HTTPConnection, needs: str | None, path_params: Mappin
     return principal
 
 
-def refusal(connection: HTTPConnection, principal: Principal, needs: str | None) -> Problem:
+def refusal(connection: HTTPConnection, principal: Principal, needs: str | None) -> HttpProblem:
     """A 403 that is counted; `needs` is the scope that is missing."""
     access: Access | None = connection.scope.get("holdfast.access")
     if access is not None:
         access.denials.count(principal.tenant, principal.id, f"forbidden {needs}")
-    return Problem(Failure("FORBIDDEN", "the caller may not do this"), None, needs=needs)
+    return HttpProblem(Failure("FORBIDDEN", "the caller may not do this"), None, needs=needs)
 
 
 Caller = Annotated[Principal, Depends(authorise)]

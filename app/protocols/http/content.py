@@ -57,7 +57,9 @@ def content_answer(request: Request, content: Content, read: Read) -> Response:
         return Response(None, 200, headers)
     wanted = _wanted(request, content.size, etag)
     if isinstance(wanted, Unsatisfiable):
-        failure = Failure("RANGE_NOT_SATISFIABLE", f"the content has {content.size} bytes, the range begins after them")
+        failure = Failure(
+            "RANGE_NOT_SATISFIABLE", f"The content has {content.size} bytes, the range begins after them."
+        )
         refused = answer(failure, path=request.scope["path"])
         refused.headers["content-range"] = f"bytes */{content.size}"
         return refused

@@ -76,7 +76,7 @@ STATUS: Final[dict[str, int]] = {
 """Codes that are not here are the client's mistake: 400."""
 
 
-class Problem(HoldfastError):
+class HttpProblem(HoldfastError):
     """Raised by a route to answer with a failure; `more` joins the error object."""
 
     def __init__(self, failure: Failure, issues: list[Issue] | None = None, **more: Any) -> None:
@@ -174,12 +174,12 @@ def _issues(issues: list[Issue]) -> list[dict[str, str]]:
 
 def unexpected(path: str) -> Response:
     """The answer to an exception that nobody expected."""
-    return answer(Failure("INTERNAL", "something failed that should not"), path=path)
+    return answer(Failure("INTERNAL", "an unexpected error occurred in the server"), path=path)
 
 
 def install(app: FastAPI) -> None:
-    @app.exception_handler(Problem)
-    async def _problem(request: Request, problem: Problem) -> Response:
+    @app.exception_handler(HttpProblem)
+    async def _problem(request: Request, problem: HttpProblem) -> Response:
         return answer(problem.failure, problem.issues, problem.more, path=request.scope["path"])
 
     @app.exception_handler(HoldfastError)
@@ -190,17 +190,19 @@ def install(app: FastAPI) -> None:
     async def _invalid(request: Request, error: RequestValidationError) -> Response:
         # The framework's own body repeats what was sent; ours names the places only.
         issues = [Issue("/" + "/".join(map(str, e["loc"])), e["msg"]) for e in error.errors()[:MAX_ISSUES]]
-        return answer(Failure("INVALID_REQUEST", "a parameter is missing or wrong"), issues, path=request.scope["path"])
+        return answer(
+            Failure("INVALID_REQUEST", "a parameter is missing or invalid"), issues, path=request.scope["path"]
+        )
 
     @app.exception_handler(HTTPException)
     async def _framework(request: Request, error: HTTPException) -> Response:
         path = request.scope["path"]
         if error.status_code == 405:
-            refused = answer(Failure("METHOD_NOT_ALLOWED", "the path exists, the method does not"), path=path)
+            refused = answer(Failure("METHOD_NOT_ALLOWED", "the path does not support this method"), path=path)
             refused.headers.update(error.headers or {})  # the framework knows which methods there are
             return refused
         if error.status_code == 404:
-            return answer(Failure("NOT_FOUND", "there is nothing at this path"), path=path)
+            return answer(Failure("NOT_FOUND", "there is no route with this path"), path=path)
         return answer(Failure("INVALID_REQUEST", "the request cannot be read"), path=path)
 
     @app.exception_handler(Exception)

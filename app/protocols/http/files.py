@@ -7,15 +7,15 @@ from fastapi import APIRouter, Query, Request, Response
 
 from app.core.errors import Failure
 from app.core.principal import Principal
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.content import PART, Content, content_answer
 from app.protocols.http.documents import may_answer, streams
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 from app.protocols.http.parameters import Limit
-from app.protocols.http.uploads import MAX_NAME, Upload, clean_name
+from app.protocols.http.uploads import MAX_NAME, FileUpload, clean_name
 from app.views.file import NewFile, StoredFile, file_json
 
 _GONE: Final = ("UPLOAD_NOT_FOUND", "UPLOAD_DELETED")
@@ -37,14 +37,14 @@ _BODY: Final[dict[str, Any]] = {
 }
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(prefix="/api/files", tags=["files"])
     _add_all(router, server)
     _add_one(router, server)
     return router
 
 
-def _add_all(router: APIRouter, server: Server) -> None:
+def _add_all(router: APIRouter, server: ServerContext) -> None:
     @router.post(
         "",
         status_code=201,
@@ -57,7 +57,7 @@ def _add_all(router: APIRouter, server: Server) -> None:
         request: Request, caller: Caller, name: Annotated[str | None, Query(min_length=1, max_length=MAX_NAME)] = None
     ) -> Response:
         """The bytes as the body, or one file as multipart/form-data. `name` wins over the form's."""
-        coming = Upload(request, server.max_upload_bytes, name)
+        coming = FileUpload(request, server.max_upload_bytes, name)
         await coming.begin()
         new = NewFile(clean_name(coming.name), coming.mime, caller.actor)
         return json_answer(file_json(await server.files.put(caller.tenant, new, coming.content())), 201)
@@ -70,7 +70,7 @@ def _add_all(router: APIRouter, server: Server) -> None:
         return page_answer(map(file_json, found), found[-1].id if len(found) == limit else None)
 
 
-def _add_one(router: APIRouter, server: Server) -> None:
+def _add_one(router: APIRouter, server: ServerContext) -> None:
     @router.get(
         "/{file_id}", response_model=shapes.File, summary="What is known about it", responses=may_answer(*_GONE)
     )
@@ -102,10 +102,10 @@ def _add_one(router: APIRouter, server: Server) -> None:
         return Response(status_code=204)
 
 
-async def existing_file(server: Server, caller: Principal, file_id: str) -> StoredFile:
+async def existing_file(server: ServerContext, caller: Principal, file_id: str) -> StoredFile:
     file = await server.files.get(caller.tenant, file_id)
     if file is None:
-        raise Problem(Failure("UPLOAD_NOT_FOUND", "there is no such file"))
+        raise HttpProblem(Failure("UPLOAD_NOT_FOUND", "there is no such file"))
     if file.deleted_at is not None:
-        raise Problem(Failure("UPLOAD_DELETED", "the file was deleted"))
+        raise HttpProblem(Failure("UPLOAD_DELETED", "the file was deleted"))
     return file

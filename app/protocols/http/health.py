@@ -4,14 +4,14 @@ from fastapi import APIRouter, Response
 
 from app.core import json
 from app.events.ports import StoreError
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(tags=["operation"])
 
-    @router.get("/healthz", response_model=shapes.Health, summary="The process is alive")
+    @router.get("/healthz", response_model=shapes.HealthShape, summary="The process is alive")
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 

@@ -6,13 +6,13 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import RootModel
 
 from app.core.json import JsonObject
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import may_answer, takes
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_interrupt
 from app.protocols.http.parameters import Limit
 from app.runtime.intake.interrupts import NotAnswered
@@ -23,7 +23,7 @@ class Answer(RootModel[JsonObject]):
     """`{decision, reason?, scope?}`, `{answers}`, `{output | error}`: the interrupt's kind says which."""
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(prefix="/api/interrupts", tags=["people in the loop"])
 
     @router.get("", response_model=shapes.InterruptPage, summary="What waits for an answer, or did")
@@ -41,7 +41,7 @@ def routes(server: Server) -> APIRouter:
 
     @router.get(
         "/{interrupt_id}",
-        response_model=shapes.Interrupt,
+        response_model=shapes.InterruptShape,
         summary="One of them",
         responses=may_answer("INTERRUPT_NOT_FOUND", "THREAD_DELETED"),
     )
@@ -50,7 +50,7 @@ def routes(server: Server) -> APIRouter:
 
     @router.post(
         "/{interrupt_id}/answer",
-        response_model=shapes.Interrupt,
+        response_model=shapes.InterruptShape,
         summary="Answer; the first one wins",
         openapi_extra=takes(Answer),
         responses=may_answer(
@@ -68,7 +68,7 @@ def routes(server: Server) -> APIRouter:
         answered = await server.interrupts.answer(caller, interrupt_id, body.root)
         if isinstance(answered, NotAnswered):
             more = {"answeredBy": answered.winner} if answered.winner is not None else {}
-            raise Problem(answered.failure, answered.issues, **more)
+            raise HttpProblem(answered.failure, answered.issues, **more)
         return json_answer(interrupt_json(answered))
 
     return router

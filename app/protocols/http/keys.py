@@ -12,12 +12,12 @@ from app.core.errors import Failure
 from app.core.keys import key_json
 from app.core.principal import Principal
 from app.protocols.auth.bootstrap import BOOTSTRAP
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.http.answers import json_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller, refusal
 from app.protocols.http.documents import may_answer, takes
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 from app.runtime.intake.keys import DAY_MS, Grant
 
 
@@ -33,7 +33,7 @@ class CreateKey(BaseModel):
     expires_in_days: float | None = Field(None, gt=0, le=36_500)
 
 
-class Key(BaseModel):
+class KeyShape(BaseModel):
     """A key as it may be shown at any time."""
 
     model_config = ConfigDict(alias_generator=to_camel)
@@ -49,7 +49,7 @@ class Key(BaseModel):
     revoked_at: str | None
 
 
-class NewKey(Key):
+class NewKeyShape(KeyShape):
     """A key with its secret."""
 
     key: str
@@ -58,21 +58,21 @@ class NewKey(Key):
 class KeyPage(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel)
 
-    items: list[Key]
+    items: list[KeyShape]
     next_cursor: str | None
 
 
 Tenant = Annotated[str | None, Query(max_length=64)]
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(prefix="/api/keys", tags=["keys"])
 
     @router.post(
         "",
         status_code=201,
         summary="Create a key; its secret is shown here and never again",
-        response_model=NewKey,
+        response_model=NewKeyShape,
         openapi_extra=takes(CreateKey),
     )
     async def create(request: Request, caller: Caller) -> Response:
@@ -89,7 +89,7 @@ def routes(server: Server) -> APIRouter:
             grant = Grant(body.name, tenant, body.roles, body.scopes, lifetime)
             made = await server.keys.create(grant, caller.actor)
         if isinstance(made, Failure):
-            raise Problem(made)
+            raise HttpProblem(made)
         return json_answer({**key_json(made.key), "key": made.secret}, 201)
 
     @router.get("", response_model=KeyPage, summary="The keys, revoked ones included")
@@ -106,14 +106,14 @@ def routes(server: Server) -> APIRouter:
 
     @router.delete(
         "/{key_id}",
-        response_model=Key,
+        response_model=KeyShape,
         summary="Revoke a key; what it opened is closed",
         responses=may_answer("KEY_NOT_FOUND"),
     )
     async def revoke(request: Request, key_id: str, caller: Caller, tenant: Tenant = None) -> Response:
         revoked = await server.keys.revoke(_tenant(request, caller, tenant), key_id, caller.actor)
         if isinstance(revoked, Failure):
-            raise Problem(revoked)
+            raise HttpProblem(revoked)
         return json_answer(key_json(revoked))
 
     return router

@@ -7,8 +7,8 @@ from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.blobs import Load, restored, stored_blobs, with_blobs
 from app.events.envelope import Event
-from app.protocols.context import Server
-from app.protocols.http.errors import Problem
+from app.protocols.context import ServerContext
+from app.protocols.http.errors import HttpProblem
 from app.views.forked import earlier, with_earlier
 from app.views.interrupt import Interrupt
 from app.views.ports import Tombstone
@@ -21,33 +21,33 @@ MAX_EVENTS_OF_A_VIEW: Final = 200_000
 _PAGE: Final = 2000
 
 
-async def existing_run(server: Server, caller: Principal, run_id: str) -> Run:
+async def existing_run(server: ServerContext, caller: Principal, run_id: str) -> Run:
     run = await server.reader.run(caller.tenant, run_id)
     if run is None and await server.reader.is_run_of_deleted_thread(caller.tenant, run_id):
-        raise Problem(Failure("THREAD_DELETED", "the run's thread was deleted"))
+        raise HttpProblem(Failure("THREAD_DELETED", "the run's thread was deleted"))
     if run is None:
-        raise Problem(Failure("RUN_NOT_FOUND", "there is no such run"))
+        raise HttpProblem(Failure("RUN_NOT_FOUND", "there is no such run"))
     return run
 
 
-async def existing_thread(server: Server, caller: Principal, thread_id: str) -> Thread:
+async def existing_thread(server: ServerContext, caller: Principal, thread_id: str) -> Thread:
     thread = await server.reader.thread(caller.tenant, thread_id)
     if thread is None:
-        raise Problem(Failure("THREAD_NOT_FOUND", "there is no such thread"))
+        raise HttpProblem(Failure("THREAD_NOT_FOUND", "there is no such thread"))
     if isinstance(thread, Tombstone) or thread.deleted_at is not None:
-        raise Problem(Failure("THREAD_DELETED", "the thread was deleted"))
+        raise HttpProblem(Failure("THREAD_DELETED", "the thread was deleted"))
     return thread
 
 
-async def existing_interrupt(server: Server, caller: Principal, interrupt_id: str) -> Interrupt:
+async def existing_interrupt(server: ServerContext, caller: Principal, interrupt_id: str) -> Interrupt:
     interrupt = await server.reader.interrupt(caller.tenant, interrupt_id)
     if interrupt is None:
-        raise Problem(Failure("INTERRUPT_NOT_FOUND", "there is no such interrupt"))
+        raise HttpProblem(Failure("INTERRUPT_NOT_FOUND", "there is no such interrupt"))
     await existing_thread(server, caller, interrupt.thread_id)
     return interrupt
 
 
-async def whole_run(server: Server, caller: Principal, run: Run) -> list[Event]:
+async def whole_run(server: ServerContext, caller: Principal, run: Run) -> list[Event]:
     """Every event of the run, for a view of it."""
     _refuse_if_longer(run.run_seq)
     events: list[Event] = []
@@ -59,7 +59,7 @@ async def whole_run(server: Server, caller: Principal, run: Run) -> list[Event]:
     return events
 
 
-async def whole_thread(server: Server, caller: Principal, thread: Thread) -> list[Event]:
+async def whole_thread(server: ServerContext, caller: Principal, thread: Thread) -> list[Event]:
     _refuse_if_longer(thread.last_seq)
     events: list[Event] = []
     while page := await server.reader.events(caller.tenant, thread.id, len(events), _PAGE):
@@ -68,7 +68,7 @@ async def whole_thread(server: Server, caller: Principal, thread: Thread) -> lis
     return events
 
 
-async def whole_transcript(server: Server, caller: Principal, thread: Thread) -> tuple[list[Run], list[Entry]]:
+async def whole_transcript(server: ServerContext, caller: Principal, thread: Thread) -> tuple[list[Run], list[Entry]]:
     """What was said in the thread; of a fork also what it took over, with the turns that this was said in."""
     load = stored_blobs(server.reader, caller.tenant, thread.id)
     own = [await _whole_entry(entry, load) for entry in await server.reader.transcript(caller.tenant, thread.id)]
@@ -90,4 +90,4 @@ async def _whole_entry(entry: Entry, load: Load) -> Entry:
 
 def _refuse_if_longer(length: int) -> None:
     if length > MAX_EVENTS_OF_A_VIEW:
-        raise Problem(Failure("VIEW_TOO_LARGE", f"there are more than {MAX_EVENTS_OF_A_VIEW} events"))
+        raise HttpProblem(Failure("VIEW_TOO_LARGE", f"there are more than {MAX_EVENTS_OF_A_VIEW} events"))

@@ -3,12 +3,12 @@
 from fastapi import APIRouter, Response
 
 from app.core.metrics import CONTENT_TYPE
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import streams
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(tags=["operation"])
 
     @router.get(

@@ -8,7 +8,7 @@ from fastapi import Header, Query
 from app.core.errors import Failure
 from app.events.envelope import Event
 from app.protocols.http.body import MAX_SEQ, Cursor
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 from app.views.ports import RunPlace
 
 Limit = Annotated[int, Query(ge=1, le=1000, description="how many items at most; a page may hold fewer")]
@@ -32,7 +32,7 @@ def resume_after(after: Cursor, last_event_id: str | None) -> int:
     if last_event_id is None or last_event_id == "":
         return after
     if last_event_id.strip(_NUMBER) or int(last_event_id) > MAX_SEQ:
-        raise Problem(Failure("CURSOR_INVALID", "Last-Event-ID is no `seq`"))
+        raise HttpProblem(Failure("CURSOR_INVALID", "Last-Event-ID is no `seq`"))
     return int(last_event_id)
 
 
@@ -55,7 +55,7 @@ def read_place(after: str) -> RunPlace | None:
         return None
     at, separator, run_id = after.partition(".")
     if not separator or not at or at.strip(_NUMBER) or len(at) > 18:
-        raise Problem(Failure("CURSOR_INVALID", "`after` is none of this list's cursors"))
+        raise HttpProblem(Failure("CURSOR_INVALID", "`after` is none of this list's cursors"))
     return RunPlace(int(at), run_id)
 
 

@@ -19,7 +19,7 @@ from app.core.json import JsonObject
 from app.core.schemas import Issue, Validator
 from app.events.ports import BlobDraft
 from app.protocols.http.body import off_loop
-from app.protocols.http.errors import MAX_ISSUES, Problem
+from app.protocols.http.errors import MAX_ISSUES, HttpProblem
 from app.protocols.http.uploads import clean_mime, clean_name
 from app.views.file import Files
 
@@ -73,7 +73,7 @@ async def with_content(files: Files, tenant: str, given: Any) -> tuple[Any, tupl
         return given, ()
     found = (Issue(f"/input/{n}", "is no message part") for n, part in enumerate(given) if not _PART.accepts(part))
     if wrong := list(islice(found, MAX_ISSUES)):
-        raise Problem(Failure("INVALID_REQUEST", "a message part is wrong"), wrong)
+        raise HttpProblem(Failure("INVALID_REQUEST", "a message part is wrong"), wrong)
     parts: list[JsonObject] = []
     blobs: list[BlobDraft] = []
     for number, part in enumerate(given):
@@ -88,10 +88,10 @@ async def with_content(files: Files, tenant: str, given: Any) -> tuple[Any, tupl
 
 
 def refuse_long_text(size: int) -> None:
-    """For what is not content of media. It is copied, searched and hashed with every event that tells it."""
+    """For what is not content of media. It is copied, searched and hashed with every event that contains it."""
     if size > MAX_TEXT:
         message = f"the input without its media is larger than {MAX_TEXT} characters"
-        raise Problem(Failure("BODY_TOO_LARGE", message))
+        raise HttpProblem(Failure("BODY_TOO_LARGE", message))
 
 
 async def by_reference(
@@ -119,9 +119,9 @@ async def by_reference(
 async def _uploaded(files: Files, tenant: str, file_id: str, room: int) -> tuple[str, str, bytes]:
     file = await files.get(tenant, file_id)
     if file is None:
-        raise Problem(Failure("UPLOAD_NOT_FOUND", "the input names a file that is not there"))
+        raise HttpProblem(Failure("UPLOAD_NOT_FOUND", "the input names a file that is not there"))
     if file.deleted_at is not None:
-        raise Problem(Failure("UPLOAD_DELETED", "the input names a file that was deleted"))
+        raise HttpProblem(Failure("UPLOAD_DELETED", "the input names a file that was deleted"))
     if file.size > room:
         raise _too_large()
     pieces: Sequence[bytes] = [piece async for piece in files.read(tenant, file_id)]
@@ -133,8 +133,8 @@ def _decoded(data: str, number: int) -> bytes:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         issue = Issue(f"/input/{number}/data", "is not base64")
-        raise Problem(Failure("INVALID_REQUEST", "a message part is wrong"), [issue]) from None
+        raise HttpProblem(Failure("INVALID_REQUEST", "a message part is wrong"), [issue]) from None
 
 
-def _too_large() -> Problem:
-    return Problem(Failure("BODY_TOO_LARGE", f"the parts weigh more than {MAX_PARTS_BYTES} bytes"))
+def _too_large() -> HttpProblem:
+    return HttpProblem(Failure("BODY_TOO_LARGE", f"the parts weigh more than {MAX_PARTS_BYTES} bytes"))

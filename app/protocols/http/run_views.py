@@ -4,7 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 from app.protocols.http.answers import events_answer, json_answer, page_answer
 from app.protocols.http.body import Cursor
@@ -12,7 +12,7 @@ from app.protocols.http.caller import Caller
 from app.protocols.http.documents import follows, may_answer
 from app.protocols.http.lookups import existing_run, existing_thread, whole_run, whole_thread
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
-from app.protocols.http.submitting import run_stream
+from app.protocols.http.submission import run_stream
 from app.runtime.intake.audits import expected_hooks
 from app.views.artifact import artifact_json
 from app.views.audit import audit
@@ -22,7 +22,7 @@ from app.views.trace import trace
 from app.views.usage import usage
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(
         prefix="/api/runs/{run_id}", tags=["runs"], responses=may_answer("RUN_NOT_FOUND", "THREAD_DELETED")
     )
@@ -31,7 +31,7 @@ def routes(server: Server) -> APIRouter:
     return router
 
 
-def _add_events(router: APIRouter, server: Server) -> None:
+def _add_events(router: APIRouter, server: ServerContext) -> None:
     @router.get("/events", response_model=shapes.EventPage, summary="The run's events, from a cursor on")
     async def events(
         run_id: str, caller: Caller, after: Cursor = 0, limit: Limit = 200, type: EventType = None
@@ -57,7 +57,7 @@ def _add_events(router: APIRouter, server: Server) -> None:
         return run_stream(server, caller, run, resume_after(after, last_event_id))
 
 
-def _add_views(router: APIRouter, server: Server) -> None:
+def _add_views(router: APIRouter, server: ServerContext) -> None:
     too_large: dict[str, Any] = {"responses": may_answer("VIEW_TOO_LARGE")}
 
     @router.get(
@@ -78,7 +78,7 @@ def _add_views(router: APIRouter, server: Server) -> None:
         run = await existing_run(server, caller, run_id)
         return page_answer(journal(await whole_run(server, caller, run)))
 
-    @router.get("/audit", response_model=shapes.Audit, summary="Whether its log tells everything", **too_large)
+    @router.get("/audit", response_model=shapes.AuditShape, summary="Whether its log is complete", **too_large)
     async def show_audit(run_id: str, caller: Caller) -> Response:
         run = await existing_run(server, caller, run_id)
         # Which hooks a run had is known for certain only of the workspace in use.
@@ -86,7 +86,7 @@ def _add_views(router: APIRouter, server: Server) -> None:
         hooks = expected_hooks(workspace, run.agent) if run.workspace_digest == workspace.digest else ()
         return json_answer(audit(await whole_run(server, caller, run), hooks).to_json())
 
-    @router.get("/usage", response_model=shapes.Usage, summary="Tokens, cost and calls", **too_large)
+    @router.get("/usage", response_model=shapes.UsageShape, summary="Tokens, cost and calls", **too_large)
     async def show_usage(run_id: str, caller: Caller) -> Response:
         run = await existing_run(server, caller, run_id)
         return json_answer(usage(await whole_run(server, caller, run)))

@@ -6,18 +6,18 @@ from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Request as HttpRequest
 from pydantic import AwareDatetime, Field, model_validator
 
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.correlation import correlation
 from app.protocols.http.documents import may_answer, takes
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.parameters import After, Limit, read_labels, read_place, write_place
 from app.protocols.http.request_fields import RunInput
-from app.protocols.http.submitting import (
+from app.protocols.http.submission import (
     ENDED_OR_FOLLOWED,
     REFUSALS,
     THREAD_ID,
@@ -54,8 +54,8 @@ class SubmitRun(RunRequest):
         return self
 
 
-class Command(Request):
-    """What to tell a run that has not ended; it takes effect at the run's next step."""
+class CommandShape(Request):
+    """A command for a run that has not ended; it takes effect at the run's next step."""
 
     command: Name
     arguments: dict[str, Any] = Field(default_factory=dict, description="as the command needs them")
@@ -69,7 +69,7 @@ class Rerun(Request):
     mode: Literal["strict", "compat"] = Field("strict", description="with a token: refuse what would differ, or go on")
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(prefix="/api/runs", tags=["runs"])
     _add_asking(router, server)
     _add_control(router, server)
@@ -77,11 +77,11 @@ def routes(server: Server) -> APIRouter:
     return router
 
 
-def _add_asking(router: APIRouter, server: Server) -> None:
+def _add_asking(router: APIRouter, server: ServerContext) -> None:
     @router.post(
         "",
         status_code=202,
-        response_model=shapes.Run,
+        response_model=shapes.RunShape,
         summary="Submit a run",
         openapi_extra=takes(SubmitRun),
         responses={200: ENDED_OR_FOLLOWED, **may_answer(*REFUSALS)},
@@ -128,7 +128,7 @@ def _add_asking(router: APIRouter, server: Server) -> None:
 
     @router.get(
         "/{run_id}",
-        response_model=shapes.Run,
+        response_model=shapes.RunShape,
         summary="The run as it stands",
         responses=may_answer("RUN_NOT_FOUND", "THREAD_DELETED"),
     )
@@ -136,10 +136,10 @@ def _add_asking(router: APIRouter, server: Server) -> None:
         return run_answer(await existing_run(server, caller, run_id))
 
 
-def _add_control(router: APIRouter, server: Server) -> None:
+def _add_control(router: APIRouter, server: ServerContext) -> None:
     @router.post(
         "/{run_id}/cancel",
-        response_model=shapes.Run,
+        response_model=shapes.RunShape,
         summary="Cancel the run",
         responses=may_answer("RUN_NOT_FOUND", "THREAD_DELETED", "RUN_IS_A_SUBAGENT", "STORAGE_FULL"),
     )
@@ -151,32 +151,44 @@ def _add_control(router: APIRouter, server: Server) -> None:
     @router.post(
         "/{run_id}/commands",
         status_code=202,
-        response_model=shapes.Run,
+        response_model=shapes.RunShape,
         summary="Steer, pause, resume, change the model or the limits, name a checkpoint",
-        openapi_extra=takes(Command),
+        openapi_extra=takes(CommandShape),
         responses=may_answer(
-            "RUN_NOT_FOUND", "THREAD_DELETED", "RUN_TERMINAL", "RUN_IS_A_SUBAGENT", "COMMAND_INVALID",
-            "MODEL_NOT_FOUND", "LIMITS_INVALID", "STORAGE_FULL",
+            "RUN_NOT_FOUND",
+            "THREAD_DELETED",
+            "RUN_TERMINAL",
+            "RUN_IS_A_SUBAGENT",
+            "COMMAND_INVALID",
+            "MODEL_NOT_FOUND",
+            "LIMITS_INVALID",
+            "STORAGE_FULL",
         ),
-    )  # fmt: skip
+    )
     async def command(run_id: str, request: HttpRequest, caller: Caller) -> Response:
-        body, _ = await read_model(request, Command)
+        body, _ = await read_model(request, CommandShape)
         await existing_run(server, caller, run_id)
         return run_answer(accepted(await server.commands.inject(caller, run_id, body.command, body.arguments)), 202)
 
 
-def _add_repeating(router: APIRouter, server: Server) -> None:
+def _add_repeating(router: APIRouter, server: ServerContext) -> None:
     @router.post(
         "/{run_id}/rerun",
         status_code=202,
-        response_model=shapes.Run,
+        response_model=shapes.RunShape,
         summary="Run the recorded input again",
         openapi_extra=takes(Rerun),
         responses=may_answer(
-            "RUN_NOT_FOUND", "THREAD_DELETED", "RUN_IS_A_SUBAGENT", "WORKSPACE_GONE", "REPLAY_TOKEN_INVALID",
-            "REPLAY_TOKEN_UNSIGNED", "REPLAY_MISMATCH", *REFUSALS,
+            "RUN_NOT_FOUND",
+            "THREAD_DELETED",
+            "RUN_IS_A_SUBAGENT",
+            "WORKSPACE_GONE",
+            "REPLAY_TOKEN_INVALID",
+            "REPLAY_TOKEN_UNSIGNED",
+            "REPLAY_MISMATCH",
+            *REFUSALS,
         ),
-    )  # fmt: skip
+    )
     async def rerun(run_id: str, request: HttpRequest, caller: Caller) -> Response:
         """On a fork of the thread from just before the run. With a token, `strict` refuses what would differ."""
         body, _ = await read_model(request, Rerun)
@@ -194,5 +206,5 @@ def _add_repeating(router: APIRouter, server: Server) -> None:
         await existing_run(server, caller, run_id)
         token = await server.reruns.signed_token(caller, run_id)
         if isinstance(token, Rejected):
-            raise Problem(token.failure)
+            raise HttpProblem(token.failure)
         return json_answer({"token": token})

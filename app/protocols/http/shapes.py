@@ -37,7 +37,7 @@ class Wrong(BaseModel):
     issues: list[Where] | None = None
 
 
-class Problem(Shape):
+class ProblemShape(Shape):
     """Every answer of 400 and above."""
 
     error: Wrong
@@ -74,7 +74,7 @@ class RunUsage(BaseModel):
 RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
 
 
-class Run(Shape):
+class RunShape(Shape):
     id: str
     thread_id: str
     agent: str | None
@@ -98,11 +98,11 @@ class Run(Shape):
     finished_at: str | None
 
 
-class RunPage(Page[Run]):
+class RunPage(Page[RunShape]):
     pass
 
 
-class Event(Shape):
+class EventShape(Shape):
     id: str
     thread_id: str
     run_id: str | None
@@ -135,7 +135,7 @@ class StreamProblem(Shape):
     last_seq: int | None = None
 
 
-class EventPage(Page[Event]):
+class EventPage(Page[EventShape]):
     pass
 
 
@@ -145,7 +145,7 @@ class ForkedFrom(Shape):
     hash: str
 
 
-class Thread(Shape):
+class ThreadShape(Shape):
     id: str
     title: str | None
     status: Literal["idle", "busy", "waiting", "closed"]
@@ -158,11 +158,11 @@ class Thread(Shape):
     updated_at: str
 
 
-class ThreadPage(Page[Thread]):
+class ThreadPage(Page[ThreadShape]):
     pass
 
 
-class Interrupt(Shape):
+class InterruptShape(Shape):
     id: str
     thread_id: str
     run_id: str | None
@@ -181,11 +181,11 @@ class Interrupt(Shape):
     created_at: str
 
 
-class InterruptPage(Page[Interrupt]):
+class InterruptPage(Page[InterruptShape]):
     pass
 
 
-class Artifact(BaseModel):
+class ArtifactShape(BaseModel):
     """What the maker said about it, and where it was made."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="allow")
@@ -197,7 +197,7 @@ class Artifact(BaseModel):
     created_at: str
 
 
-class ArtifactPage(Page[Artifact]):
+class ArtifactPage(Page[ArtifactShape]):
     pass
 
 
@@ -240,7 +240,7 @@ class MissingFact(Shape):
     reason: str
 
 
-class Audit(Shape):
+class AuditShape(Shape):
     complete: bool
     missing: list[MissingFact]
     counts: dict[str, int]
@@ -262,7 +262,7 @@ class TotalUsage(ModelUsage):
     tool_calls: int
 
 
-class Usage(Shape):
+class UsageShape(Shape):
     total: TotalUsage
     by_model: dict[str, ModelUsage]
 
@@ -274,8 +274,8 @@ class ToolUse(Shape):
 
 
 class Snapshot(Shape):
-    thread: Thread
-    runs: list[Run]
+    thread: ThreadShape
+    runs: list[RunShape]
     up_to_seq: int
     closed: bool
     output: Any
@@ -288,7 +288,7 @@ class Snapshot(Shape):
     usage: TotalUsage
 
 
-class Entry(Shape):
+class EntryShape(Shape):
     message_id: str
     turn_id: str
     role: Literal["user", "assistant", "system"]
@@ -300,19 +300,19 @@ class Entry(Shape):
     completed_at: int | None
 
 
-class EntryPage(Page[Entry]):
+class EntryPage(Page[EntryShape]):
     pass
 
 
-class Message(BaseModel):
-    """As a model is told it: `completion_request_v1`."""
+class MessageShape(BaseModel):
+    """As a model gets it: `completion_request_v1`."""
 
     model_config = ConfigDict(extra="allow")
 
     role: Literal["system", "user", "assistant", "tool"]
 
 
-class MessagePage(Page[Message]):
+class MessagePage(Page[MessageShape]):
     pass
 
 
@@ -330,17 +330,17 @@ class FilePage(Page[File]):
     pass
 
 
-class Tool(Shape):
+class ToolShape(Shape):
     name: str
     description: str
     kind: str
     effect: str
     labels: dict[str, str]
-    input: dict[str, Any] | None = Field(description="JSON Schema of the arguments; null: its server tells it")
+    input: dict[str, Any] | None = Field(description="JSON Schema of the arguments; null: its server describes it")
     output: dict[str, Any] | None
 
 
-class ToolPage(Page[Tool]):
+class ToolPage(Page[ToolShape]):
     pass
 
 
@@ -374,7 +374,7 @@ class Workspace(Shape):
     rejected_at: str | None
 
 
-class Health(Shape):
+class HealthShape(Shape):
     status: Literal["ok"]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.envelope import Event
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.wire.follower import End
 from app.protocols.wire.sse import COMMENT, EventStream, Following, event_frame, named_frame
 
@@ -43,7 +43,7 @@ class LogFrames:
         if failure is not None:
             return named_frame("problem", _problem(failure))
         if end is End.OVERFLOWED:
-            slow = Failure("READER_TOO_SLOW", "more arrived than the reader took")
+            slow = Failure("READER_TOO_SLOW", "The client reads the stream too slowly.")
             return named_frame("problem", _problem(slow) | {"lastSeq": self._last_seq})
         return b""
 
@@ -52,7 +52,7 @@ class LogFrames:
 
 
 def event_stream(
-    server: Server,
+    server: ServerContext,
     caller: Principal,
     thread_id: str,
     after: int,

@@ -19,7 +19,7 @@ from app.core.errors import Failure
 from app.core.schemas import Issue
 from app.protocols.http.body import parsed, read_body
 from app.protocols.http.body_issues import shown, unknown_name
-from app.protocols.http.errors import MAX_ISSUES, Problem
+from app.protocols.http.errors import MAX_ISSUES, HttpProblem
 
 _MAX_EMPTY_BODY: Final = 1024
 """Bytes of a body that may be an empty object, where no body is needed."""
@@ -50,7 +50,9 @@ def _refuse_unknown_names(query: bytes, known: frozenset[str]) -> None:
     names = {name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)}
     if unknown := sorted(names - known):
         issues = [Issue(f"/query/{shown(name)}", unknown_name(name, known)) for name in unknown[:MAX_ISSUES]]
-        raise Problem(Failure("UNKNOWN_PARAMETER", "the address has a parameter that this call does not take"), issues)
+        raise HttpProblem(
+            Failure("UNKNOWN_PARAMETER", "the address has a parameter that this call does not take"), issues
+        )
 
 
 async def _refuse_body(request: Request) -> None:
@@ -59,7 +61,7 @@ async def _refuse_body(request: Request) -> None:
         return
     raw = await read_body(request, _MAX_EMPTY_BODY)
     if raw.strip() and parsed(raw) != {}:
-        raise Problem(Failure("INVALID_REQUEST", "this call takes no body"), [Issue("/", "must be empty")])
+        raise HttpProblem(Failure("INVALID_REQUEST", "this call takes no body"), [Issue("/", "must be empty")])
 
 
 def _query_names(dependant: Dependant) -> Iterable[str]:

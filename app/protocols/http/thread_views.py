@@ -10,7 +10,7 @@ from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.catalog.thread import ThreadDeleted
 from app.events.envelope import Event
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.dialects import agent_os, native
 from app.protocols.http import shapes
 from app.protocols.http.answers import events_answer, page_answer
@@ -18,7 +18,7 @@ from app.protocols.http.body import Cursor
 from app.protocols.http.caller import Caller
 from app.protocols.http.content import PART, Content, content_answer
 from app.protocols.http.documents import follows, may_answer, streams
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_thread, whole_transcript
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
 from app.protocols.http.sse import LastFrame, event_stream
@@ -33,7 +33,7 @@ BLOB_PART: Final = 8 * 1024 * 1024
 """Bytes that are read at once; a blob is one value of the database."""
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(
         prefix="/api/threads/{thread_id}",
         tags=["threads"],
@@ -45,7 +45,7 @@ def routes(server: Server) -> APIRouter:
     return router
 
 
-def _add_events(router: APIRouter, server: Server) -> None:
+def _add_events(router: APIRouter, server: ServerContext) -> None:
     @router.get("/events", response_model=shapes.EventPage, summary="The thread's events, from a cursor on")
     async def events(
         thread_id: str, caller: Caller, after: Cursor = 0, limit: Limit = 200, type: EventType = None
@@ -82,11 +82,11 @@ def _add_events(router: APIRouter, server: Server) -> None:
         return event_stream(server, caller, thread_id, start, ending=ending, keep=of_type(type))
 
 
-def _add_what_was_said(router: APIRouter, server: Server) -> None:
+def _add_what_was_said(router: APIRouter, server: ServerContext) -> None:
     @router.get(
         "/messages",
         response_model=shapes.MessagePage,
-        summary="The history that the next run is told",
+        summary="The history that the next run gets",
     )
     async def messages(
         thread_id: str,
@@ -98,14 +98,14 @@ def _add_what_was_said(router: APIRouter, server: Server) -> None:
             int | None, Query(ge=1, le=2**62, description="with `limit`: the `nextCursor` of the page before")
         ] = None,
     ) -> Response:
-        """Without `limit` the whole conversation as far as a run would be told it. With it a page from the end, oldest
+        """Without `limit` the whole conversation as far as a run would get it. With it a page from the end, oldest
         message first; `nextCursor` leads to what was said before."""
         thread = await existing_thread(server, caller, thread_id)
         if limit is not None:
             found, cursor = await newest_messages(server.reader, caller.tenant, thread, limit, before)
             return page_answer(found, cursor)
-        told = await fold(server.reader, caller.tenant, thread_id, History(max_size=MAX_SIZE), thread.last_seq)
-        return page_answer(told.messages())
+        history = await fold(server.reader, caller.tenant, thread_id, History(max_size=MAX_SIZE), thread.last_seq)
+        return page_answer(history.messages())
 
     @router.get("/transcript", response_model=shapes.EntryPage, summary="What was said and done, message by message")
     async def transcript(thread_id: str, caller: Caller, after: Cursor = 0, limit: Limit = 200) -> Response:
@@ -122,7 +122,7 @@ def _add_what_was_said(router: APIRouter, server: Server) -> None:
         return page_answer(map(entry_json, found[:end]), found[end - 1].position if end < len(found) else None)
 
 
-def _add_content(router: APIRouter, server: Server) -> None:
+def _add_content(router: APIRouter, server: ServerContext) -> None:
     @router.get(
         "/export",
         response_class=Response,
@@ -151,7 +151,7 @@ def _add_content(router: APIRouter, server: Server) -> None:
 
 
 async def blob_answer(
-    server: Server,
+    server: ServerContext,
     caller: Principal,
     request: Request,
     thread_id: str,
@@ -162,7 +162,7 @@ async def blob_answer(
     """The blob under its own name and type, or those of what refers to it."""
     found = await server.reader.blob_size(caller.tenant, thread_id, sha256)
     if found is None:
-        raise Problem(Failure("BLOB_NOT_FOUND", "no event of the thread refers to such a blob"))
+        raise HttpProblem(Failure("BLOB_NOT_FOUND", "no event of the thread refers to such a blob"))
     stored_mime, size = found
 
     async def read(start: int, end: int) -> AsyncIterator[bytes]:

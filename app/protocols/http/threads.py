@@ -6,17 +6,17 @@ from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Request as HttpRequest
 from pydantic import Field
 
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import MAX_SEQ, read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import may_answer, takes
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_thread
 from app.protocols.http.parameters import Limit
 from app.protocols.http.request_fields import LabelChanges, Labels, Metadata, RunInput
-from app.protocols.http.submitting import (
+from app.protocols.http.submission import (
     ENDED_OR_FOLLOWED,
     REFUSALS,
     THREAD_ID,
@@ -60,18 +60,18 @@ class PostMessage(RunRequest):
     input: RunInput = Field(description="a text, an object, or message parts")
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(prefix="/api/threads", tags=["threads"])
     _add_all(router, server)
     _add_one(router, server)
     return router
 
 
-def _add_all(router: APIRouter, server: Server) -> None:
+def _add_all(router: APIRouter, server: ServerContext) -> None:
     @router.post(
         "",
         status_code=201,
-        response_model=shapes.Thread,
+        response_model=shapes.ThreadShape,
         summary="Create a thread",
         openapi_extra=takes(CreateThread),
         responses=may_answer("THREAD_EXISTS", "THREAD_RESERVED", "THREAD_DELETED", "STORAGE_FULL"),
@@ -89,10 +89,10 @@ def _add_all(router: APIRouter, server: Server) -> None:
         return page_answer(map(thread_json, found), found[-1].id if len(found) == limit else None)
 
 
-def _add_one(router: APIRouter, server: Server) -> None:
+def _add_one(router: APIRouter, server: ServerContext) -> None:
     @router.get(
         "/{thread_id}",
-        response_model=shapes.Thread,
+        response_model=shapes.ThreadShape,
         summary="The thread as it stands",
         responses=may_answer("THREAD_NOT_FOUND", "THREAD_DELETED"),
     )
@@ -101,7 +101,7 @@ def _add_one(router: APIRouter, server: Server) -> None:
 
     @router.patch(
         "/{thread_id}",
-        response_model=shapes.Thread,
+        response_model=shapes.ThreadShape,
         summary="Change title, metadata, labels or the mark of an archived one",
         openapi_extra=takes(ChangeThread),
         responses=may_answer(*_GONE),
@@ -119,13 +119,13 @@ def _add_one(router: APIRouter, server: Server) -> None:
         """Its runs end, reads answer 410 from now on, and its events are purged when retention says so."""
         gone = await server.threads.delete(caller, thread_id)
         if isinstance(gone, Rejected):
-            raise Problem(gone.failure)
+            raise HttpProblem(gone.failure)
         return Response(status_code=204)
 
     @router.post(
         "/{thread_id}/fork",
         status_code=201,
-        response_model=shapes.Thread,
+        response_model=shapes.ThreadShape,
         summary="A new thread with this one's history",
         openapi_extra=takes(ForkThread),
         responses=may_answer(*_GONE),
@@ -137,7 +137,7 @@ def _add_one(router: APIRouter, server: Server) -> None:
     @router.post(
         "/{thread_id}/messages",
         status_code=202,
-        response_model=shapes.Run,
+        response_model=shapes.RunShape,
         summary="Say something: a run on this thread",
         openapi_extra=takes(PostMessage),
         responses={200: ENDED_OR_FOLLOWED, **may_answer(*REFUSALS)},
@@ -153,5 +153,5 @@ def _add_one(router: APIRouter, server: Server) -> None:
 
 def _thread_answer(answer: Thread | Rejected, status: int = 200) -> Response:
     if isinstance(answer, Rejected):
-        raise Problem(answer.failure)
+        raise HttpProblem(answer.failure)
     return json_answer(thread_json(answer), status)

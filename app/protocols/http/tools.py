@@ -7,15 +7,15 @@ from pydantic import Field
 
 from app.core.errors import Failure
 from app.core.json import JsonObject
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import may_answer, takes
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 from app.protocols.http.parameters import After, Limit, named_page
-from app.protocols.http.submitting import REFUSALS, THREAD_ID, Asked, RunRequest, submit
+from app.protocols.http.submission import REFUSALS, THREAD_ID, Asked, RunRequest, submit
 from app.tools.contract import ToolDefinition
 from app.workspace.compiled import CompiledTool
 
@@ -28,7 +28,7 @@ class InvokeTool(RunRequest):
     thread_id: str | None = Field(None, min_length=1, max_length=200, pattern=THREAD_ID)
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(prefix="/api/tools", tags=["tools"])
 
     @router.get("", response_model=shapes.ToolPage, summary="The tools of the workspace")
@@ -37,17 +37,17 @@ def routes(server: Server) -> APIRouter:
         found, cursor = named_page(server.workspace.current.tools, after, limit)
         return page_answer((_tool(tool, known) for tool in found), cursor)
 
-    @router.get("/{name}", response_model=shapes.Tool, summary="One tool", responses=may_answer("TOOL_NOT_FOUND"))
+    @router.get("/{name}", response_model=shapes.ToolShape, summary="One tool", responses=may_answer("TOOL_NOT_FOUND"))
     async def show(name: str, _caller: Caller) -> Response:
         return json_answer(_tool(existing_tool(server, name), await _definitions(server)))
 
     @router.post(
         "/{name}/invoke",
-        response_model=shapes.Run,
+        response_model=shapes.RunShape,
         summary="Run a tool, by no agent, through the same gate",
         openapi_extra=takes(InvokeTool),
         responses={
-            202: {"model": shapes.Run, "description": "It goes on, or waits for a person: see the run."},
+            202: {"model": shapes.RunShape, "description": "It goes on, or waits for a person: see the run."},
             **may_answer(*REFUSALS),
         },
     )
@@ -68,15 +68,15 @@ def routes(server: Server) -> APIRouter:
     return router
 
 
-def existing_tool(server: Server, name: str) -> CompiledTool:
+def existing_tool(server: ServerContext, name: str) -> CompiledTool:
     found = server.workspace.current.tools.get(name)
     if found is None:
-        raise Problem(Failure("TOOL_NOT_FOUND", "the workspace has no such tool"))
+        raise HttpProblem(Failure("TOOL_NOT_FOUND", "the workspace has no such tool"))
     return found
 
 
-async def _definitions(server: Server) -> dict[str, ToolDefinition]:
-    """What the tools say of themselves; nothing while one of them cannot be made, and runs would be told why."""
+async def _definitions(server: ServerContext) -> dict[str, ToolDefinition]:
+    """What the tools say of themselves; empty while one of them cannot be made, which runs report."""
     toolset = await server.toolsets.of(server.workspace.current)
     if isinstance(toolset, Failure):
         return {}

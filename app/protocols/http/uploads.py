@@ -13,14 +13,14 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
 from app.core.errors import Failure
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 
 MAX_NAME: Final = 255
 _MAX_PART_HEADER: Final = 8 * 1024
 _MIME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789/.+-_;= \"'")
 
 
-class Upload:
+class FileUpload:
     """One file of a request. `begin` reads as far as its name and type are known, `content` the rest."""
 
     def __init__(self, request: Request, limit: int, name: str | None) -> None:
@@ -61,7 +61,7 @@ class Upload:
         async for chunk in self._chunks():
             self._parts.write(chunk)
             return
-        raise Problem(Failure("UPLOAD_INVALID", "the form ends before its file does"))
+        raise HttpProblem(Failure("UPLOAD_INVALID", "the form ends before its file does"))
 
     async def _chunks(self) -> AsyncIterator[bytes]:
         try:
@@ -72,15 +72,15 @@ class Upload:
                         raise _too_large(self._limit)
                     yield chunk
         except ClientDisconnect:
-            raise Problem(Failure("UPLOAD_INVALID", "the upload was broken off")) from None
+            raise HttpProblem(Failure("UPLOAD_INVALID", "the upload was broken off")) from None
 
 
 class _Parts:
-    """The one file of a form, as the parser tells of it; other fields are passed over."""
+    """The one file of a form, as the parser reports it; other fields are passed over."""
 
     def __init__(self, boundary: bytes) -> None:
         if not 1 <= len(boundary) <= 70:
-            raise Problem(Failure("UPLOAD_INVALID", "the form names no boundary"))
+            raise HttpProblem(Failure("UPLOAD_INVALID", "the form names no boundary"))
         self.headers: Message | None = None
         self.pieces: list[bytes] = []
         self.ended = False
@@ -104,7 +104,7 @@ class _Parts:
         try:
             self._parser.write(chunk)
         except MultipartParseError:
-            raise Problem(Failure("UPLOAD_INVALID", "the form cannot be read")) from None
+            raise HttpProblem(Failure("UPLOAD_INVALID", "the form cannot be read")) from None
 
     def filename(self) -> str | None:
         assert self.headers is not None
@@ -121,7 +121,7 @@ class _Parts:
 
     def _bounded(self, data: bytes) -> bytes:
         if len(data) > _MAX_PART_HEADER:
-            raise Problem(Failure("UPLOAD_INVALID", "a part of the form has too long a header"))
+            raise HttpProblem(Failure("UPLOAD_INVALID", "a part of the form has too long a header"))
         return data
 
     def _on_header(self) -> None:
@@ -134,7 +134,7 @@ class _Parts:
         if self._reading.get_filename() is None:
             return
         if self.headers is not None:
-            raise Problem(Failure("UPLOAD_INVALID", "the form has more than one file"))
+            raise HttpProblem(Failure("UPLOAD_INVALID", "the form has more than one file"))
         self.headers, self._taking = self._reading, True
 
     def _on_data(self, data: bytes, start: int, end: int) -> None:
@@ -159,5 +159,5 @@ def clean_mime(mime: str) -> str:
     return mime if known else "application/octet-stream"
 
 
-def _too_large(limit: int) -> Problem:
-    return Problem(Failure("BODY_TOO_LARGE", f"the upload is larger than {limit} bytes"))
+def _too_large(limit: int) -> HttpProblem:
+    return HttpProblem(Failure("BODY_TOO_LARGE", f"the upload is larger than {limit} bytes"))

@@ -7,18 +7,18 @@ from fastapi import APIRouter, Response
 from app.core.clock import iso
 from app.core.errors import Failure
 from app.events.catalog.ledger import WorkspaceReloadRequested
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import may_answer
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 from app.protocols.http.parameters import After, Limit, named_page
 from app.runtime.workspaces import WorkspaceStatus
 from app.workspace.compiled import CompiledAgent
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["workspace"])
 
     @router.get(
@@ -39,7 +39,7 @@ def routes(server: Server) -> APIRouter:
         await server.ledger.record(caller.tenant, asked, actor=caller.actor)
         if status.rejected is not None:
             failure = Failure("WORKSPACE_INVALID", "the files have mistakes; the old workspace stays in use")
-            raise Problem(failure, None, diagnostics=status.rejected.as_json())
+            raise HttpProblem(failure, None, diagnostics=status.rejected.as_json())
         return json_answer(_status(server, status))
 
     @router.get("/agents", response_model=shapes.AgentPage, summary="The agents")
@@ -53,13 +53,13 @@ def routes(server: Server) -> APIRouter:
     async def agent(name: str, _caller: Caller) -> Response:
         found = server.workspace.current.agents.get(name)
         if found is None:
-            raise Problem(Failure("AGENT_NOT_FOUND", "there is no such agent"))
+            raise HttpProblem(Failure("AGENT_NOT_FOUND", "there is no such agent"))
         return json_answer(_agent(server, found))
 
     return router
 
 
-def _status(server: Server, status: WorkspaceStatus) -> dict[str, Any]:
+def _status(server: ServerContext, status: WorkspaceStatus) -> dict[str, Any]:
     current = server.workspace.current
     return {
         "digest": status.digest,
@@ -77,7 +77,7 @@ def _status(server: Server, status: WorkspaceStatus) -> dict[str, Any]:
     }
 
 
-def _agent(server: Server, agent: CompiledAgent) -> dict[str, Any]:
+def _agent(server: ServerContext, agent: CompiledAgent) -> dict[str, Any]:
     return {
         "name": agent.name,
         "description": agent.description,

@@ -1,6 +1,6 @@
 """Failures as OpenAI clients expect them: `{"error": {message, type, param, code}}` and headers that steer retries.
 
-Their clients retry 408, 409, 429 and 5xx unless told otherwise, so every answer that no retry mends says so.
+Their clients retry 408, 409, 429 and 5xx unless a header says otherwise; answers that a retry cannot change have it.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 
 from app.core import json
 from app.core.errors import Failure, HoldfastError
-from app.protocols.http.errors import STATUS, Problem
+from app.protocols.http.errors import STATUS, HttpProblem
 from app.protocols.http.straight import Handler, StraightRoute
 
 _TYPES: Final = {
@@ -83,14 +83,14 @@ class OpenAiRoute(StraightRoute):
                 return await handle(request)
             except Refusal as refusal:
                 return answer(refusal.failure, status=refusal.status, param=refusal.param, **refusal.more)
-            except Problem as problem:
+            except HttpProblem as problem:
                 issue = problem.issues[0].path if problem.issues else None
                 return answer(problem.failure, param=issue, **problem.more)
             except HoldfastError as error:
                 return answer(error.failure)
             except RequestValidationError as error:
                 places = [".".join(map(str, issue["loc"][1:])) for issue in error.errors()[:1]]
-                failure = Failure("INVALID_REQUEST", "a parameter is missing or wrong")
+                failure = Failure("INVALID_REQUEST", "a parameter is missing or invalid")
                 return answer(failure, param=places[0] if places else None)
 
         return answered

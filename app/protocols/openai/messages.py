@@ -47,7 +47,7 @@ def response_items(given: Any, instructions: Any) -> tuple[str | None, list[Json
     """The same for the `input` of responses, which is a text or a list of items."""
     if instructions is not None and not isinstance(instructions, str):
         raise Refusal("INVALID_REQUEST", "instructions must be a text", param="instructions")
-    told = [instructions] if instructions else []
+    instructions_given = [instructions] if instructions else []
     if isinstance(given, str):
         return instructions or None, [{"role": "user", "content": given}]
     if not isinstance(given, list) or not given:
@@ -56,16 +56,16 @@ def response_items(given: Any, instructions: Any) -> tuple[str | None, list[Json
         raise Refusal("INVALID_REQUEST", f"input may have at most {MAX_MESSAGES} items", param="input")
     messages: list[JsonObject] = []
     for index, item in enumerate(given):
-        _take_item(item, f"input.{index}", told, messages)
-    return "\n\n".join(told) or None, messages
+        _take_item(item, f"input.{index}", instructions_given, messages)
+    return "\n\n".join(instructions_given) or None, messages
 
 
-def _take_item(item: Any, where: str, told: list[str], messages: list[JsonObject]) -> None:
+def _take_item(item: Any, where: str, instructions_given: list[str], messages: list[JsonObject]) -> None:
     if not isinstance(item, dict):
         raise Refusal("INVALID_REQUEST", "an item must be an object", param=where)
     kind, role = item.get("type", "message"), item.get("role")
     if kind == "message" and role in _INSTRUCTING:
-        told.append(_content(item.get("content"), where)["content"])
+        instructions_given.append(_content(item.get("content"), where)["content"])
     elif kind == "message" and role in ("user", "assistant"):
         messages.append({"role": role, **_content(item.get("content"), where)})
     elif kind == "function_call":
@@ -78,7 +78,7 @@ def _take_item(item: Any, where: str, told: list[str], messages: list[JsonObject
     elif kind == "function_call_output":
         messages.append(_tool(item.get("call_id"), item.get("output"), where))
     elif kind not in _IGNORED_ITEMS:
-        raise Refusal("INVALID_REQUEST", "items of this type are not taken here", param=f"{where}.type")
+        raise Refusal("INVALID_REQUEST", "items of this type are not supported", param=f"{where}.type")
 
 
 def _assistant(message: JsonObject, where: str) -> JsonObject:
@@ -148,7 +148,7 @@ def _part(part: Any, where: str) -> JsonObject:
             return _uploaded("file", described, where)
         if isinstance(described, dict):
             return _media("file", described.get("file_data"), described.get("filename"), where)
-    raise Refusal("INVALID_REQUEST", "parts of this type are not taken here", param=where)
+    raise Refusal("INVALID_REQUEST", "parts of this type are not supported", param=where)
 
 
 def _uploaded(kind: str, described: JsonObject, where: str) -> JsonObject:

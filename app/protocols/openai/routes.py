@@ -9,19 +9,19 @@ from app.core import json
 from app.core.principal import Principal
 from app.events.blobs import stored_blobs, with_blobs
 from app.protocols.auth.shown import Headers
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.dialects import openai_chat, openai_responses
 from app.protocols.dialects.openai_chat import ChatAnswer, ChatChunks
-from app.protocols.dialects.openai_reading import parse_response_id
 from app.protocols.dialects.openai_responses import ResponseEvents
+from app.protocols.dialects.openai_segment import parse_response_id
 from app.protocols.http.answers import header_text
 from app.protocols.http.body import off_loop, parsed, read_body
 from app.protocols.http.caller import Caller
 from app.protocols.http.correlation import correlation, headers_of
 from app.protocols.http.parts import MAX_TEXT, refuse_long_text
 from app.protocols.http.straight import straight
-from app.protocols.openai.asking import (
-    Ask,
+from app.protocols.openai.client_request import (
+    ClientRequest,
     OnDisconnect,
     chat_ask,
     fingerprint_of,
@@ -30,9 +30,9 @@ from app.protocols.openai.asking import (
     text_size,
 )
 from app.protocols.openai.errors import OpenAiRoute, Refusal, failed_run
-from app.protocols.openai.opening import Segment, open_segment
 from app.protocols.openai.parameters import EFFORTS, MAX_STOPS
 from app.protocols.openai.segment_stream import Listening, segment_stream, sse_error, wait_for
+from app.protocols.openai.segments import Segment, open_segment
 from app.protocols.wire.connection import connection_of
 from app.protocols.wire.sse import EventStream
 from app.views.run import Run
@@ -44,7 +44,7 @@ _EVENTS: Final = b"x-holdfast-events"
 _RETRIES: Final = b"x-stainless-retry-count"
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["openai"], route_class=OpenAiRoute, responses=_REFUSALS)
     _add_models(router, server)
     _add_chat(router, server)
@@ -52,7 +52,7 @@ def routes(server: Server) -> APIRouter:
     return router
 
 
-def _add_models(router: APIRouter, server: Server) -> None:
+def _add_models(router: APIRouter, server: ServerContext) -> None:
     @router.get("/models", summary="The agents, as models")
     async def models(_caller: Caller) -> Response:
         return _json({"object": "list", "data": [_model(server, name) for name in server.workspace.current.agents]})
@@ -60,11 +60,11 @@ def _add_models(router: APIRouter, server: Server) -> None:
     @router.get("/models/{model}", summary="One agent, as a model")
     async def model(model: str, _caller: Caller) -> Response:
         if model not in server.workspace.current.agents:
-            raise Refusal("AGENT_NOT_FOUND", "there is no such model", param="model", status=404)
+            raise Refusal("AGENT_NOT_FOUND", "There is no such model.", param="model", status=404)
         return _json(_model(server, model))
 
 
-def _add_chat(router: APIRouter, server: Server) -> None:
+def _add_chat(router: APIRouter, server: ServerContext) -> None:
     @router.post("/chat/completions", summary="A chat completion by an agent", openapi_extra=_CHAT_BODY, responses=_SSE)
     @straight
     async def chat(request: Request, caller: Caller) -> Response:
@@ -75,16 +75,16 @@ def _add_chat(router: APIRouter, server: Server) -> None:
         listening = _listening(server, caller, segment, headers, ask, leaving)
         if ask.stream:
             chunks = ChatChunks(segment.number, include_usage=ask.include_usage)
-            return segment_stream(listening, chunks, _chat_error, _told(segment.run))
+            return segment_stream(listening, chunks, _chat_error, _id_headers(segment.run))
         reading = ChatAnswer(segment.number)
         if not await wait_for(listening, reading, connection_of(request.scope)):
             return Response(status_code=499)
         if reading.error is not None:
             return failed_run(reading.error, segment.run.id)
-        return _json(reading.answer(), _told(segment.run))
+        return _json(reading.answer(), _id_headers(segment.run))
 
 
-def _add_responses(router: APIRouter, server: Server) -> None:
+def _add_responses(router: APIRouter, server: ServerContext) -> None:
     @router.post("/responses", summary="A response by an agent", openapi_extra=_RESPONSES_BODY, responses=_SSE)
     @straight
     async def respond(request: Request, caller: Caller) -> Response:
@@ -97,13 +97,13 @@ def _add_responses(router: APIRouter, server: Server) -> None:
             if segment.heard is not None:
                 segment.heard.close()
             await _read_stored(server, caller, segment.run, reading)
-            return _json(reading.response(), _told(segment.run))
+            return _json(reading.response(), _id_headers(segment.run))
         listening = _listening(server, caller, segment, headers, ask, leaving)
         if ask.stream:
             return _response_stream(listening, reading, segment.run)
         if not await wait_for(listening, reading, connection_of(request.scope)):
             return Response(status_code=499)
-        return _json(reading.response(), _told(segment.run))
+        return _json(reading.response(), _id_headers(segment.run))
 
     @router.get("/responses/{response_id}", summary="The response as it stands, or its stream", responses=_SSE)
     async def show(
@@ -122,7 +122,7 @@ def _add_responses(router: APIRouter, server: Server) -> None:
             return _response_stream(listening, reading, segment.run)
         reading = ResponseEvents(segment.number)
         await _read_stored(server, caller, segment.run, reading)
-        return _json(reading.response(), _told(segment.run))
+        return _json(reading.response(), _id_headers(segment.run))
 
     @router.post("/responses/{response_id}/cancel", summary="Cancel the run behind a response")
     async def cancel(response_id: str, caller: Caller) -> Response:
@@ -130,7 +130,7 @@ def _add_responses(router: APIRouter, server: Server) -> None:
         await server.lifecycle.cancel(caller, segment.run.id, "cancelled by a client of the responses API")
         reading = ResponseEvents(segment.number)
         await _read_stored(server, caller, segment.run, reading)
-        return _json(reading.response(), _told(segment.run))
+        return _json(reading.response(), _id_headers(segment.run))
 
 
 # -- asks ---------------------------------------------------------------------------------------------
@@ -139,11 +139,11 @@ def _add_responses(router: APIRouter, server: Server) -> None:
 def _object(raw: bytes) -> dict[str, Any]:
     body = parsed(raw)
     if not isinstance(body, dict):
-        raise Refusal("INVALID_REQUEST", "the body must be an object")
+        raise Refusal("INVALID_REQUEST", "The body must be an object.")
     return body
 
 
-def _read(read: Callable[[dict[str, Any], str], Ask], raw: bytes, caller: Principal) -> Ask:
+def _read(read: Callable[[dict[str, Any], str], ClientRequest], raw: bytes, caller: Principal) -> ClientRequest:
     ask = read(_object(raw), fingerprint_of(caller.id, raw))
     if len(raw) > MAX_TEXT:  # only then can there be more text than that
         refuse_long_text(text_size(ask))
@@ -161,7 +161,12 @@ def _wants_events(headers: Headers) -> bool:
 
 
 def _listening(
-    server: Server, caller: Principal, segment: Segment, headers: Headers, ask: Ask, leaving: OnDisconnect
+    server: ServerContext,
+    caller: Principal,
+    segment: Segment,
+    headers: Headers,
+    ask: ClientRequest,
+    leaving: OnDisconnect,
 ) -> Listening:
     async def cancel() -> None:
         await server.lifecycle.cancel(caller, segment.run.id, "the client disconnected")
@@ -171,7 +176,7 @@ def _listening(
     return Listening(server, caller.tenant, segment.run, segment.heard, on_gone, extra)
 
 
-def _on_disconnect(server: Server, ask: Ask, headers: Headers) -> OnDisconnect:
+def _on_disconnect(server: ServerContext, ask: ClientRequest, headers: Headers) -> OnDisconnect:
     """What the header says wins over the metadata, and that over the server's settings."""
     header = headers.get(_ON_DISCONNECT)
     if header is not None:
@@ -182,21 +187,21 @@ def _on_disconnect(server: Server, ask: Ask, headers: Headers) -> OnDisconnect:
 # -- responses ----------------------------------------------------------------------------------------
 
 
-async def _existing(server: Server, caller: Principal, response_id: str) -> Segment:
+async def _existing(server: ServerContext, caller: Principal, response_id: str) -> Segment:
     named = parse_response_id(response_id)
     run = None if named is None else await server.reader.run(caller.tenant, named[0])
     if named is None or run is None:
-        raise Refusal("RESPONSE_NOT_FOUND", "there is no such response", param="response_id", status=404)
+        raise Refusal("RESPONSE_NOT_FOUND", "There is no such response.", param="response_id", status=404)
     if named[1] > 0:
         reading = ResponseEvents(named[1])
         await _read_stored(server, caller, run, reading)
         # The next segment may be asked for as soon as the last one ended: its client is about to answer.
         if not reading.begun and reading.segments_ended < named[1]:
-            raise Refusal("RESPONSE_NOT_FOUND", "there is no such response", param="response_id", status=404)
+            raise Refusal("RESPONSE_NOT_FOUND", "There is no such response.", param="response_id", status=404)
     return Segment(run, named[1])
 
 
-async def _read_stored(server: Server, caller: Principal, run: Run, reading: ResponseEvents) -> None:
+async def _read_stored(server: ServerContext, caller: Principal, run: Run, reading: ResponseEvents) -> None:
     """The thread's events rather than the run's alone, because its subagents are runs of their own."""
     after, last = run.first_seq - 1, run.last_seq if run.terminal else None
     load = stored_blobs(server.reader, caller.tenant, run.thread_id)
@@ -206,7 +211,7 @@ async def _read_stored(server: Server, caller: Principal, run: Run, reading: Res
             break
         for event in page:
             if event.run_id != run.id:
-                reading.beside(event)
+                reading.feed_sibling(event)
             else:
                 reading.feed(await with_blobs(event, load))
         after = page[-1].seq
@@ -217,7 +222,7 @@ def _response_stream(listening: Listening, reading: ResponseEvents, run: Run) ->
     def error_frame(code: str, message: str) -> bytes:
         return openai_responses.error_frame(reading.last_number, code, message)
 
-    return segment_stream(listening, reading, error_frame, _told(run))
+    return segment_stream(listening, reading, error_frame, _id_headers(run))
 
 
 # -- answers ------------------------------------------------------------------------------------------
@@ -227,12 +232,12 @@ def _chat_error(code: str, message: str) -> bytes:
     return sse_error(openai_chat.error_object(code, message)) + openai_chat.DONE
 
 
-def _model(server: Server, name: str) -> dict[str, Any]:
+def _model(server: ServerContext, name: str) -> dict[str, Any]:
     created = (server.workspace.status.loaded_at_ms or 0) // 1000
     return {"id": name, "object": "model", "created": created, "owned_by": "holdfast"}
 
 
-def _told(run: Run) -> dict[str, str]:
+def _id_headers(run: Run) -> dict[str, str]:
     """The ids that are ours, for clients that want to go on by them."""
     return {"x-holdfast-run-id": header_text(run.id), "x-holdfast-thread-id": header_text(run.thread_id)}
 

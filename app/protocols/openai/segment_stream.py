@@ -19,10 +19,10 @@ from app.events.catalog.thread import ThreadCreated
 from app.events.envelope import Event
 from app.events.follow import FellBehind, join
 from app.events.hub import Subscription
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.dialects.openai_progress import progress_frame
-from app.protocols.dialects.openai_reading import Reading
-from app.protocols.http.errors import Problem
+from app.protocols.dialects.openai_segment import SegmentReading
+from app.protocols.http.errors import HttpProblem
 from app.protocols.openai.errors import Refusal
 from app.protocols.wire.connection import HttpConnection
 from app.protocols.wire.follower import End
@@ -47,11 +47,11 @@ class FrameReading(Protocol):
     """What a stream needs of a dialect's reading."""
 
     ended: bool
-    people: set[str]
+    waiting_for_person: set[str]
 
     def feed(self, event: Event) -> None: ...
 
-    def beside(self, event: Event) -> None: ...
+    def feed_sibling(self, event: Event) -> None: ...
 
     def take(self) -> bytes: ...
 
@@ -60,7 +60,7 @@ class FrameReading(Protocol):
 class Listening:
     """Who listens to which run, and what becomes of the run when the listener goes."""
 
-    server: Server
+    server: ServerContext
     tenant: str
     run: Run
     heard: Subscription | None = None
@@ -112,14 +112,14 @@ class SegmentFrames:
     def _read(self, event: Event) -> bytes:
         reading = self._reading
         if event.run_id != self._run_id:
-            reading.beside(event)
+            reading.feed_sibling(event)
             made = reading.take()
         else:
             reading.feed(event)
             made = reading.take()
             if self._progress and (frame := progress_frame(event, self._listening.run.agent)) is not None:
                 made += frame
-        if reading.people or self._patience is not None:
+        if reading.waiting_for_person or self._patience is not None:
             self._limit_wait()
         self.ended = reading.ended
         return made
@@ -129,7 +129,7 @@ class SegmentFrames:
         if self._patience is None:
             seconds = self._listening.server.settings.person_wait_seconds
             self._patience = asyncio.get_running_loop().call_later(seconds, self._give_up)
-        elif not self._reading.people:
+        elif not self._reading.waiting_for_person:
             self._patience.cancel()
             self._patience = None
 
@@ -171,21 +171,21 @@ async def _events(listening: Listening) -> AsyncIterator[Event]:
             yield await listening.whole(event) if _is_partial(event) else event
 
 
-async def wait_for(listening: Listening, reading: Reading, connection: HttpConnection) -> bool:
+async def wait_for(listening: Listening, reading: SegmentReading, connection: HttpConnection) -> bool:
     """Feeds the reading until its segment has ended. False when the client left; a person's turn is a refusal."""
     subscription, run_id = listening.subscription, listening.run.id
     connection.watch(subscription.close)
     try:
         async for event in _events(listening):
-            read = reading.feed if event.run_id == run_id else reading.beside
+            read = reading.feed if event.run_id == run_id else reading.feed_sibling
             read(event)
             if reading.ended:
                 return True
-            if reading.people:
+            if reading.waiting_for_person:
                 message = f"the run {run_id} waits for a person; ask for it later"
                 raise Refusal("RUN_WAITING", message, status=409, runId=run_id)
     except FellBehind:
-        raise Problem(Failure("QUEUE_OVERFLOW", "the answer could not be followed", True)) from None
+        raise HttpProblem(Failure("QUEUE_OVERFLOW", "the answer could not be followed", True)) from None
     finally:
         connection.unwatch()
         subscription.close()
@@ -193,7 +193,7 @@ async def wait_for(listening: Listening, reading: Reading, connection: HttpConne
         if listening.on_gone is not None:
             await listening.on_gone()
         return False
-    raise Problem(Failure("NOT_READY", "the server stops; the run goes on", True))
+    raise HttpProblem(Failure("NOT_READY", "the server stops; the run goes on", True))
 
 
 def sse_error(body: dict[str, Any]) -> bytes:

@@ -54,18 +54,18 @@ def parse(data: bytes) -> Command | None:
     if len(data) > MAX_COMMAND_BYTES:
         return None
     try:
-        told = json.loads_strict(data, max_values=MAX_COMMAND_VALUES)
+        command = json.loads_strict(data, max_values=MAX_COMMAND_VALUES)
     except json.JsonError:
         return None
-    if not isinstance(told, dict):
+    if not isinstance(command, dict):
         return None
-    match told.get("type"):
+    match command.get("type"):
         case "ping":
             return Ping()
         case "unsubscribe":
             return Unsubscribe()
         case "subscribe":
-            return _subscribe(told)
+            return _subscribe(command)
     return None
 
 
@@ -95,12 +95,12 @@ def _number(given: list[str]) -> int | None:
     return int(given[0])
 
 
-def _subscribe(told: Mapping[str, Any]) -> Subscribe | None:
-    threads = told.get("threads")
+def _subscribe(command: Mapping[str, Any]) -> Subscribe | None:
+    threads = command.get("threads")
     if threads is None:
-        named = told.get("threadId")
-        threads = {named: _one(told)} if isinstance(named, str) else None
-    types = _types(told.get("types"))
+        named = command.get("threadId")
+        threads = {named: _one(command)} if isinstance(named, str) else None
+    types = _types(command.get("types"))
     if not isinstance(threads, dict) or not 0 < len(threads) <= MAX_THREADS or types == "invalid":
         return None
     cursors: dict[str, Cursor | None] = {}
@@ -112,9 +112,9 @@ def _subscribe(told: Mapping[str, Any]) -> Subscribe | None:
     return Subscribe(cursors, types)
 
 
-def _one(told: Mapping[str, Any]) -> Any:
+def _one(command: Mapping[str, Any]) -> Any:
     """The cursor of a command that names one thread, as `threads` would have it."""
-    return {"afterSeq": told.get("afterSeq"), "afterPart": told.get("afterPart")}
+    return {"afterSeq": command.get("afterSeq"), "afterPart": command.get("afterPart")}
 
 
 def _cursor(given: Any) -> Cursor | Literal["invalid"] | None:

@@ -62,7 +62,7 @@ class EventFrames:
         self._selected: dict[tuple[Types | None, bool], bytes] = {}
 
     def select(self, types: Types | None, everywhere: bool) -> bytes:
-        """Those of the types; with `everywhere` only what is told to everybody."""
+        """Those of the types; with `everywhere` only what goes to everybody."""
         if types is None and not everywhere:
             return self.whole
         key = (types, everywhere)

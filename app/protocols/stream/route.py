@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response, WebSocket
 from app.core import json
 from app.core.clock import SystemClock
 from app.protocols.auth.shown import SUBPROTOCOL
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.http.caller import Caller
 from app.protocols.stream import asyncapi
 from app.protocols.stream.event_context import EventContexts
@@ -18,7 +18,7 @@ from app.protocols.stream.socket import Socket
 _QUERY: Final = ("threadId", "afterSeq", "afterPart", "types")
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter()
     contexts = EventContexts(server.reader, SystemClock())
     frames, watch = FrameCache(contexts), server.metrics.watch

@@ -16,14 +16,14 @@ from app.core.principal import Principal
 from app.events.envelope import Event
 from app.events.ports import StoreError
 from app.protocols.auth.permissions import may_follow
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.stream import commands, frames
 from app.protocols.stream.commands import Cursor
 from app.protocols.stream.frame_cache import FrameCache
 from app.protocols.stream.frames import EventFrames, Types
 from app.protocols.wire.asgi import AsgiSocket
 from app.protocols.wire.connection import CONNECTION, Connection
-from app.protocols.wire.follower import End, Follower
+from app.protocols.wire.follower import End, ThreadFollower
 from app.runtime.intake.rejection import SYSTEM_THREADS
 
 TRY_AGAIN_LATER: Final = 1013
@@ -68,14 +68,14 @@ class SocketFrames:
 
 
 class Socket:
-    def __init__(self, server: Server, cache: FrameCache, caller: Principal, websocket: WebSocket) -> None:
+    def __init__(self, server: ServerContext, cache: FrameCache, caller: Principal, websocket: WebSocket) -> None:
         self._websocket, self._caller = websocket, caller
         self._connection: Connection = websocket.scope["extensions"].get(CONNECTION) or AsgiSocket(websocket.send)
         self._connection.credentials = server.access.credentials_of(caller)
         self._frames = SocketFrames(cache)
         self._listening: asyncio.Task[None] | None = None
         subscription = server.hub.subscribe(caller.tenant, None)
-        self._follower = Follower(
+        self._follower = ThreadFollower(
             self._connection,
             subscription,
             server.reader.events,

@@ -1,1 +1,1 @@
-"""Metrics and traces: what watches the process from outside, told from committed events."""
+"""Metrics and traces: computed from committed events, for whoever watches the process from outside."""

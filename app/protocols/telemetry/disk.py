@@ -14,9 +14,9 @@ def watch_disk(metrics: Metrics, settings: Settings) -> None:
     def size(path: Path) -> float:
         return path.stat().st_size if path.is_file() else 0
 
-    metrics.watch("disk_free_bytes", "Room on the disk of the data folder.", free)
+    metrics.watch("disk_free_bytes", "Free space on the disk of the data folder.", free)
     if not settings.is_postgres:
         database = settings.sqlite_path
         wal = database.with_name(database.name + "-wal")
-        metrics.watch("database_bytes", "Size of the database's file.", lambda: size(database))
-        metrics.watch("database_wal_bytes", "Size of what is written ahead of it.", lambda: size(wal))
+        metrics.watch("database_bytes", "Size of the database file.", lambda: size(database))
+        metrics.watch("database_wal_bytes", "Size of the write-ahead log (WAL) file.", lambda: size(wal))

@@ -11,7 +11,7 @@ _BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
 class LoopLag:
     def __init__(self, metrics: Metrics) -> None:
-        self._lag = metrics.plain_histogram("loop_lag_seconds", "How late the event loop woke.", _BUCKETS)
+        self._lag = metrics.plain_histogram("loop_lag_seconds", "Lag of the event loop.", _BUCKETS)
         self._next: asyncio.TimerHandle | None = None
         self._due = 0.0
 

@@ -2,7 +2,7 @@
 
 Folded from the events that this process committed. A run that was accepted elsewhere or before a restart is taken from
 its record when it is claimed here; how long people took before that is then not known. Leaves to others: what is made
-of it (`metering`, `run_lines`).
+of it (`meters`, `run_lines`).
 """
 
 from collections.abc import Iterator

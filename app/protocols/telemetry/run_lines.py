@@ -1,8 +1,8 @@
 """The server's log about runs: one line when a run is first claimed, one when it waits for somebody, one at its end.
 
 Lines are made of committed events only, hold ids, names and numbers and never what was said, and are written a moment
-after the commit that they tell of, so that no commit waits for a log. Leaves to others: redaction and the form of a
-line (`core.logs`), counting (`metering`).
+after the commit that they report, so that no commit waits for a log. Leaves to others: redaction and the form of a
+line (`core.logs`), counting (`meters`).
 """
 
 import asyncio
@@ -36,26 +36,26 @@ class RunLines:
         self._add("run.waiting", _ids(event, run) | {"interrupt": interrupt_id, "kind": kind})
 
     def ended(self, event: Event, run: OpenRun | None, status: str, code: str | None) -> None:
-        told: dict[str, Any] = _ids(event, run) | {"status": status, "code": code}
+        payload: dict[str, Any] = _ids(event, run) | {"status": status, "code": code}
         if run is not None:
             worked = run.worked_ms(event.at)
-            told |= {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
+            payload |= {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
             if run.started_at is not None:
-                told["seconds"] = max(0, event.at - run.started_at) / 1000
+                payload["seconds"] = max(0, event.at - run.started_at) / 1000
             if worked is not None:
-                told["worked_seconds"] = worked / 1000
-        self._add("run.ended", told)
+                payload["worked_seconds"] = worked / 1000
+        self._add("run.ended", payload)
 
     def flush(self) -> None:
         """Write what waits; for the end of the process."""
         while self._waiting:
             self._write()
 
-    def _add(self, name: str, told: dict[str, Any]) -> None:
+    def _add(self, name: str, payload: dict[str, Any]) -> None:
         if len(self._waiting) >= MAX_WAITING:
             self._lost += 1
             return
-        self._waiting.append((name, told))
+        self._waiting.append((name, payload))
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._some)
@@ -70,8 +70,8 @@ class RunLines:
 
     def _write(self) -> None:
         for _ in range(min(_BATCH, len(self._waiting))):
-            name, told = self._waiting.popleft()
-            self._log.info(name, **present(told))
+            name, payload = self._waiting.popleft()
+            self._log.info(name, **present(payload))
         if self._lost and not self._waiting:
             self._log.warning("run.lines_lost", lines=self._lost)
             self._lost = 0

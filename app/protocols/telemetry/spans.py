@@ -31,7 +31,7 @@ from app.events.envelope import Event
 
 MAX_OPEN_RUNS: Final = 20_000
 MAX_OPEN_STEPS: Final = 1000
-"""Per run. What is over is told without its beginning."""
+"""Per run. A span over this limit is exported without its beginning."""
 
 MAX_CONTENT: Final = 4096
 """Characters of a permitted field: a span is no place for documents."""
@@ -46,7 +46,7 @@ class NextIds(Protocol):
 
 
 @dataclass(slots=True)
-class _Run:
+class _RunSpans:
     trace: Trace
     parent: str | None
     """Span id above the run's own."""
@@ -62,9 +62,9 @@ class _Run:
 class Spans:
     def __init__(self, tracer: Tracer, ids: NextIds, permitted: Callable[[], Sequence[str]] = tuple) -> None:
         self._tracer, self._ids, self._permitted = tracer, ids, permitted
-        self._runs = RecentDict[tuple[str, str], _Run](MAX_OPEN_RUNS)
+        self._runs = RecentDict[tuple[str, str], _RunSpans](MAX_OPEN_RUNS)
         self._broken = False
-        self._folds: dict[str, Callable[[_Run, Event, dict[str, Any]], None]] = {
+        self._folds: dict[str, Callable[[_RunSpans, Event, dict[str, Any]], None]] = {
             model.ModelRequested.type: self._model_requested,
             model.ModelCompleted.type: self._model_ended,
             model.ModelFailed.type: self._model_ended,
@@ -98,119 +98,151 @@ class Spans:
 
     def _fold(self, event: Event) -> None:
         assert event.run_id is not None
-        key, told = (event.tenant, event.run_id), event.payload
+        key, payload = (event.tenant, event.run_id), event.payload
         run = self._runs.get(key)
         if run is None:
-            # A run of an earlier life of the process has no beginning here; what follows is told all the same.
-            run = self._begun(event, told)
-            run.contents = self._contents(told)
+            # A run of an earlier life of the process has no beginning here; its later spans are exported all the same.
+            run = self._begun(event, payload)
+            run.contents = self._contents(payload)
             self._runs.put(key, run)
         fold = self._folds.get(event.type)
         if fold is not None:
-            fold(run, event, told)
+            fold(run, event, payload)
         run.last = event.at
 
-    def _begun(self, event: Event, told: dict[str, Any]) -> _Run:
+    def _begun(self, event: Event, payload: dict[str, Any]) -> _RunSpans:
         assert event.run_id is not None
         if event.type != request.RequestQueued.type:
-            told = {}
-        name = told.get("agent") or told.get("tool") or told.get("workflow") or "run"
-        above = self._runs.get((event.tenant, told.get("parentRunId") or ""))
+            payload = {}
+        name = payload.get("agent") or payload.get("tool") or payload.get("workflow") or "run"
+        above = self._runs.get((event.tenant, payload.get("parentRunId") or ""))
         if above is not None:
-            call = told.get("callId")
-            parent = span_id(call_key(told["parentRunId"], call)) if call else above.trace.span
+            call = payload.get("callId")
+            parent = span_id(call_key(payload["parentRunId"], call)) if call else above.trace.span
             own = Trace(
                 above.trace.trace_id, span_id(event.run_id), above.trace.flags, above.trace.state, exported=True
             )
-            return _Run(own, parent, event.at, name, event.thread_id, event.at)
-        context: Mapping[str, str] | None = told.get("traceContext")
+            return _RunSpans(own, parent, event.at, name, event.thread_id, event.at)
+        context: Mapping[str, str] | None = payload.get("traceContext")
         trace = Trace.of_run(event.run_id, context, exported=True)
-        assert trace is not None, "a told run always has a trace"
+        assert trace is not None, "an exported run always has a trace"
         incoming = context[PARENT].split("-")[2] if context and trace.trace_id in context.get(PARENT, "") else None
-        return _Run(trace, incoming, event.at, name, event.thread_id, event.at)
+        return _RunSpans(trace, incoming, event.at, name, event.thread_id, event.at)
 
     # -- folds ---------------------------------------------------------------------------------------
 
-    def _model_requested(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
-        shown = self._contents(told) | {"gen_ai.request.model": told["providerModel"]}
-        self._open(run, told["messageId"], event, shown)
+    def _model_requested(self, run: _RunSpans, event: Event, payload: dict[str, Any]) -> None:
+        shown = self._contents(payload) | {"gen_ai.request.model": payload["providerModel"]}
+        self._open(run, payload["messageId"], event, shown)
 
-    def _model_ended(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
-        began, known = self._opened(run, told["messageId"], event, told)
-        usage = told.get("usage") or {}
-        attributes = (known | self._contents(told)) | {
+    def _model_ended(self, run: _RunSpans, event: Event, payload: dict[str, Any]) -> None:
+        began, known = self._opened(run, payload["messageId"], event, payload)
+        usage = payload.get("usage") or {}
+        attributes = (known | self._contents(payload)) | {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": told["provider"],
-            "holdfast.model": told["model"],
-            "holdfast.attempt": told.get("attempt"),
+            "gen_ai.provider.name": payload["provider"],
+            "holdfast.model": payload["model"],
+            "holdfast.attempt": payload.get("attempt"),
             "gen_ai.usage.input_tokens": usage.get("inputTokens"),
             "gen_ai.usage.output_tokens": usage.get("outputTokens"),
-            "gen_ai.response.id": told.get("providerRequestId"),
-            "gen_ai.response.finish_reasons": [told["finishReason"]] if "finishReason" in told else None,
-            "gen_ai.response.time_to_first_chunk": _seconds(told.get("firstTokenMs")),
+            "gen_ai.response.id": payload.get("providerRequestId"),
+            "gen_ai.response.finish_reasons": [payload["finishReason"]] if "finishReason" in payload else None,
+            "gen_ai.response.time_to_first_chunk": _seconds(payload.get("firstTokenMs")),
         }
-        name = f"chat {known.get('gen_ai.request.model', told['model'])}"
+        name = f"chat {known.get('gen_ai.request.model', payload['model'])}"
         # A retried attempt has a message id of its own, so each attempt is a span.
-        self._tell(run, name, told["messageId"], SpanKind.CLIENT, began, event, attributes, told.get("error"))
+        self._export(run, name, payload["messageId"], SpanKind.CLIENT, began, event, attributes, payload.get("error"))
 
-    def _tool_invoked(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
-        self._open(run, told["callId"], event, self._contents(told) | {"holdfast.tool.effect": told.get("effect")})
+    def _tool_invoked(self, run: _RunSpans, event: Event, payload: dict[str, Any]) -> None:
+        self._open(
+            run, payload["callId"], event, self._contents(payload) | {"holdfast.tool.effect": payload.get("effect")}
+        )
 
-    def _tool_resulted(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+    def _tool_resulted(self, run: _RunSpans, event: Event, payload: dict[str, Any]) -> None:
         assert event.run_id is not None
-        began, known = self._opened(run, told["callId"], event, told)
-        attributes = (known | self._contents(told)) | {
+        began, known = self._opened(run, payload["callId"], event, payload)
+        attributes = (known | self._contents(payload)) | {
             "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": told["tool"],
-            "gen_ai.tool.call.id": told["callId"],
+            "gen_ai.tool.name": payload["tool"],
+            "gen_ai.tool.call.id": payload["callId"],
         }
-        key = call_key(event.run_id, told["callId"])
-        self._tell(run, f"execute_tool {told['tool']}", key, SpanKind.INTERNAL, began, event, attributes,
-                   told.get("error"))  # fmt: skip
+        key = call_key(event.run_id, payload["callId"])
+        self._export(
+            run,
+            f"execute_tool {payload['tool']}",
+            key,
+            SpanKind.INTERNAL,
+            began,
+            event,
+            attributes,
+            payload.get("error"),
+        )
 
-    def _raised(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
-        self._open(run, told["interruptId"], event, self._contents(told) | {"holdfast.interrupt.kind": told["kind"]})
+    def _raised(self, run: _RunSpans, event: Event, payload: dict[str, Any]) -> None:
+        self._open(
+            run, payload["interruptId"], event, self._contents(payload) | {"holdfast.interrupt.kind": payload["kind"]}
+        )
 
-    def _closed(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
-        began, known = self._opened(run, told["interruptId"], event, told)
+    def _closed(self, run: _RunSpans, event: Event, payload: dict[str, Any]) -> None:
+        began, known = self._opened(run, payload["interruptId"], event, payload)
         name = f"wait {known.get('holdfast.interrupt.kind', 'interrupt')}"
-        self._tell(run, name, told["interruptId"], SpanKind.INTERNAL, began, event, known | self._contents(told))
+        self._export(
+            run, name, payload["interruptId"], SpanKind.INTERNAL, began, event, known | self._contents(payload)
+        )
 
-    def _step_completed(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+    def _step_completed(self, run: _RunSpans, event: Event, payload: dict[str, Any]) -> None:
         # It began when the run's last event was written: steps of a run follow each other.
-        shown = self._contents(told)
-        self._tell(run, f"step {told['step']}", event.id, SpanKind.INTERNAL, run.last, event, shown)
+        shown = self._contents(payload)
+        self._export(run, f"step {payload['step']}", event.id, SpanKind.INTERNAL, run.last, event, shown)
 
-    def _ended(self, run: _Run, event: Event, told: dict[str, Any]) -> None:
+    def _ended(self, run: _RunSpans, event: Event, payload: dict[str, Any]) -> None:
         assert event.run_id is not None
         del self._runs[event.tenant, event.run_id]
-        attributes = (run.contents | self._contents(told)) | {
+        attributes = (run.contents | self._contents(payload)) | {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": run.agent,
             "gen_ai.conversation.id": run.thread,
             "holdfast.run.id": event.run_id,
             "holdfast.run.status": event.type.rsplit(".", 1)[1],
         }
-        self._tell(run, f"invoke_agent {run.agent}", event.run_id, SpanKind.SERVER, run.began, event, attributes,
-                   told.get("error"), parent=run.parent)  # fmt: skip
+        self._export(
+            run,
+            f"invoke_agent {run.agent}",
+            event.run_id,
+            SpanKind.SERVER,
+            run.began,
+            event,
+            attributes,
+            payload.get("error"),
+            parent=run.parent,
+        )
 
-    def _contents(self, told: dict[str, Any]) -> dict[str, Any]:
+    def _contents(self, payload: dict[str, Any]) -> dict[str, Any]:
         permitted = self._permitted()
-        return {f"holdfast.{name}": _shown(told[name]) for name in permitted if told.get(name) is not None}
+        return {f"holdfast.{name}": _shown(payload[name]) for name in permitted if payload.get(name) is not None}
 
-    # -- telling -------------------------------------------------------------------------------------
+    # -- export --------------------------------------------------------------------------------------
 
-    def _open(self, run: _Run, key: str, event: Event, attributes: dict[str, Any]) -> None:
+    def _open(self, run: _RunSpans, key: str, event: Event, attributes: dict[str, Any]) -> None:
         if len(run.steps) < MAX_OPEN_STEPS:
             run.steps[key] = (event.at, attributes)
 
-    def _opened(self, run: _Run, key: str, event: Event, told: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        return run.steps.pop(key, (event.at - (told.get("durationMs") or 0), {}))
+    def _opened(self, run: _RunSpans, key: str, event: Event, payload: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        return run.steps.pop(key, (event.at - (payload.get("durationMs") or 0), {}))
 
-    def _tell(
-        self, run: _Run, name: str, key: str, kind: SpanKind, began: int, event: Event, attributes: dict[str, Any],
-        error: Mapping[str, Any] | None = None, *, parent: str | None = "",
-    ) -> None:  # fmt: skip
+    def _export(
+        self,
+        run: _RunSpans,
+        name: str,
+        key: str,
+        kind: SpanKind,
+        began: int,
+        event: Event,
+        attributes: dict[str, Any],
+        error: Mapping[str, Any] | None = None,
+        *,
+        parent: str | None = "",
+    ) -> None:
         """A span is started and ended at once, with the times that the log has."""
         above = run.trace.span if parent == "" else parent
         self._ids.take_next(run.trace.trace_id, span_id(key))

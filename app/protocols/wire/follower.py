@@ -63,7 +63,7 @@ class Frames(Protocol):
         ...
 
 
-class Follower:
+class ThreadFollower:
     """`cursors` are the threads with the last `seq` that the client has; None follows a thread from now on.
 
     With `live` the subscription is older than the cursors, so nothing has to be read from the store. With `direct` an

@@ -18,7 +18,7 @@ from app.events.follow import ReadPage
 from app.events.hub import Subscription
 from app.protocols.wire import follower
 from app.protocols.wire.connection import HttpConnection, connection_of
-from app.protocols.wire.follower import End, Follower, Frames
+from app.protocols.wire.follower import End, Frames, ThreadFollower
 
 COMMENT: Final = b": still here\n\n"
 """Keeps a connection open without being an event."""
@@ -113,7 +113,7 @@ class EventStream(_Stream):
     async def _follow(self, connection: HttpConnection) -> None:
         its, frames = self._following, self._frames
         cursors = {its.thread_id: its.after}
-        follows = Follower(connection, its.subscription, its.read, frames, cursors, live=its.live)
+        follows = ThreadFollower(connection, its.subscription, its.read, frames, cursors, live=its.live)
         failure: Failure | None = None
         try:
             end = await follows.run()

@@ -154,7 +154,7 @@ class HttpProtocol(HttpToolsProtocol):
     max_head_bytes = 32 * 1024
     """Over this the headers are not kept; a smaller limit is for the gate to answer."""
     answering: UvicornConnection | None = None
-    """The connection that is told of what happens to the transport; answers leave one after the other."""
+    """The connection that is notified of what happens to the transport; answers leave one after the other."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)

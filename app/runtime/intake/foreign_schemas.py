@@ -21,11 +21,11 @@ _kept: LRUCache[bytes, Failure | None] = LRUCache(_MAX_KEPT)
 def check_schema(document: Any) -> Failure | None:
     """Why values cannot be checked against the document, if they cannot."""
     if not isinstance(document, Mapping):
-        return Failure("SCHEMA_INVALID", "a JSON Schema is an object")
+        return Failure("SCHEMA_INVALID", "A JSON Schema is an object.")
     try:
         key = sha256(json.canonical(dict(document))).digest()
     except json.JsonError:
-        return Failure("SCHEMA_INVALID", "the JSON Schema cannot be written as JSON")
+        return Failure("SCHEMA_INVALID", "The JSON Schema cannot be written as JSON.")
     if key not in _kept:
         _kept[key] = _compiled(document)
     return _kept[key]

@@ -118,7 +118,7 @@ class Keys:
         """Idempotent: a revoked key stays as it is."""
         known = await self._store.find(key_id)
         if known is None or known.tenant != tenant:
-            return Failure("KEY_NOT_FOUND", "there is no such key")
+            return Failure("KEY_NOT_FOUND", "There is no such key.")
         if known.revoked_at is None:
             revoked = ports.ApiKeyRevoked(key_id, self._clock.now_ms())
             event = KeyRevoked(key_id=key_id, reason=reason)

@@ -29,9 +29,9 @@ class Lifecycle:
         """A run that nobody works on ends in the same commit; a running one is stopped by its owner."""
         run = await self._reader.run(who.tenant, run_id)
         if run is None:
-            return Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
+            return Rejected(Failure("RUN_NOT_FOUND", "There is no such run."))
         if run.parent_run_id is not None:
-            return Rejected(Failure("RUN_IS_A_SUBAGENT", "a subagent's run ends with its parent"), run.parent_run_id)
+            return Rejected(Failure("RUN_IS_A_SUBAGENT", "A subagent's run ends with its parent."), run.parent_run_id)
         if run.terminal or run.cancel_requested_at is not None:
             return run
         scope = Scope(who.tenant, run.thread_id, run_id, actor=who.actor)
@@ -47,7 +47,7 @@ class Lifecycle:
             return Rejected(answer.failure, answer.winner)
         # An accepted run is in the tables; only its thread's deletion takes it out of sight.
         cancelled = await self._reader.run(who.tenant, run_id)
-        return cancelled or Rejected(Failure("THREAD_DELETED", "the thread was deleted"), run_id)
+        return cancelled or Rejected(Failure("THREAD_DELETED", "The thread was deleted."), run_id)
 
     @property
     def draining(self) -> bool:

@@ -166,7 +166,7 @@ class Service:
         """An accepted run is in the tables; only its thread's deletion takes it out of sight."""
         run = await self._reader.run(tenant, run_id)
         if run is None:
-            return Rejected(Failure("THREAD_DELETED", "the thread was deleted"), run_id)
+            return Rejected(Failure("THREAD_DELETED", "The thread was deleted."), run_id)
         return _Taken(run, replayed=True)
 
 

@@ -15,7 +15,7 @@ from app.core.ids import new_id
 from app.core.suspend import Suspended
 from app.events.catalog.interrupt import InterruptRaised
 from app.runtime.run.run_log import RunLog
-from app.tools.contract import ToolCall, ToolDefinition, definition_hash
+from app.tools.contract import ToolDefinition, ToolRequest, definition_hash
 from app.views.interrupt import Interrupt
 from app.views.ports import Reader
 
@@ -49,7 +49,7 @@ class Approvals:
         self._log, self._granted = log, granted
         self._who, self._submitted_by = who, submitted_by
 
-    async def approve(self, call: ToolCall, definition: ToolDefinition, digest: str) -> Approval:
+    async def approve(self, call: ToolRequest, definition: ToolDefinition, digest: str) -> Approval:
         question = Question(definition.name, digest, definition_hash(definition), definition.approver)
         asked = self._log.memo.of_call("approval", call.id)
         if asked is None:
@@ -58,7 +58,7 @@ class Approvals:
                 return Approved(held.answered_by, held.id)
             raise await self._log.raise_interrupt(self._raised(call, question))
         if asked.get("expired"):
-            return NotApproved("nobody answered in time")
+            return NotApproved("the question was not answered in time")
         answer = asked.get("answer")
         if answer is None:
             raise Suspended(asked["interruptId"])
@@ -67,7 +67,7 @@ class Approvals:
             return NotApproved(answer.get("reason"), by)
         return _mismatch(asked, question) or Approved(by, asked["interruptId"])
 
-    def _raised(self, call: ToolCall, question: Question) -> InterruptRaised:
+    def _raised(self, call: ToolRequest, question: Question) -> InterruptRaised:
         return InterruptRaised(
             interrupt_id=new_id("interrupt"),
             kind="approval",

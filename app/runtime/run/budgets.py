@@ -17,7 +17,7 @@ from app.core.ending import Ending
 from app.core.errors import Failure
 from app.events.catalog.execution import BudgetExceeded
 from app.models.budget import LocalBudget
-from app.models.completion import Usage
+from app.models.completion import TokenUsage
 from app.models.contract import Estimate, Reservation
 from app.workspace.specs.base import Limits
 from app.workspace.specs.runtime import TenantBudget
@@ -42,7 +42,7 @@ class Used:
 class _Part(Protocol):
     async def reserve(self, estimate: Estimate) -> Reservation | Failure: ...
 
-    async def settle(self, reservation: Reservation, usage: Usage) -> None: ...
+    async def settle(self, reservation: Reservation, usage: TokenUsage) -> None: ...
 
     def release(self, reservation: Reservation) -> None: ...
 
@@ -104,7 +104,7 @@ class RunBudget:
         self._reserved[held[0].id] = held
         return held[0]
 
-    async def settle(self, reservation: Reservation, usage: Usage) -> None:
+    async def settle(self, reservation: Reservation, usage: TokenUsage) -> None:
         for part, held in zip(self._parts, self._reserved.pop(reservation.id, ()), strict=False):
             await part.settle(held, usage)
 

@@ -34,8 +34,7 @@ from app.runtime.run.steps import RunScope, RunServices, Step, steps_for
 from app.runtime.run.tool_calls import ToolCalls, ToolPorts
 from app.runtime.run.toolsets import Toolset, Toolsets
 from app.runtime.workspaces import WorkspaceHistory
-from app.tools.contract import Scope as ToolScope
-from app.tools.contract import ToolCall
+from app.tools.contract import CallScope, ToolRequest
 from app.views.run import Run
 from app.workspace.compiled import CompiledAgent, CompiledSkill, CompiledWorkspace
 from app.workspace.specs.base import Limits
@@ -252,10 +251,10 @@ class Conductor:
         grants = session_grants(services.reader, scope.tenant, scope.thread_id)
         approvals = Approvals(run_log, grants, who="the caller", submitted_by=family[0].actor)
         calls = ToolCalls(
-            run_log, toolset.gateway, ToolScope(run.id, allowed, scope.tenant, direct=True), lent, approvals
+            run_log, toolset.gateway, CallScope(run.id, allowed, scope.tenant, direct=True), lent, approvals
         )
         arguments = family[0].payload.get("input")
-        call = ToolCall(f"call_{run.id}", name, arguments if isinstance(arguments, dict) else None)
+        call = ToolRequest(f"call_{run.id}", name, arguments if isinstance(arguments, dict) else None)
         outcome = (await calls.outcomes([call]))[0]
         if outcome.error is not None:
             return [_failed(outcome.error)]

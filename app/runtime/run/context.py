@@ -275,9 +275,9 @@ class RunContext:
                 )
             )
         if asked["title"] != title:
-            raise StepFailed(Failure("BACKEND_NOT_DETERMINISTIC", f"question {number + 1} is not the recorded one"))
+            raise StepFailed(Failure("BACKEND_NOT_DETERMINISTIC", f"Question {number + 1} is not the recorded one."))
         if asked.get("expired"):
-            raise StepFailed(Failure("QUESTION_EXPIRED", "nobody answered in time"))
+            raise StepFailed(Failure("QUESTION_EXPIRED", "The question was not answered in time."))
         if "answer" not in asked:
             raise Suspended(asked["interruptId"])
         answers: JsonObject = asked["answer"]["answers"]

@@ -26,7 +26,9 @@ class RunMedia:
                 if reference is not None and reference["sha256"] not in self._loaded:
                     data = await self._load(reference)
                     if data is None:
-                        raise StepFailed(Failure("BLOB_NOT_FOUND", "a message refers to content that is gone"))
+                        raise StepFailed(
+                            Failure("BLOB_NOT_FOUND", "A message refers to content that no longer exists.")
+                        )
                     self._loaded[reference["sha256"]] = data
         return self._get
 

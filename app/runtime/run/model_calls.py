@@ -18,15 +18,14 @@ from app.events.catalog.model import ASIDES, ModelCompleted, ModelNegotiated, Mo
 from app.models.completion import (
     CompletionRequest,
     CompletionResponse,
-    Reasoning,
+    ReasoningLevel,
     ToolDef,
     estimate_tokens,
     message_from_json,
     request_hash,
 )
 from app.models.contract import Budget, ContentPolicy
-from app.models.negotiate import ModelPlan as Plan
-from app.models.negotiate import Negotiation
+from app.models.negotiate import ModelChoice, Negotiation
 from app.models.prepare import input_room
 from app.models.router import ModelRouter
 from app.runtime.run.media import RunMedia
@@ -118,17 +117,17 @@ class ModelCalls:
         except StepFailed:
             return None  # the refusal of the first call stands
 
-    def _plan(self, switched_to: str | None) -> Plan:
+    def _plan(self, switched_to: str | None) -> ModelChoice:
         name = switched_to or self.model
         chosen = ModelPlan(primary=name) if name is not None else self._agent.model_plan
         if chosen is None:
-            raise StepFailed(Failure("AGENT_HAS_NO_MODEL", f"agent {self._agent.name!r} names no model"))
+            raise StepFailed(Failure("AGENT_HAS_NO_MODEL", f"Agent {self._agent.name!r} names no model."))
         if chosen.primary not in self._toolset.workspace.models:
-            raise StepFailed(Failure("MODEL_NOT_FOUND", "the workspace has no such model"))
+            raise StepFailed(Failure("MODEL_NOT_FOUND", "The workspace has no such model."))
         return self._toolset.plans.plan(chosen)
 
     async def _complete(
-        self, plan: Plan, request: CompletionRequest, marks: dict[str, str], foreign: str | None = None
+        self, plan: ModelChoice, request: CompletionRequest, marks: dict[str, str], foreign: str | None = None
     ) -> CompletionResponse:
         scope, held = self._log.scope, list[Payload]()
 
@@ -220,7 +219,7 @@ class ModelCalls:
         offered = tuple(ToolDef(tool.name, tool.description, dict(tool.input)) for tool in tools)
         reasoning = None
         if thinking.effort is not None or thinking.budget_tokens is not None:
-            reasoning = Reasoning(thinking.effort, thinking.budget_tokens)
+            reasoning = ReasoningLevel(thinking.effort, thinking.budget_tokens)
         load = await self._media.of(messages)
         return CompletionRequest(
             messages=tuple(message_from_json(message, load) for message in messages),

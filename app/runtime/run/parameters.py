@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from app.models.negotiate import ModelPlan
+from app.models.negotiate import ModelChoice
 from app.workspace.specs.agent import AgentSpec
 from app.workspace.specs.base import Parameters, Reasoning
 
@@ -33,7 +33,7 @@ class RequestedParameters:
     bounded: bool
     """Whether the agent says how many tokens an answer may have; else its models' own settings do."""
 
-    def within(self, plan: ModelPlan) -> Parameters:
+    def within(self, plan: ModelChoice) -> Parameters:
         """No model of the plan is asked for more tokens than the workspace set for it."""
         if self.bounded or self.parameters.max_tokens is None:
             return self.parameters

@@ -34,4 +34,4 @@ class RerunCheck:
 
 
 def _mismatch(what: str) -> StepFailed:
-    return StepFailed(Failure("REPLAY_MISMATCH", f"{what} differs from the recorded one"))
+    return StepFailed(Failure("REPLAY_MISMATCH", f"{what} differs from the recorded one."))

@@ -190,7 +190,7 @@ class RunLog:
         for asked in self.memo.interrupts:
             if asked["kind"] == "paused" and asked["arguments"]["commandId"] == pause:
                 if asked.get("expired"):
-                    raise StepFailed(Failure("PAUSE_EXPIRED", "nobody resumed the run in time"))
+                    raise StepFailed(Failure("PAUSE_EXPIRED", "The run was not resumed in time."))
                 return None
         return pause
 

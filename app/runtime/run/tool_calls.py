@@ -25,6 +25,7 @@ from app.runtime.run.memo import StoredPayload
 from app.runtime.run.run_log import RunLog
 from app.tools.contract import (
     AskModel,
+    CallScope,
     Hook,
     JsonResult,
     LoadBlob,
@@ -32,12 +33,11 @@ from app.tools.contract import (
     Proposal,
     PutBlob,
     Result,
-    Scope,
     Tool,
-    ToolCall,
     ToolContext,
     ToolDefinition,
     ToolOutcome,
+    ToolRequest,
 )
 from app.tools.gateway import Gateway
 
@@ -60,7 +60,7 @@ class ToolCalls:
         self,
         log: RunLog,
         gateway: Gateway,
-        scope: Scope,
+        scope: CallScope,
         ports: ToolPorts,
         approvals: Approvals,
         *,
@@ -89,16 +89,16 @@ class ToolCalls:
         outcomes = await self.outcomes([self._tool_call(call) for call in calls], only)
         return [_result(call, outcome) for call, outcome in zip(calls, outcomes, strict=True)]
 
-    def _tool_call(self, call: CallRequest) -> ToolCall:
+    def _tool_call(self, call: CallRequest) -> ToolRequest:
         arguments = None if call.raw_args is not None else call.args
         call_id = self.ids.of(call.id, call.name, call.args if call.raw_args is None else call.raw_args)
-        return ToolCall(call_id, call.name, arguments, raw=call.raw_args, complete=True)
+        return ToolRequest(call_id, call.name, arguments, raw=call.raw_args, complete=True)
 
-    async def outcomes(self, calls: Sequence[ToolCall], only: frozenset[str] | None = None) -> list[ToolOutcome]:
+    async def outcomes(self, calls: Sequence[ToolRequest], only: frozenset[str] | None = None) -> list[ToolOutcome]:
         scope = self._scope if only is None else replace(self._scope, allowed=self._scope.allowed & only)
         memo, ports = self._log.memo, self._gate_ports(scope)
         done: dict[str, ToolOutcome] = {}
-        fresh: list[ToolCall] = []
+        fresh: list[ToolRequest] = []
         for call in calls:
             if call.id in memo.results:
                 recorded = _recorded_outcome(memo.results[call.id], memo.intents.get(call.id))
@@ -116,10 +116,10 @@ class ToolCalls:
         self.evidence |= {outcome.tool for outcome in done.values() if outcome.ok}
         return [done[call.id] for call in calls]
 
-    def _gate_ports(self, scope: Scope) -> Ports:
+    def _gate_ports(self, scope: CallScope) -> Ports:
         lent, mend = self._ports, self._ports.ask_model
 
-        async def ask_model(call: ToolCall, complaint: str) -> Proposal | None:
+        async def ask_model(call: ToolRequest, complaint: str) -> Proposal | None:
             # Nothing is mended that may not be called here.
             return await mend(call, complaint) if mend is not None and call.name in scope.allowed else None
 
@@ -139,7 +139,7 @@ class ToolCalls:
         bounded = isinstance(payload, ToolResulted) and payload.truncated
         return event.payload if bounded or b'"$blob"' not in event.payload_bytes else None
 
-    async def _act(self, calls: list[ToolCall], scope: Scope, ports: Ports) -> list[ToolOutcome]:
+    async def _act(self, calls: list[ToolRequest], scope: CallScope, ports: Ports) -> list[ToolOutcome]:
         effects = self._gateway.registry.effects
         if self._log.control.draining and any(effects.get(call.name) == "unsafe" for call in calls):
             # It might be cut off half-way, and then a person would have to decide. The next server begins it.
@@ -155,7 +155,7 @@ class ToolCalls:
             # A result that came after the cancel is recorded, and not applied.
             self._log.stop_if_cancelled()
 
-    async def _count(self, calls: Iterable[ToolCall]) -> None:
+    async def _count(self, calls: Iterable[ToolRequest]) -> None:
         self._begun |= {call.id for call in calls}
         if self.limit is not None and len(self._begun) > self.limit:
             used = len(self._begun)
@@ -165,7 +165,7 @@ class ToolCalls:
 
     # -- what was cut off ----------------------------------------------------------------------------
 
-    async def _recover(self, call: ToolCall, intent: StoredPayload) -> ToolCall | ToolOutcome:
+    async def _recover(self, call: ToolRequest, intent: StoredPayload) -> ToolRequest | ToolOutcome:
         """A call that was begun and has no result: repeated if that is harmless, else an operator decides."""
         again = replace(call, attempt=intent.get("attempt", 1) + 1)
         if intent["effect"] != "unsafe":

@@ -22,7 +22,7 @@ from app.events.envelope import Event
 from app.events.ports import Appended, Fence, StoreError
 from app.events.recorder import Recorder, Scope
 from app.models.router import error_value
-from app.runtime.ports import Backlog, LeaseStore
+from app.runtime.ports import Backlog, Leases
 from app.runtime.run.control import Control
 from app.runtime.run.run_log import Superseded
 from app.runtime.schedule.held_run import HeldRun
@@ -61,7 +61,7 @@ class Executor:
         recorder: Recorder,
         reader: Reader,
         backlog: Backlog,
-        leases: LeaseStore,
+        leases: Leases,
         conduct: Conduct,
         queue: FairQueue,
         clock: Clock,

@@ -9,7 +9,7 @@ from typing import Final
 
 from app.core.ids import new_id
 from app.events.ports import ClaimRun
-from app.runtime.ports import LeaseStore
+from app.runtime.ports import Leases
 from app.runtime.schedule.held_run import HeldRun
 from app.runtime.schedule.queue import RunRef
 from app.runtime.schedule.suspects import Suspicion
@@ -20,7 +20,7 @@ RENEW_SECONDS: Final = 5.0
 
 
 class RunLeases:
-    def __init__(self, leases: LeaseStore) -> None:
+    def __init__(self, leases: Leases) -> None:
         self._leases = leases
         self.owner = new_id("key").replace("key_", "executor_")
         self._cut_off: dict[tuple[str, str], int] = {}

@@ -14,7 +14,7 @@ from cachetools import LRUCache
 
 from app.core.errors import Failure
 from app.events.catalog import request
-from app.runtime.ports import LastLease, LeaseStore
+from app.runtime.ports import LastLease, Leases
 from app.runtime.run.completed_steps import COMPLETES_A_STEP
 from app.runtime.schedule.queue import RunRef
 from app.views.ports import Reader
@@ -62,7 +62,7 @@ NONE: Final = Suspicion()
 
 
 class Suspects:
-    def __init__(self, leases: LeaseStore, reader: Reader) -> None:
+    def __init__(self, leases: Leases, reader: Reader) -> None:
         self._leases, self._reader = leases, reader
         self._company: LRUCache[str, bool] = LRUCache(_MAX_OWNERS)
         """Of owners that died: whether they had more than one run."""

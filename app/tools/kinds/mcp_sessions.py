@@ -24,7 +24,7 @@ from app.outside.http import HttpClient
 from app.outside.httpx_transport import PinnedTransport
 from app.tools.complaints import error_text
 from app.tools.kinds.mcp_stdio import stdio_transport
-from app.tools.rendering import Redaction, Rendering, RenderingError, Secret
+from app.tools.rendering import Rendering, RenderingError, Secret, SecretRedaction
 from app.workspace.templates import tolerant_template
 
 _CLOSE_SECONDS: Final = 6.0  # a process has 2 s to end by itself and 1 s after SIGTERM
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class McpEndpoint:
     """Where a server is: a command (stdio) or a URL (streamable HTTP). From workspace files only (S12)."""
 
     name: str
@@ -76,12 +76,12 @@ Connect: TypeAlias = Callable[[AsyncExitStack, Callable[[], None]], Awaitable[An
 
 
 class Sessions:
-    def __init__(self, server: Server, client: HttpClient, secret: Secret = lambda _: None) -> None:
+    def __init__(self, server: McpEndpoint, client: HttpClient, secret: Secret = lambda _: None) -> None:
         self.server = server
-        self.secrets = Redaction()
+        self.secrets = SecretRedaction()
         """Those that the server was given."""
         self._client, self._secret = client, secret
-        self._open: dict[str, list[Session]] = {}
+        self._open: dict[str, list[McpSession]] = {}
         self._starting: dict[str, asyncio.Lock] = {}
         self._closed = False
         self._down: SessionLost | None = None
@@ -93,7 +93,7 @@ class Sessions:
         return sum(map(len, self._open.values()))
 
     @asynccontextmanager
-    async def session(self, tenant: str = DEFAULT_TENANT) -> AsyncIterator["Session"]:
+    async def session(self, tenant: str = DEFAULT_TENANT) -> AsyncIterator["McpSession"]:
         key = "" if self.server.shared else tenant
         session = await self._least_busy(key)
         session.users += 1
@@ -115,7 +115,7 @@ class Sessions:
         self._open = {}
         await asyncio.gather(*(session.close() for session in sessions), *self._sweeping)
 
-    async def _least_busy(self, key: str) -> "Session":
+    async def _least_busy(self, key: str) -> "McpSession":
         lock = self._starting.setdefault(key, asyncio.Lock())
         async with lock:
             if self._closed:
@@ -132,12 +132,12 @@ class Sessions:
                 if key not in self._open:
                     self._starting.pop(key, None)
 
-    async def _started(self, key: str) -> "Session":
+    async def _started(self, key: str) -> "McpSession":
         loop = asyncio.get_running_loop()
         if self._down is not None and loop.time() < self._retry_at:
             raise SessionLost(self._down.failure)
         await self._make_room()
-        session = Session(self.server, self._connect, self.secrets)
+        session = McpSession(self.server, self._connect, self.secrets)
         try:
             await session.start()
         except SessionLost as lost:
@@ -180,7 +180,7 @@ class Sessions:
         rendering = Rendering({}, self._secret, self.secrets)
         return await _connect(stack, self.server, self._client, rendering, too_large)
 
-    async def _discard(self, key: str, session: "Session") -> None:
+    async def _discard(self, key: str, session: "McpSession") -> None:
         found = self._open.get(key, [])
         if session in found:
             found.remove(session)
@@ -194,10 +194,10 @@ class Sessions:
         return Failure("TOOL_UNAVAILABLE", f"the MCP server {self.server.name} {what}", retryable=True)
 
 
-class Session:
+class McpSession:
     """One connected client, kept by its own task."""
 
-    def __init__(self, server: Server, connect: Connect, secrets: Redaction) -> None:
+    def __init__(self, server: McpEndpoint, connect: Connect, secrets: SecretRedaction) -> None:
         self.users = 0
         self.used_at = 0.0
         self.broken = False
@@ -318,7 +318,7 @@ class Session:
 
 
 async def _connect(
-    stack: AsyncExitStack, server: Server, http: HttpClient, rendering: Rendering, too_large: Callable[[], None]
+    stack: AsyncExitStack, server: McpEndpoint, http: HttpClient, rendering: Rendering, too_large: Callable[[], None]
 ) -> Any:
     await asyncio.to_thread(_import_client)
     import httpx2

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from app.outside.dialogue import Dialogue, LineTooLong
-from app.tools.rendering import Redaction
+from app.tools.rendering import SecretRedaction
 
 log = structlog.get_logger("holdfast.mcp")
 
@@ -25,7 +25,7 @@ async def stdio_transport(
     *,
     max_message: int,
     too_large: Callable[[], None],
-    secrets: Redaction,
+    secrets: SecretRedaction,
 ) -> AsyncIterator[Any]:
     """The two streams that the library's client wants. `too_large` is told before the connection closes."""
     import anyio

@@ -19,8 +19,8 @@ from app.tools.complaints import error_text
 from app.tools.contract import BytesResult, JsonResult, Result, TextResult, ToolContext, ToolDefinition
 from app.tools.declared import define
 from app.tools.guard import ToolInvalid
-from app.tools.kinds.mcp_sessions import Server, Session, SessionLost, Sessions
-from app.tools.rendering import Redaction
+from app.tools.kinds.mcp_sessions import McpEndpoint, McpSession, SessionLost, Sessions
+from app.tools.rendering import SecretRedaction
 from app.workspace.compiled import CompiledTool, CompiledWorkspace, Named
 from app.workspace.specs.tool import McpServerSpec
 
@@ -133,7 +133,7 @@ class McpTool:
             answer = await session.call(call, during_call=True)
         return answer if isinstance(answer, Failure) else _result(answer, self.sessions.secrets)
 
-    async def _changed(self, session: Session) -> Failure | None:
+    async def _changed(self, session: McpSession) -> Failure | None:
         for offer in await _listed(session):
             if offer.name == self.remote:
                 if offer.hash == (self.pin or self.seen.setdefault(self.remote, offer.hash)):
@@ -143,7 +143,7 @@ class McpTool:
         return Failure("TOOL_UNAVAILABLE", f"the MCP server no longer offers {self.remote!r}")
 
 
-async def _listed(session: Session) -> list[Offer]:
+async def _listed(session: McpSession) -> list[Offer]:
     offers: list[Offer] = []
     cursor: str | None = None
     for _ in range(_MAX_PAGES):
@@ -173,7 +173,7 @@ def _offer(tool: "mcp_types.Tool") -> Offer:
     )  # fmt: skip
 
 
-def _result(answer: "mcp_types.CallToolResult", secrets: Redaction) -> Result | Failure:
+def _result(answer: "mcp_types.CallToolResult", secrets: SecretRedaction) -> Result | Failure:
     texts = [secrets.text(block.text) for block in answer.content if block.type == "text"]
     if answer.is_error:
         return Failure("TOOL_FAILED", error_text("\n".join(texts), 2000) or "the MCP server reported an error")
@@ -211,7 +211,7 @@ def make_mcp(
     """
     spec = declared.spec.mcp
     if spec is None or spec.server not in sessions or spec.server not in offered:
-        return Failure("TOOL_INVALID", f"{declared.name}: its MCP server is not there")
+        return Failure("TOOL_INVALID", f"{declared.name}: its MCP server does not exist")
     tools = workspace.mcp_servers[spec.server].spec.tools
     server = McpServer(sessions[spec.server], allow=frozenset(tools.allow), pins=tools.pins)
     wanted = spec.tool or declared.name
@@ -229,10 +229,10 @@ def make_mcp(
 
 def server_of(
     named: Named[McpServerSpec], private: frozenset[str] = frozenset(), hosts: frozenset[str] = frozenset()
-) -> Server:
+) -> McpEndpoint:
     """`private` and `hosts` as the Runtime's `outgoing` lists them."""
     spec = named.spec
-    return Server(
+    return McpEndpoint(
         named.name, spec.command, spec.url, dict(spec.env), dict(spec.headers), private,
         float(spec.connect_seconds), float(spec.call_seconds), spec.sessions, spec.shared, only=hosts or None,
     )  # fmt: skip

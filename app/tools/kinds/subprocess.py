@@ -29,7 +29,7 @@ _DEFAULT_LIMITS: Final = ProcessLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandTemplate:
     argv: tuple[Template, ...]
     env: Mapping[str, Template] = field(default_factory=dict)
     stdin: Literal["json", "none"] = "json"
@@ -52,7 +52,7 @@ class SubprocessTool:
     def __init__(
         self,
         definition: ToolDefinition,
-        command: Command,
+        command: CommandTemplate,
         *,
         secret: Secret = lambda _: None,
         grace: float = process.CANCEL_GRACE,
@@ -148,7 +148,7 @@ def make(declared: CompiledTool, workspace: CompiledWorkspace, deps: ToolDeps) -
     limits = ProcessLimits(
         cpu_seconds=max(1, round(spec.cpu_seconds)), memory_bytes=spec.memory_bytes, processes=spec.max_processes
     )
-    command = Command(
+    command = CommandTemplate(
         argv=tuple(templates[f"subprocess.command.{number}"] for number in range(len(spec.command))),
         env={name: tolerant_template(value, ("args",)) for name, value in spec.env.items()},
         stdin=spec.stdin,

@@ -5,7 +5,7 @@ from typing import Any, Final
 from app.core import json
 from app.core.errors import Failure
 from app.core.expressions import Expression, compile_expression, compile_open_expression
-from app.tools.contract import ToolCall, ToolDefinition
+from app.tools.contract import ToolDefinition, ToolRequest
 from app.tools.guard import Guard
 from app.tools.repair import repair_text
 from app.workspace.compiled import Compiled
@@ -287,5 +287,5 @@ def arguments(draw: Draw) -> Case:
 
 def _repaired(text: str, complete: bool) -> str:
     guard = Guard(_TOOL)
-    repaired = repair_text(guard, ToolCall("c", "t", raw=text, complete=complete))
+    repaired = repair_text(guard, ToolRequest("c", "t", raw=text, complete=complete))
     return "repaired" if repaired else "not repaired"

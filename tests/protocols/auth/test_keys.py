@@ -201,7 +201,7 @@ async def test_those_who_were_turned_away_are_in_the_ledger_counted(tmp_path: Pa
         for _ in range(3):
             await stranger.get("/api/threads")
             await viewer.post("/api/runs", json={"agent": "echo", "input": "x"})
-        await house.holdfast.access.denials.tell()
+        await house.holdfast.access.denials.report()
         counted = [payload for type, payload in await house.ledger() if type == "runtime.access.denied"]
         assert [(told["principal"], told["code"]) for told in counted] == [("peer:127.0.0.1", "no_credentials")]
         assert counted[0]["count"] == 3

@@ -286,7 +286,7 @@ async def test_the_request_s_name_is_in_what_is_logged_about_it() -> None:
         named.append(structlog.contextvars.get_contextvars()["request_id"])
 
     access = Access(Denials(_nobody, ManualClock()), ManualClock())
-    edge = gate.Gate(probe, access, Origins(None, frozenset()), Rates(0, ManualClock()), InFlight(1, 1), 1, 1024)
+    edge = gate.RequestGate(probe, access, Origins(None, frozenset()), Rates(0, ManualClock()), InFlight(1, 1), 1, 1024)
 
     async def request(name: bytes) -> None:
         scope = {"type": "http", "path": "/api/x", "method": "GET", "query_string": b"",

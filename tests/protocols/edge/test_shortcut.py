@@ -14,7 +14,7 @@ from app.protocols.auth.permissions import ANYBODY
 from app.protocols.edge.shortcut import Shortcut
 from app.protocols.http import errors
 from app.protocols.http.caller import Caller
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 from app.protocols.http.straight import straight, straight_handlers
 from app.protocols.openai.errors import OpenAiRoute
 
@@ -62,7 +62,7 @@ async def both_ways(app: FastAPI, method: str = "POST") -> tuple[tuple[int, byte
 
 
 def refuse() -> Response:
-    raise Problem(Failure("THREAD_CLOSED", "the thread is closed"))
+    raise HttpProblem(Failure("THREAD_CLOSED", "the thread is closed"))
 
 
 def break_down() -> Response:

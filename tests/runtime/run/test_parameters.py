@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.models.negotiate import ModelPlan
+from app.models.negotiate import ModelChoice
 from app.runtime.run.parameters import requested_parameters
 from app.workspace.specs.agent import AgentSpec
 from app.workspace.specs.base import Parameters
@@ -15,10 +15,10 @@ def agent(**fields: Any) -> AgentSpec:
     return AgentSpec.model_validate(fields)
 
 
-def plan(*most: int | None) -> ModelPlan:
+def plan(*most: int | None) -> ModelChoice:
     """A primary model and its stand-ins, each with the tokens that the workspace sets for it."""
     models = [a_model(f"m{n}", "openai", "m", parameters=Parameters(maxTokens=one)) for n, one in enumerate(most)]
-    return ModelPlan(models[0], tuple(models[1:]))
+    return ModelChoice(models[0], tuple(models[1:]))
 
 
 def test_what_is_wanted_takes_the_place_of_the_agent_s_own() -> None:

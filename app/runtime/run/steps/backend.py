@@ -21,8 +21,8 @@ from app.runtime.run.model_calls import ModelCalls
 from app.runtime.run.run_log import CutOff, Superseded
 from app.runtime.run.steps.run_scope import RunScope
 from app.runtime.run.tool_calls import AgentTool, ToolCalls, ToolPorts, client_tools
-from app.tools.contract import JsonResult, Proposal, Result, Tool, ToolCall
-from app.tools.contract import Scope as ToolScope
+from app.tools.contract import CallScope as ToolScope
+from app.tools.contract import JsonResult, Proposal, Result, Tool, ToolRequest
 from app.tools.gateway import Gateway
 from app.tools.registry import Registry
 from app.workspace.specs.base import Limits
@@ -167,7 +167,7 @@ async def _ask_as_tool(run_scope: RunScope, name: str, given: Any, call_id: str)
 
 
 async def _mend(
-    models: ModelCalls, gateway: Gateway, allowed: frozenset[str], call: ToolCall, complaint: str
+    models: ModelCalls, gateway: Gateway, allowed: frozenset[str], call: ToolRequest, complaint: str
 ) -> Proposal | None:
     """One round in which the model may correct a refused call; whatever it proposes is checked again."""
     known = gateway.registry.find(call.name)

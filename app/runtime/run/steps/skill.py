@@ -21,7 +21,7 @@ async def choose_skill(run_scope: RunScope) -> None:
         kept = workspace.skills.get(recorded["skill"])
         if kept is None:
             # Without it the run would go on with tools that the skill had taken away.
-            raise StepFailed(Failure("WORKSPACE_GONE", "the skill that the run began with is not there any more"))
+            raise StepFailed(Failure("WORKSPACE_GONE", "The skill with which the run started no longer exists."))
         run_scope.skill = replace(kept, allowed_tools=tuple(recorded["allowedTools"]))
         return
     text = text_of(run_scope.given)

@@ -1,5 +1,5 @@
-"""/api/sessions: threads as the published contract spells them. Turns are in `sessions_turns`, requests to people and
-clients in `sessions_requests`, controls and settings in `sessions_controls`.
+"""/api/sessions: threads as the published contract spells them. Turns are in `turns`, requests to people and
+clients in `requests`, controls and settings in `controls`.
 
 Only what is a thread of ours is here; projects, jobs and extensions are not.
 """
@@ -10,29 +10,29 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from app.core.principal import Principal
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.dialects import codex_sessions as dialect
-from app.protocols.http import session_shapes as shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
 from app.protocols.http.lookups import whole_transcript
-from app.protocols.http.session_shapes import conflicts, may_refuse
-from app.protocols.http.sessions_controls import Controls, DynamicTool, default_metadata, keep
-from app.protocols.http.sessions_route import (
-    Refused,
+from app.protocols.sessions import shapes
+from app.protocols.sessions.controls import Controls, DynamicTool, default_metadata, keep
+from app.protocols.sessions.route import (
     SessionBody,
+    SessionRefused,
     SessionRoute,
     expect_thread,
     read,
     session,
 )
+from app.protocols.sessions.shapes import conflicts, may_refuse
 from app.runtime.intake.threads import NewThread, ThreadChange
 from app.views.controls import changes, controls_of
 from app.views.thread import Thread
 
 _MAX_RUNS: Final = 500
-"""Of a long session the newest turns are told."""
+"""How many turns of a long session are returned: the newest."""
 _MAX_PAGES: Final = 20
 """How far a list looks for sessions that are archived, or are not; then it answers with what it has and a cursor."""
 
@@ -52,7 +52,7 @@ class RenameSession(SessionBody):
     title: str = Field(min_length=1, max_length=200)
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(prefix="/api/sessions", tags=["sessions"], route_class=SessionRoute)
     _add_all(router, server)
     _add_one(router, server)
@@ -60,7 +60,7 @@ def routes(server: Server) -> APIRouter:
     return router
 
 
-def _add_all(router: APIRouter, server: Server) -> None:
+def _add_all(router: APIRouter, server: ServerContext) -> None:
     @router.get("", response_model=shapes.SessionList, summary="The sessions, newest first")
     async def list_sessions(
         caller: Caller,
@@ -94,8 +94,8 @@ def _add_all(router: APIRouter, server: Server) -> None:
     async def create(request: Request, caller: Caller) -> Response:
         body = await read(request, Controls)
         begun = controls_of(await default_metadata(server, caller))
-        told = begun | body.told() | {"settings": begun["settings"] | (body.settings or {})}
-        made = await server.threads.create(caller, NewThread(metadata=changes({}, told)))
+        values = begun | body.values() | {"settings": begun["settings"] | (body.settings or {})}
+        made = await server.threads.create(caller, NewThread(metadata=changes({}, values)))
         return json_answer(_both(expect_thread(made, "")))
 
 
@@ -103,7 +103,7 @@ def _both(thread: Thread) -> dict[str, Any]:
     return {"session": dialect.summary(thread), "thread": dialect.thread_of(thread)}
 
 
-async def _whole(server: Server, caller: Principal, thread: Thread) -> dict[str, Any]:
+async def _whole(server: ServerContext, caller: Principal, thread: Thread) -> dict[str, Any]:
     runs = await server.reader.runs(caller.tenant, thread_id=thread.id, status=None, before=None, limit=_MAX_RUNS)
     earlier, entries = await whole_transcript(server, caller, thread)
     runs = [*earlier[-_MAX_RUNS:], *runs]
@@ -115,7 +115,7 @@ async def _whole(server: Server, caller: Principal, thread: Thread) -> dict[str,
     }
 
 
-def _add_one(router: APIRouter, server: Server) -> None:
+def _add_one(router: APIRouter, server: ServerContext) -> None:
     @router.get(
         "/{session_id}",
         response_model=shapes.SessionShown,
@@ -148,8 +148,8 @@ def _add_one(router: APIRouter, server: Server) -> None:
         await session(server, caller, session_id)
         made = expect_thread(await server.threads.fork(caller, session_id), session_id)
         whole = await _whole(server, caller, made)
-        told = {"session": whole["session"], "thread": whole["thread"]}
-        return json_answer({"status": "ok", "sourceSessionId": session_id, **told})
+        values = {"session": whole["session"], "thread": whole["thread"]}
+        return json_answer({"status": "ok", "sourceSessionId": session_id, **values})
 
     @router.post(
         "/{session_id}/resume",
@@ -162,13 +162,13 @@ def _add_one(router: APIRouter, server: Server) -> None:
         thread = await session(server, caller, session_id)
         body = await read(request, ResumeSession)
         if body.dynamic_tools is not None:
-            told = {"dynamicTools": [tool.model_dump(by_alias=True) for tool in body.dynamic_tools]}
-            thread, _ = await keep(server, caller, thread, told)
+            values = {"dynamicTools": [tool.model_dump(by_alias=True) for tool in body.dynamic_tools]}
+            thread, _ = await keep(server, caller, thread, values)
         whole = await _whole(server, caller, thread)
         return json_answer({"session": whole["session"], "thread": whole["thread"]})
 
 
-def _add_changes(router: APIRouter, server: Server) -> None:
+def _add_changes(router: APIRouter, server: ServerContext) -> None:
     @router.post(
         "/{session_id}/rename",
         response_model=shapes.SessionRenamed,
@@ -203,11 +203,13 @@ def _add_changes(router: APIRouter, server: Server) -> None:
         return json_answer({"status": "ok", **_both(thread)})
 
 
-async def _put_away(server: Server, caller: Principal, session_id: str, *, archived: bool) -> Thread:
+async def _put_away(server: ServerContext, caller: Principal, session_id: str, *, archived: bool) -> Thread:
     thread = await session(server, caller, session_id)
     if not thread.used:
         message = "nothing was asked in this session yet"
-        raise Refused(409, {"status": "error", "code": "not_materialized", "sessionId": session_id, "message": message})
+        raise SessionRefused(
+            409, {"status": "error", "code": "not_materialized", "sessionId": session_id, "message": message}
+        )
     if thread.archived == archived:
         return thread
     changed = await server.threads.update(caller, session_id, ThreadChange(archived=archived))

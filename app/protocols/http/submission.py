@@ -17,12 +17,12 @@ from app.events.catalog.interrupt import InterruptRaised
 from app.events.catalog.request import TERMINAL
 from app.events.envelope import Event
 from app.events.follow import FellBehind, follow
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 from app.protocols.http.answers import header_text, json_answer
 from app.protocols.http.correlation import correlation
 from app.protocols.http.documents import SSE
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.parts import with_content
 from app.protocols.http.request_fields import Labels, Metadata
@@ -40,7 +40,7 @@ IdempotencyKey = Annotated[
 THREAD_ID = r"^[^/\x00-\x1f]+$"
 
 ENDED_OR_FOLLOWED: Final[dict[str, Any]] = {
-    "model": shapes.Run,
+    "model": shapes.RunShape,
     "description": "The run has ended (`wait`), or its events follow (`stream=sse`).",
     "content": SSE,
 }
@@ -109,7 +109,7 @@ class Asked:
 
 
 async def submit(
-    server: Server, caller: Principal, wanted: Submission, wait: float | None, stream: str | None
+    server: ServerContext, caller: Principal, wanted: Submission, wait: float | None, stream: str | None
 ) -> Response:
     given, blobs = await with_content(server.files, caller.tenant, wanted.input)
     run = accepted(await server.service.submit(caller, replace(wanted, input=given, blobs=blobs)))
@@ -129,11 +129,11 @@ def accepted(answer: Run | Rejected) -> Run:
     if isinstance(answer, Run):
         return answer
     blocked = answer.failure.code in ("THREAD_BUSY", "QUEUE_FULL", "IDEMPOTENCY_KEY_REUSED")
-    raise Problem(answer.failure, None, **({"runId": answer.winner} if blocked else {}))
+    raise HttpProblem(answer.failure, None, **({"runId": answer.winner} if blocked else {}))
 
 
 def run_stream(
-    server: Server, caller: Principal, run: Run, after: int, headers: Mapping[str, str] | None = None
+    server: ServerContext, caller: Principal, run: Run, after: int, headers: Mapping[str, str] | None = None
 ) -> Response:
     """The run's events after that `seq`, and `end` after its last."""
 
@@ -148,7 +148,7 @@ def run_stream(
     )
 
 
-async def wait_for_end(server: Server, caller: Principal, run: Run, seconds: float) -> Run:
+async def wait_for_end(server: ServerContext, caller: Principal, run: Run, seconds: float) -> Run:
     """Non-streaming is awaiting the last event. A run that waits for a person is answered at once."""
     if not run.terminal:
         with contextlib.suppress(TimeoutError, FellBehind):
@@ -157,7 +157,7 @@ async def wait_for_end(server: Server, caller: Principal, run: Run, seconds: flo
     return await existing_run(server, caller, run.id)
 
 
-async def _until_it_rests(server: Server, caller: Principal, run: Run) -> None:
+async def _until_it_rests(server: ServerContext, caller: Principal, run: Run) -> None:
     following = follow(server.hub, server.reader.events, caller.tenant, run.thread_id, run.first_seq - 1)
     async with contextlib.aclosing(following) as batches:
         async for batch in batches:

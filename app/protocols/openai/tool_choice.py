@@ -1,7 +1,7 @@
 """The client's own functions, and which of them the model may or must call.
 
 Pure: a wrong one raises `Refusal` with the place, never the value. Leaves to others: whether the agent takes tools of a
-client at all (the runtime), how a provider is told the choice (the models room).
+client at all (the runtime), how a provider gets the choice (`models`).
 """
 
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ def _named(chosen: Any, tools: Sequence[JsonObject], nested: bool) -> str:
 
 def _tool(tool: Any, where: str, nested: bool) -> JsonObject:
     if not isinstance(tool, dict) or tool.get("type") != "function":
-        raise Refusal("INVALID_REQUEST", "only functions of the client are taken", param=f"{where}.type")
+        raise Refusal("INVALID_REQUEST", "only tools of type function are supported", param=f"{where}.type")
     function = tool.get("function") if nested else tool
     name = function.get("name") if isinstance(function, dict) else None
     if not isinstance(function, dict) or not isinstance(name, str) or not name:

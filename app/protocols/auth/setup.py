@@ -15,7 +15,7 @@ from app.protocols.auth.access import Access
 from app.protocols.auth.bootstrap import FILE_NAME, Bootstrap
 from app.protocols.auth.denials import Denials
 from app.protocols.auth.keyring import Find, Keyring
-from app.protocols.auth.proxies import Proxies
+from app.protocols.auth.proxies import TrustedProxies
 from app.runtime.intake.keys import Keys
 from app.runtime.intake.ledger import Ledger
 
@@ -31,7 +31,7 @@ async def open_access(
         from app.protocols.auth.tokens import Tokens, load_issuers
 
         tokens = Tokens(load_issuers(settings.jwt_issuers), clock)
-    proxies = Proxies(settings.proxy_networks) if "header" in modes else None
+    proxies = TrustedProxies(settings.proxy_networks) if "header" in modes else None
     bootstrap = None
     if keyring is not None:
         keys.on_revoked = keyring.forget

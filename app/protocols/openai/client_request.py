@@ -1,7 +1,7 @@
 """What a client asks for, read from the body of chat completions or responses into one shape.
 
 What would change the meaning of the answer and cannot be done is refused. Leaves to `messages`: the conversation's own
-shapes; to `parameters`: sampling; to `choosing`: the client's tools and which of them must be called.
+shapes; to `parameters`: sampling; to `tool_choice`: the client's tools and which of them must be called.
 """
 
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from typing import Any, Final, Literal
 
 from app.core import json
 from app.core.json import JsonObject
-from app.protocols.dialects.openai_reading import parse_response_id
+from app.protocols.dialects.openai_segment import parse_response_id
 from app.protocols.http.request_fields import wrong_metadata
-from app.protocols.openai.choosing import Choice, chosen_tools
 from app.protocols.openai.errors import Refusal
 from app.protocols.openai.messages import chat_messages, response_items
 from app.protocols.openai.parameters import chat_parameters, response_parameters
+from app.protocols.openai.tool_choice import Choice, chosen_tools
 
 OnDisconnect = Literal["detach", "cancel"]
 
@@ -29,7 +29,7 @@ ON_DISCONNECT: Final = "on_disconnect"
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ClientRequest:
     api: Literal["chat", "responses"]
     agent: str
     messages: list[JsonObject]
@@ -51,14 +51,14 @@ class Ask:
     """Of the caller and the body: what a retry of the same request has in common with it."""
 
 
-def chat_ask(body: JsonObject, fingerprint: str) -> Ask:
+def chat_ask(body: JsonObject, fingerprint: str) -> ClientRequest:
     _refuse_upstreams(body)
     parameters = chat_parameters(body)
     tools, choice = chosen_tools(body, nested=True)
     instructions, messages = chat_messages(body.get("messages"))
     options = _object(body, "stream_options")
     metadata = _metadata(body)
-    return Ask(
+    return ClientRequest(
         "chat",
         _text(body, "model"),
         messages,
@@ -77,17 +77,17 @@ def chat_ask(body: JsonObject, fingerprint: str) -> Ask:
     )
 
 
-def responses_ask(body: JsonObject, fingerprint: str) -> Ask:
+def responses_ask(body: JsonObject, fingerprint: str) -> ClientRequest:
     _refuse_upstreams(body)
     if body.get("store") is False:
-        raise Refusal("INVALID_REQUEST", "every run is stored; leave `store` away or true", param="store")
+        raise Refusal("INVALID_REQUEST", "every run is stored; omit `store` or set it to true", param="store")
     parameters = response_parameters(body)
     tools, choice = chosen_tools(body, nested=False)
     instructions, messages = response_items(body.get("input"), body.get("instructions"))
     options, metadata = _object(body, "stream_options"), _metadata(body)
     conversation = body.get("conversation")
     named = conversation.get("id") if isinstance(conversation, dict) else conversation
-    return Ask(
+    return ClientRequest(
         "responses",
         _text(body, "model"),
         messages,
@@ -111,7 +111,7 @@ def fingerprint_of(principal: str, raw: bytes) -> str:
     return sha256(principal.encode() + b"\x00" + raw).hexdigest()[:40]
 
 
-def text_size(ask: Ask) -> int:
+def text_size(ask: ClientRequest) -> int:
     """Characters of the conversation and its tools, without the content of media."""
     size = len(ask.instructions or "") + len(json.dumps([ask.client_tools, ask.response_schema]))
     for message in ask.messages:
@@ -124,7 +124,7 @@ def _refuse_upstreams(body: JsonObject) -> None:
     if _UPSTREAM.isdisjoint(body):
         return
     for name in _UPSTREAM & body.keys():
-        raise Refusal("ADDRESS_REFUSED", "a client does not say where models are called", param=name)
+        raise Refusal("ADDRESS_REFUSED", "a client cannot choose where models are called", param=name)
 
 
 def _text(body: JsonObject, name: str) -> str:
@@ -179,7 +179,7 @@ def policy_named(value: Any, param: str) -> OnDisconnect:
     if value == "detach" or value == "cancel":
         named: OnDisconnect = value
         return named
-    raise Refusal("INVALID_REQUEST", "a run is left to itself (detach) or cancelled (cancel)", param=param)
+    raise Refusal("INVALID_REQUEST", "on_disconnect must be detach or cancel", param=param)
 
 
 def _previous(value: Any) -> tuple[str, int] | None:
@@ -202,4 +202,4 @@ def _schema(given: JsonObject, where: str) -> JsonObject | None:
             schema = described.get("schema") if isinstance(described, dict) else None
             if isinstance(schema, dict):
                 return schema
-    raise Refusal("INVALID_REQUEST", "the answer may be text, a JSON object or by a JSON Schema", param=where)
+    raise Refusal("INVALID_REQUEST", "the format must be text, json_object or json_schema", param=where)

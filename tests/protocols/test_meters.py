@@ -14,7 +14,7 @@ from app.events.catalog import Payload, interrupt, model, request, thread, tool
 from app.events.envelope import GENESIS, Event
 from app.events.ports import Appended
 from app.events.recorder import Scope
-from app.protocols.telemetry.metering import Metering
+from app.protocols.telemetry.meters import Metering
 from app.protocols.telemetry.open_runs import OpenRuns
 from app.views.run import Run
 from app.wiring.store import Store, open_store

@@ -8,11 +8,11 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Query, Response
 
 from app.core.clock import iso
-from app.protocols.context import Server
-from app.protocols.http import session_shapes as shapes
+from app.protocols.context import ServerContext
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
-from app.protocols.http.sessions_route import SessionRoute
+from app.protocols.sessions import shapes
+from app.protocols.sessions.route import SessionRoute
 
 _SERVED: Final = (
     "thread/start", "thread/resume", "thread/fork", "thread/list", "thread/read", "thread/archive",
@@ -46,23 +46,25 @@ _FEATURES: Final = {
 Detail = dict[str, str | None]
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["sessions"], route_class=SessionRoute)
 
-    @router.get("/capabilities", response_model=shapes.Capabilities, summary="What of the session interface is served")
+    @router.get(
+        "/capabilities", response_model=shapes.CapabilitiesShape, summary="What of the session interface is served"
+    )
     async def capabilities(
         _caller: Caller, refresh: Annotated[Literal["true", "false"], Query()] = "false"
     ) -> Response:
         workspace = server.workspace.current
         details = _details(has_agent=workspace.default_agent is not None)
-        told = {
+        body = {
             "status": "ok",
             "runtime": {"initialized": True, "capabilitiesLastUpdatedAt": iso(server.clock.now_ms())},
             "methods": {method: detail["status"] for method, detail in details.items()},
             "details": details,
             "features": {name: details[method]["status"] == "available" for name, method in _FEATURES.items()},
         }
-        return json_answer(told)
+        return json_answer(body)
 
     return router
 

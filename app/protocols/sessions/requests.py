@@ -10,15 +10,15 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from app.core.principal import Principal
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.dialects.codex_requests import CANCELLED, pending
-from app.protocols.http import session_shapes as shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
-from app.protocols.http.errors import Problem
-from app.protocols.http.session_shapes import conflicts, may_refuse
-from app.protocols.http.sessions_route import Refused, SessionBody, SessionRoute, read, session
+from app.protocols.http.errors import HttpProblem
+from app.protocols.sessions import shapes
+from app.protocols.sessions.route import SessionBody, SessionRefused, SessionRoute, read, session
+from app.protocols.sessions.shapes import conflicts, may_refuse
 from app.runtime.intake.interrupts import NotAnswered
 from app.views.interrupt import Interrupt
 
@@ -59,14 +59,14 @@ class RespondToolCall(SessionBody):
     response: dict[str, Any] | None = None
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["sessions"], route_class=SessionRoute, responses=may_refuse(404, 410))
     _add_lists(router, server)
     _add_decisions(router, server)
     return router
 
 
-def _add_lists(router: APIRouter, server: Server) -> None:
+def _add_lists(router: APIRouter, server: ServerContext) -> None:
     async def listed(caller: Principal, session_id: str, kind: str) -> Response:
         await session(server, caller, session_id)
         found = await server.reader.interrupts(caller.tenant, thread_id=session_id, status="open")
@@ -98,7 +98,7 @@ def _add_lists(router: APIRouter, server: Server) -> None:
         return await listed(caller, session_id, "external")
 
 
-def _add_decisions(router: APIRouter, server: Server) -> None:
+def _add_decisions(router: APIRouter, server: ServerContext) -> None:
     @router.post(
         "/approvals/{approval_id}/decision",
         response_model=shapes.ApprovalDecided,
@@ -147,8 +147,8 @@ def _answers(body: DecideToolInput) -> dict[str, Any]:
     if body.response is not None:
         given = body.response.get("answers")
         return given if isinstance(given, dict) else body.response
-    told = {name: one.answers for name, one in (body.answers or {}).items()}
-    return {name: given[0] if len(given) == 1 else given for name, given in told.items()}
+    values = {name: one.answers for name, one in (body.answers or {}).items()}
+    return {name: given[0] if len(given) == 1 else given for name, given in values.items()}
 
 
 def _result(body: RespondToolCall) -> dict[str, Any]:
@@ -162,12 +162,18 @@ def _result(body: RespondToolCall) -> dict[str, Any]:
 
 
 async def _answer(
-    server: Server, caller: Principal, request_id: str, kind: str, answer: dict[str, Any], *, cancel: bool = False
+    server: ServerContext,
+    caller: Principal,
+    request_id: str,
+    kind: str,
+    answer: dict[str, Any],
+    *,
+    cancel: bool = False,
 ) -> Interrupt:
     name = "approvalId" if kind == "approval" else "requestId"
     asked = await server.reader.interrupt(caller.tenant, request_id)
     if asked is None or asked.kind != kind:
-        raise Refused(404, {"status": "not_found", name: request_id})
+        raise SessionRefused(404, {"status": "not_found", name: request_id})
     await session(server, caller, asked.thread_id)
     # A turn that went on with the answer could end before its cancel came.
     first = partial(server.lifecycle.cancel, caller, reason=CANCELLED) if cancel else None
@@ -179,8 +185,8 @@ async def _answer(
 
 def _not_answered(refused: NotAnswered, asked: Interrupt, name: str) -> NoReturn:
     if refused.failure.code != "INTERRUPT_NOT_OPEN":
-        raise Problem(refused.failure, refused.issues)
+        raise HttpProblem(refused.failure, refused.issues)
     if asked.status == "expired":
-        told = {"status": "reconciled", name: asked.id, "threadId": asked.thread_id, "code": "expired"}
-        raise Refused(409, told)
-    raise Refused(404, {"status": "not_found", name: asked.id})
+        values = {"status": "reconciled", name: asked.id, "threadId": asked.thread_id, "code": "expired"}
+        raise SessionRefused(409, values)
+    raise SessionRefused(404, {"status": "not_found", name: asked.id})

@@ -14,15 +14,15 @@ from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.catalog.thread import ThreadUpdated
 from app.events.ports import Refused as NotRecorded
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.dialects import codex_sessions as dialect
-from app.protocols.http import session_shapes as shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.documents import takes
-from app.protocols.http.errors import Problem
-from app.protocols.http.session_shapes import may_refuse
-from app.protocols.http.sessions_route import Refused, SessionBody, SessionRoute, expect_thread, read, session
+from app.protocols.http.errors import HttpProblem
+from app.protocols.sessions import shapes
+from app.protocols.sessions.route import SessionBody, SessionRefused, SessionRoute, expect_thread, read, session
+from app.protocols.sessions.shapes import may_refuse
 from app.runtime.intake.ledger import LEDGER_THREAD
 from app.runtime.intake.threads import ThreadChange, is_too_large
 from app.views.controls import ApprovalPolicy, changes, controls_of
@@ -48,7 +48,7 @@ class DynamicTool(SessionBody):
 
 
 class Controls(SessionBody):
-    """What a session is asked to use. Kept and told; the workspace decides what holds."""
+    """What a session is asked to use. Stored and returned; the workspace decides what takes effect."""
 
     cwd: str | None = Field(None, max_length=4096)
     model: ModelName | None = None
@@ -59,7 +59,7 @@ class Controls(SessionBody):
     settings: Settings | None = None
     dynamic_tools: list[DynamicTool] | None = Field(None, max_length=128)
 
-    def told(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         named = set(Controls.model_fields)
         return self.model_dump(by_alias=True, exclude_none=True, include=named)
 
@@ -73,7 +73,7 @@ class ControlsTuple(SessionBody):
     filesystem_sandbox: Sandbox | None = None
     settings: Settings | None = Field(None, description="takes the place of all settings")
 
-    def told(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         given = self.model_dump(by_alias=True, exclude_unset=True)
         return {name: value for name, value in given.items() if value is not None or name == "model"}
 
@@ -99,7 +99,7 @@ class ApplySettings(SessionBody):
             raise ValueError("either key and value, or settings")
         return self
 
-    def told(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         return self.settings if self.settings is not None else {str(self.key): self.value}
 
     @property
@@ -114,25 +114,25 @@ class SetApprovalPolicy(SessionBody):
 # -- where they are kept ------------------------------------------------------------------------------
 
 
-async def default_metadata(server: Server, caller: Principal) -> Mapping[str, Any]:
+async def default_metadata(server: ServerContext, caller: Principal) -> Mapping[str, Any]:
     """What new sessions of the tenant begin with, as the ledger has it."""
     ledger = await server.reader.thread(caller.tenant, LEDGER_THREAD)
     return ledger.metadata if isinstance(ledger, Thread) else {}
 
 
-def change_of(thread: Thread, told: Mapping[str, Any]) -> ThreadUpdated | None:
+def change_of(thread: Thread, values: Mapping[str, Any]) -> ThreadUpdated | None:
     """What makes a session's own what a request named; None when it is so already."""
-    wanted = changes(thread.metadata, told)
+    wanted = changes(thread.metadata, values)
     if is_too_large(thread.metadata | wanted):
         raise _too_large()
     return ThreadUpdated(metadata=wanted) if wanted else None
 
 
 async def keep(
-    server: Server, caller: Principal, thread: Thread, told: Mapping[str, Any], *, replace: bool = False
+    server: ServerContext, caller: Principal, thread: Thread, values: Mapping[str, Any], *, replace: bool = False
 ) -> tuple[Thread, bool]:
-    """The session with what was told, and whether that changed anything."""
-    wanted = changes(thread.metadata, told, replace=replace)
+    """The session with the values, and whether that changed anything."""
+    wanted = changes(thread.metadata, values, replace=replace)
     if not wanted:
         return thread, False
     changed = await server.threads.update(caller, thread.id, ThreadChange(metadata=wanted))
@@ -141,44 +141,56 @@ async def keep(
     return expect_thread(changed, thread.id), True
 
 
-async def _keep_default(server: Server, caller: Principal, told: Mapping[str, Any], *, replace: bool = False) -> bool:
+async def _keep_default(
+    server: ServerContext, caller: Principal, values: Mapping[str, Any], *, replace: bool = False
+) -> bool:
     if not caller.may(DEFAULTS_NEED):
-        raise Problem(Failure("FORBIDDEN", "what new sessions begin with is for administrators to change"))
+        raise HttpProblem(Failure("FORBIDDEN", "what new sessions begin with is for administrators to change"))
     known = await default_metadata(server, caller)
-    wanted = changes(known, told, replace=replace)
+    wanted = changes(known, values, replace=replace)
     if is_too_large({**known, **wanted}):
         raise _too_large()
     if wanted:
         answer = await server.ledger.record(caller.tenant, ThreadUpdated(metadata=wanted), actor=caller.actor)
         if isinstance(answer, NotRecorded):
-            raise Problem(answer.failure)
+            raise HttpProblem(answer.failure)
     return bool(wanted)
 
 
-def _too_large() -> Problem:
-    return Problem(Failure("INVALID_REQUEST", "the controls are too large"))
+def _too_large() -> HttpProblem:
+    return HttpProblem(Failure("INVALID_REQUEST", "the controls are too large"))
 
 
 async def _apply(
-    server: Server, caller: Principal, thread: Thread, scope: Scope, told: Mapping[str, Any], *, replace: bool = False
+    server: ServerContext,
+    caller: Principal,
+    thread: Thread,
+    scope: Scope,
+    values: Mapping[str, Any],
+    *,
+    replace: bool = False,
 ) -> tuple[Thread, Literal["ok", "unchanged"]]:
     """One change, in either scope. Defaults that are locked refuse it, also if it would change nothing."""
     if scope == "session":
-        thread, changed = await keep(server, caller, thread, told, replace=replace)
+        thread, changed = await keep(server, caller, thread, values, replace=replace)
     elif server.settings.session_defaults_locked:
         await _locked(server, caller, thread)
     else:
-        changed = await _keep_default(server, caller, told, replace=replace)
+        changed = await _keep_default(server, caller, values, replace=replace)
     return thread, "ok" if changed else "unchanged"
 
 
-async def _locked(server: Server, caller: Principal, thread: Thread) -> NoReturn:
-    told = {"status": "locked", "code": "defaults_locked", "scope": "default",
-            "message": "what new sessions begin with is fixed by the server's configuration"}  # fmt: skip
-    raise Refused(423, told | await _both_scopes(server, caller, thread))
+async def _locked(server: ServerContext, caller: Principal, thread: Thread) -> NoReturn:
+    values = {
+        "status": "locked",
+        "code": "defaults_locked",
+        "scope": "default",
+        "message": "what new sessions begin with is fixed by the server's configuration",
+    }
+    raise SessionRefused(423, values | await _both_scopes(server, caller, thread))
 
 
-async def _both_scopes(server: Server, caller: Principal, thread: Thread) -> dict[str, Any]:
+async def _both_scopes(server: ServerContext, caller: Principal, thread: Thread) -> dict[str, Any]:
     locked = server.settings.session_defaults_locked
     return {
         "sessionId": thread.id,
@@ -189,7 +201,7 @@ async def _both_scopes(server: Server, caller: Principal, thread: Thread) -> dic
     }
 
 
-async def _settings(server: Server, caller: Principal, thread: Thread, scope: Scope) -> dict[str, Any]:
+async def _settings(server: ServerContext, caller: Principal, thread: Thread, scope: Scope) -> dict[str, Any]:
     kept = thread.metadata if scope == "session" else await default_metadata(server, caller)
     found: dict[str, Any] = controls_of(kept)["settings"]
     return found
@@ -202,7 +214,7 @@ _LOCKED: Final[shapes.Responses] = {
 }
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(
         prefix="/api/sessions/{session_id}",
         tags=["sessions"],
@@ -214,7 +226,7 @@ def routes(server: Server) -> APIRouter:
     return router
 
 
-def _add_controls(router: APIRouter, server: Server) -> None:
+def _add_controls(router: APIRouter, server: ServerContext) -> None:
     @router.get("/session-controls", response_model=shapes.ControlsShown, summary="What the session is asked to use")
     async def show_controls(session_id: str, caller: Caller) -> Response:
         thread = await session(server, caller, session_id)
@@ -230,8 +242,8 @@ def _add_controls(router: APIRouter, server: Server) -> None:
     async def apply_controls(session_id: str, request: Request, caller: Caller) -> Response:
         thread = await session(server, caller, session_id)
         body = await read(request, ApplyControls)
-        told = body.controls.told()
-        thread, status = await _apply(server, caller, thread, body.scope, told, replace="settings" in told)
+        values = body.controls.values()
+        thread, status = await _apply(server, caller, thread, body.scope, values, replace="settings" in values)
         both = await _both_scopes(server, caller, thread)
         applied = both["controls" if body.scope == "session" else "defaults"]
         return json_answer({"status": status, "scope": body.scope, "applied": applied, **both})
@@ -251,7 +263,7 @@ def _add_controls(router: APIRouter, server: Server) -> None:
         return json_answer({"status": "ok", "sessionId": session_id, "approvalPolicy": policy})
 
 
-def _add_settings(router: APIRouter, server: Server) -> None:
+def _add_settings(router: APIRouter, server: ServerContext) -> None:
     @router.get(
         "/settings",
         response_model=shapes.SettingsShown | shapes.SettingShown,
@@ -265,10 +277,10 @@ def _add_settings(router: APIRouter, server: Server) -> None:
     ) -> Response:
         thread = await session(server, caller, session_id)
         found = await _settings(server, caller, thread, scope)
-        told: dict[str, Any] = {"status": "ok", "sessionId": session_id, "scope": scope}
+        values: dict[str, Any] = {"status": "ok", "sessionId": session_id, "scope": scope}
         if key is None:
-            return json_answer(told | {"settings": found})
-        return json_answer(told | {"key": key, "found": key in found, "value": found.get(key)})
+            return json_answer(values | {"settings": found})
+        return json_answer(values | {"key": key, "found": key in found, "value": found.get(key)})
 
     @router.post(
         "/settings",
@@ -280,8 +292,8 @@ def _add_settings(router: APIRouter, server: Server) -> None:
     async def apply_settings(session_id: str, request: Request, caller: Caller) -> Response:
         thread = await session(server, caller, session_id)
         body = await read(request, ApplySettings)
-        told = {"settings": body.told()}
-        thread, status = await _apply(server, caller, thread, body.scope, told, replace=body.replaces)
+        values = {"settings": body.values()}
+        thread, status = await _apply(server, caller, thread, body.scope, values, replace=body.replaces)
         found = await _settings(server, caller, thread, body.scope)
         return json_answer({"status": status, "sessionId": session_id, "scope": body.scope, "settings": found})
 
@@ -300,5 +312,5 @@ def _add_settings(router: APIRouter, server: Server) -> None:
         thread = await session(server, caller, session_id)
         thread, status = await _apply(server, caller, thread, scope, {"settings": {key: None}})
         found = await _settings(server, caller, thread, scope)
-        told = {"status": status, "sessionId": session_id, "scope": scope, "key": key, "removed": status == "ok"}
-        return json_answer(told | {"settings": found})
+        values = {"status": status, "sessionId": session_id, "scope": scope, "key": key, "removed": status == "ok"}
+        return json_answer(values | {"settings": found})

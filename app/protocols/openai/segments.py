@@ -1,7 +1,7 @@
 """From an ask to the segment of a run that answers it: a new run, one that goes on with the client's tool outputs, or
 one that an earlier try of the same request already began.
 
-Leaves to others: what the body meant (`asking`), frames (`segment_stream` and the dialects), running (the runtime).
+Leaves to others: what the body meant (`client_request`), frames (`segment_stream` and the dialects), and running.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -17,12 +17,12 @@ from app.events.catalog.request import RequestQueued
 from app.events.envelope import Event
 from app.events.hub import Subscription
 from app.events.ports import BlobDraft
-from app.protocols.context import Server
-from app.protocols.dialects.openai_reading import Reading, response_id
+from app.protocols.context import ServerContext
 from app.protocols.dialects.openai_responses import PREVIOUS
-from app.protocols.http.errors import Problem
+from app.protocols.dialects.openai_segment import SegmentReading, response_id
+from app.protocols.http.errors import HttpProblem
 from app.protocols.http.parts import by_reference
-from app.protocols.openai.asking import Ask
+from app.protocols.openai.client_request import ClientRequest
 from app.protocols.openai.errors import Refusal
 from app.protocols.openai.messages import after_last_answer
 from app.protocols.openai.segment_stream import QUIET
@@ -51,7 +51,7 @@ class Segment:
 
 
 async def open_segment(
-    server: Server, caller: Principal, ask: Ask, *, retry: bool, trace: Mapping[str, str] | None
+    server: ServerContext, caller: Principal, ask: ClientRequest, *, retry: bool, trace: Mapping[str, str] | None
 ) -> Segment:
     """`retry`: the client says that it asked the same before. `trace` ties a new run to the request."""
     fresh = after_last_answer(ask.messages)
@@ -70,7 +70,9 @@ async def open_segment(
     return await _begin(server, caller, ask, trace)
 
 
-async def _begin(server: Server, caller: Principal, ask: Ask, trace: Mapping[str, str] | None) -> Segment:
+async def _begin(
+    server: ServerContext, caller: Principal, ask: ClientRequest, trace: Mapping[str, str] | None
+) -> Segment:
     heard: Subscription | None = None
 
     def listen(thread_id: str) -> None:
@@ -88,7 +90,7 @@ async def _begin(server: Server, caller: Principal, ask: Ask, trace: Mapping[str
             heard.close()
     if isinstance(answer, Rejected):
         more = {"runId": answer.winner} if answer.failure.code in ("THREAD_BUSY", "QUEUE_FULL") else {}
-        raise Problem(answer.failure, None, **more)
+        raise HttpProblem(answer.failure, None, **more)
     return Segment(answer, heard=heard)
 
 
@@ -96,7 +98,11 @@ async def _begin(server: Server, caller: Principal, ask: Ask, trace: Mapping[str
 
 
 async def _submission(
-    server: Server, caller: Principal, ask: Ask, trace: Mapping[str, str] | None, announce: Callable[[str], None]
+    server: ServerContext,
+    caller: Principal,
+    ask: ClientRequest,
+    trace: Mapping[str, str] | None,
+    announce: Callable[[str], None],
 ) -> Submission:
     thread_id = ask.thread_id
     labels = {API: ask.api, REQUEST: ask.fingerprint}
@@ -156,7 +162,7 @@ def _input(said: Sequence[JsonObject]) -> Any:
     return parts
 
 
-async def _stored(server: Server, caller: Principal, message: JsonObject, blobs: list[BlobDraft]) -> JsonObject:
+async def _stored(server: ServerContext, caller: Principal, message: JsonObject, blobs: list[BlobDraft]) -> JsonObject:
     """The message with its media by reference; the content is stored in the commit of the run's first event."""
     if "parts" not in message:
         return message
@@ -173,9 +179,13 @@ async def _stored(server: Server, caller: Principal, message: JsonObject, blobs:
 
 
 async def _go_on(
-    server: Server, caller: Principal, ask: Ask, asked: Sequence[Interrupt], outputs: Mapping[str, str],
+    server: ServerContext,
+    caller: Principal,
+    ask: ClientRequest,
+    asked: Sequence[Interrupt],
+    outputs: Mapping[str, str],
     said: Sequence[JsonObject],
-) -> Segment:  # fmt: skip
+) -> Segment:
     """Every open call of the run must be answered, and by one request; then the answer is the next segment."""
     runs = {interrupt.run_id for interrupt in asked}
     run_id = asked[-1].run_id
@@ -188,16 +198,16 @@ async def _go_on(
         names = ", ".join(missing)
         raise Refusal("TOOL_OUTPUTS_MISSING", f"these calls have no output yet: {names}", param="messages")
     words = _words(said, [it.id for it in asked]) if said else None
-    beside = [] if words is None else [words]
+    sibling_events = [] if words is None else [words]
     if ask.parameters is not None or ask.tool_choice is not None:
-        beside += await _changes(server, caller, ask, run_id, [it.id for it in asked])
+        sibling_events += await _changes(server, caller, ask, run_id, [it.id for it in asked])
     for interrupt in asked:
-        if await _give(server, caller, interrupt, {"output": outputs[interrupt.call_id or ""]}, beside):
-            beside = []
+        if await _give(server, caller, interrupt, {"output": outputs[interrupt.call_id or ""]}, sibling_events):
+            sibling_events = []
     run = await server.reader.run(caller.tenant, run_id)
     if run is None:
-        raise Problem(Failure("RUN_NOT_FOUND", "the run is gone"))
-    pauses, heard = await _told_so_far(server, caller, run)
+        raise HttpProblem(Failure("RUN_NOT_FOUND", "the run is gone"))
+    pauses, heard = await _segments_so_far(server, caller, run)
     if words is not None and words.command_id not in heard:
         raise Refusal("INTERRUPT_NOT_OPEN", "the calls were answered before, without these words", status=409)
     return Segment(run, 1 + max(pauses.get(interrupt.call_id or "", 0) for interrupt in asked))
@@ -207,7 +217,7 @@ def _words(said: Sequence[JsonObject], answered: Sequence[str]) -> CommandInject
     """What the user says beside the outputs follows them in the conversation. It is named by what it says and what it
     stands beside, so that a retry says nothing twice."""
     if any("parts" in message for message in said):
-        raise Refusal("INVALID_REQUEST", "beside tool outputs a user's message is a text", param="messages")
+        raise Refusal("INVALID_REQUEST", "a user message next to tool outputs must be text", param="messages")
     text = "\n\n".join(message["content"] for message in said)
     name = sha256("\x00".join([*sorted(answered), text]).encode()).hexdigest()[:32]
     words = steering(text, f"said_{name}")
@@ -217,7 +227,7 @@ def _words(said: Sequence[JsonObject], answered: Sequence[str]) -> CommandInject
 
 
 async def _changes(
-    server: Server, caller: Principal, ask: Ask, run_id: str, answered: Sequence[str]
+    server: ServerContext, caller: Principal, ask: ClientRequest, run_id: str, answered: Sequence[str]
 ) -> list[CommandInjected]:
     """What this request wants of the model that the run does not know yet. What it leaves away stays as it was."""
     queued: JsonObject = {}
@@ -240,7 +250,7 @@ async def _changes(
     return [CommandInjected(command="set_parameters", command_id=f"set_{name}", arguments=arguments)]
 
 
-async def _of_run(server: Server, caller: Principal, run_id: str, after: int = 0) -> AsyncIterator[Event]:
+async def _of_run(server: ServerContext, caller: Principal, run_id: str, after: int = 0) -> AsyncIterator[Event]:
     while page := await server.reader.run_events(caller.tenant, run_id, after, 1000):
         for event in page:
             yield event
@@ -248,15 +258,19 @@ async def _of_run(server: Server, caller: Principal, run_id: str, after: int = 0
 
 
 async def _give(
-    server: Server, caller: Principal, interrupt: Interrupt, answer: JsonObject, beside: Sequence[CommandInjected]
+    server: ServerContext,
+    caller: Principal,
+    interrupt: Interrupt,
+    answer: JsonObject,
+    sibling_events: Sequence[CommandInjected],
 ) -> bool:
     """Giving the same output again is a retry; another one comes too late. Whether it was given now."""
     if interrupt.status == "open":
-        given = await server.interrupts.answer(caller, interrupt.id, answer, beside)
+        given = await server.interrupts.answer(caller, interrupt.id, answer, sibling_events)
         if not isinstance(given, NotAnswered):
             return True
         if given.failure.code != "INTERRUPT_NOT_OPEN":
-            raise Problem(given.failure, given.issues)
+            raise HttpProblem(given.failure, given.issues)
         found = await server.reader.interrupt(caller.tenant, interrupt.id)
         interrupt = found or interrupt
     if interrupt.answer != answer:
@@ -264,9 +278,9 @@ async def _give(
     return False
 
 
-async def _told_so_far(server: Server, caller: Principal, run: Run) -> tuple[dict[str, int], set[str]]:
+async def _segments_so_far(server: ServerContext, caller: Principal, run: Run) -> tuple[dict[str, int], set[str]]:
     """The client's calls of the run, each with the segment that it ended; and the commands that it was given."""
-    reading, heard = Reading(segment=-1), set()
+    reading, heard = SegmentReading(segment=-1), set()
     async for event in _of_run(server, caller, run.id, run.first_seq - 1):
         reading.feed(event)
         if event.type == CommandInjected.type:
@@ -277,7 +291,7 @@ async def _told_so_far(server: Server, caller: Principal, run: Run) -> tuple[dic
 # -- an earlier try -----------------------------------------------------------------------------------
 
 
-async def _earlier_try(server: Server, caller: Principal, fingerprint: str) -> Run | None:
+async def _earlier_try(server: ServerContext, caller: Principal, fingerprint: str) -> Run | None:
     before: str | None = None
     since = server.clock.now_ms() - RETRY_WINDOW_MS
     for _ in range(_MAX_LOOKED_AT // _PAGE):

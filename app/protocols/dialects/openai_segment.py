@@ -12,7 +12,7 @@ from app.core import json
 from app.events.catalog import adapter, execution, interrupt, model, request, tool
 from app.events.envelope import Event
 
-Told = dict[str, Any]
+Payload = dict[str, Any]
 
 _SIGNAL: Final = adapter.AdapterEvent.type
 _TEXT: Final = adapter.OUTPUT_DELTA
@@ -30,7 +30,7 @@ class ClientCall:
 
 
 @dataclass(slots=True)
-class Tokens:
+class TokenCounts:
     """What the models of a segment used."""
 
     given: int = 0
@@ -38,18 +38,18 @@ class Tokens:
     cached: int = 0
     reasoning: int = 0
 
-    def add(self, usage: Told) -> None:
+    def add(self, usage: Payload) -> None:
         self.given += usage.get("inputTokens", 0)
         self.made += usage.get("outputTokens", 0)
         self.cached += usage.get("cachedTokens", 0)
         self.reasoning += usage.get("reasoningTokens", 0)
 
 
-class Reading:
+class SegmentReading:
     """Feed it the run's events in order, from the first; hooks are called for the wanted segment only."""
 
     def __init__(self, segment: int = 0) -> None:
-        self._wanted = segment
+        self._segment = segment
         self._at = 0
         self._here = segment == 0
         """Whether the events are those of the wanted segment."""
@@ -60,20 +60,20 @@ class Reading:
         self._one_by_one = False
         """Whether calls of one message pause the run one after the other."""
         self._raised: list[ClientCall] = []
-        self._told: set[str] = set()
-        """Messages of which something was told."""
+        self._begun_messages: set[str] = set()
+        """Messages of which the client got a part."""
         self._unfinished: str | None = None
-        """The message whose pieces come in and whose end has not been told."""
+        """The message whose pieces come in and whose end has not come."""
         self._client_tools: frozenset[str] = frozenset()
-        self.queued: Told = {}
+        self.queued: Payload = {}
         self.run_id = ""
         self.thread_id = ""
-        self.tokens = Tokens()
+        self.tokens = TokenCounts()
         self.finish = "stop"
         self.ended = False
         self.paused_at: dict[str, int] = {}
         """The client's calls, each with the segment that it ended."""
-        self.people: set[str] = set()
+        self.waiting_for_person: set[str] = set()
         """Open interrupts that a person has to answer."""
         self._family: set[str] = set()
         """The run and its subagents."""
@@ -87,7 +87,7 @@ class Reading:
                 if signal["phase"] == _TEXT:
                     message_id = signal.get("messageId", "")
                     if message_id not in self._inner:
-                        self._told.add(message_id)
+                        self._begun_messages.add(message_id)
                         self._unfinished = message_id
                         self.on_text(message_id, signal["text"])
             return
@@ -95,14 +95,14 @@ class Reading:
         if handle is not None:
             handle(self, event, event.payload)
 
-    def beside(self, event: Event) -> None:
+    def feed_sibling(self, event: Event) -> None:
         """An event of another run of the thread. What subagents use is part of the answer's usage, and a person whom
         one of them awaits is awaited by the run; what they say is not part of the answer."""
         if self.ended:
             return
         if event.type == request.RequestQueued.type and event.payload.get("parentRunId") in self._family:
             self._family.add(event.run_id or "")
-        handle = _BESIDE.get(event.type)
+        handle = _SIBLING_HANDLERS.get(event.type)
         if handle is not None and event.run_id in self._family:
             handle(self, event, event.payload)
 
@@ -121,12 +121,12 @@ class Reading:
 
     def on_calls(self, calls: list[ClientCall]) -> None: ...
 
-    def on_parameters(self, wanted: Told) -> None:
+    def on_parameters(self, wanted: Payload) -> None:
         """The client wants something else of the model from the segment on that begins now, whichever it is."""
 
     def on_completed(self, output: str, message_id: str | None) -> None: ...
 
-    def on_failed(self, error: Told) -> None: ...
+    def on_failed(self, error: Payload) -> None: ...
 
     def on_cancelled(self) -> None: ...
 
@@ -141,10 +141,10 @@ class Reading:
     def segments_ended(self) -> int:
         return self._at
 
-    def _queued(self, event: Event, told: Told) -> None:
-        self.queued, self.run_id, self.thread_id = told, event.run_id or "", event.thread_id
+    def _queued(self, event: Event, payload: Payload) -> None:
+        self.queued, self.run_id, self.thread_id = payload, event.run_id or "", event.thread_id
         self._family.add(self.run_id)
-        self._client_tools = frozenset(named["name"] for named in told.get("clientTools") or ())
+        self._client_tools = frozenset(named["name"] for named in payload.get("clientTools") or ())
         self._begin(event)
 
     def _begin(self, event: Event) -> None:
@@ -152,71 +152,71 @@ class Reading:
             self._begun = True
             self.on_begin(event)
 
-    def _claimed(self, event: Event, told: Told) -> None:
-        if self._unfinished is not None and told.get("reason") == "recovery":
-            # Whoever was telling it is gone; it is told anew, under another name.
+    def _claimed(self, event: Event, payload: Payload) -> None:
+        if self._unfinished is not None and payload.get("reason") == "recovery":
+            # The process that streamed it is gone; the message comes again, under another id.
             self._abandon(self._unfinished)
         first = self._here and (not self._begun or event.type == request.RequestStarted.type)
         self._begin(event)
         if first:
             self.on_started()
 
-    def _requested(self, _event: Event, told: Told) -> None:
-        self._one_by_one = told["parameters"].get("parallelToolCalls") is False
-        if told.get("role") is not None:
-            self._inner.add(told["messageId"])
+    def _requested(self, _event: Event, payload: Payload) -> None:
+        self._one_by_one = payload["parameters"].get("parallelToolCalls") is False
+        if payload.get("role") is not None:
+            self._inner.add(payload["messageId"])
 
-    def _answered(self, _event: Event, told: Told) -> None:
-        calls = told["toolCalls"]
+    def _answered(self, _event: Event, payload: Payload) -> None:
+        calls = payload["toolCalls"]
         self._unsettled = {call["id"] for call in calls if call["name"] in self._client_tools}
         if not self._here:
             return
-        self.tokens.add(told["usage"])
-        message_id = told["messageId"]
+        self.tokens.add(payload["usage"])
+        message_id = payload["messageId"]
         self._unfinished = None
-        if message_id in self._inner or told.get("role") is not None:
+        if message_id in self._inner or payload.get("role") is not None:
             return
-        self.finish = FINISH[told["finishReason"]]
-        text = told["text"] if isinstance(told["text"], str) else ""
-        if text and message_id not in self._told:
+        self.finish = FINISH[payload["finishReason"]]
+        text = payload["text"] if isinstance(payload["text"], str) else ""
+        if text and message_id not in self._begun_messages:
             # The provider did not stream.
-            self._told.add(message_id)
+            self._begun_messages.add(message_id)
             self.on_text(message_id, text)
-        if message_id in self._told:
+        if message_id in self._begun_messages:
             self.on_message(message_id, text, final=not calls)
 
-    def _broke(self, _event: Event, told: Told) -> None:
-        if self._here and told.get("usage"):
-            self.tokens.add(told["usage"])
-        if self._here and told["abandoned"] and told["messageId"] in self._told:
-            self._abandon(told["messageId"])
+    def _broke(self, _event: Event, payload: Payload) -> None:
+        if self._here and payload.get("usage"):
+            self.tokens.add(payload["usage"])
+        if self._here and payload["abandoned"] and payload["messageId"] in self._begun_messages:
+            self._abandon(payload["messageId"])
 
     def _abandon(self, message_id: str) -> None:
-        self._told.discard(message_id)
+        self._begun_messages.discard(message_id)
         self._unfinished = None
         self.on_abandoned(message_id)
 
-    def _used_beside(self, _event: Event, told: Told) -> None:
-        if self._here and told.get("usage"):
-            self.tokens.add(told["usage"])
+    def _sibling_used(self, _event: Event, payload: Payload) -> None:
+        if self._here and payload.get("usage"):
+            self.tokens.add(payload["usage"])
 
-    def _paused_beside(self, _event: Event, told: Told) -> None:
-        if told["kind"] != "external":
-            self.people.add(told["interruptId"])
+    def _sibling_paused(self, _event: Event, payload: Payload) -> None:
+        if payload["kind"] != "external":
+            self.waiting_for_person.add(payload["interruptId"])
 
-    def _paused(self, event: Event, told: Told) -> None:
-        if told["kind"] != "external":
-            self.people.add(told["interruptId"])
+    def _paused(self, event: Event, payload: Payload) -> None:
+        if payload["kind"] != "external":
+            self.waiting_for_person.add(payload["interruptId"])
             return
         self._begin(event)
-        call_id = told.get("callId") or told["interruptId"]
-        self._raised.append(ClientCall(call_id, told.get("tool") or "", _arguments(told.get("arguments"))))
+        call_id = payload.get("callId") or payload["interruptId"]
+        self._raised.append(ClientCall(call_id, payload.get("tool") or "", _arguments(payload.get("arguments"))))
         self._settle(call_id)
 
-    def _resulted(self, _event: Event, told: Told) -> None:
+    def _resulted(self, _event: Event, payload: Payload) -> None:
         # A call of the client's tool that was refused before it reached the client.
-        if told["callId"] in self._unsettled:
-            self._settle(told["callId"])
+        if payload["callId"] in self._unsettled:
+            self._settle(payload["callId"])
 
     def _settle(self, call_id: str) -> None:
         """The segment ends when every call of the message that is the client's has been raised or refused."""
@@ -229,31 +229,31 @@ class Reading:
             self.ended = True
             self.on_calls(calls)
         self._at += 1
-        self._here = self._at == self._wanted
+        self._here = self._at == self._segment
         self._begun = False
 
-    def _commanded(self, _event: Event, told: Told) -> None:
-        if told["command"] == "set_parameters":
-            self.on_parameters(told["arguments"])
+    def _commanded(self, _event: Event, payload: Payload) -> None:
+        if payload["command"] == "set_parameters":
+            self.on_parameters(payload["arguments"])
 
-    def _resolved(self, _event: Event, told: Told) -> None:
-        self.people.discard(told["interruptId"])
+    def _resolved(self, _event: Event, payload: Payload) -> None:
+        self.waiting_for_person.discard(payload["interruptId"])
 
-    def _completed(self, event: Event, told: Told) -> None:
+    def _completed(self, event: Event, payload: Payload) -> None:
         if not self._here:
             return
         self._begin(event)
         self.ended = True
-        output = told["output"]
-        self.on_completed(output if isinstance(output, str) else json.dumps(output).decode(), told.get("messageId"))
+        output = payload["output"]
+        self.on_completed(output if isinstance(output, str) else json.dumps(output).decode(), payload.get("messageId"))
 
-    def _failed(self, event: Event, told: Told) -> None:
+    def _failed(self, event: Event, payload: Payload) -> None:
         if self._here:
             self._begin(event)
             self.ended = True
-            self.on_failed(told["error"])
+            self.on_failed(payload["error"])
 
-    def _cancelled(self, event: Event, _told: Told) -> None:
+    def _cancelled(self, event: Event, _begun_messages: Payload) -> None:
         if self._here:
             self._begin(event)
             self.ended = True
@@ -261,27 +261,27 @@ class Reading:
 
 
 _HANDLERS: Final = {
-    request.RequestQueued.type: Reading._queued,
-    request.RequestStarted.type: Reading._claimed,
-    request.RequestResumed.type: Reading._claimed,
-    model.ModelRequested.type: Reading._requested,
-    model.ModelCompleted.type: Reading._answered,
-    model.ModelFailed.type: Reading._broke,
-    interrupt.InterruptRaised.type: Reading._paused,
-    interrupt.InterruptResolved.type: Reading._resolved,
-    interrupt.InterruptExpired.type: Reading._resolved,
-    tool.ToolResulted.type: Reading._resulted,
-    execution.CommandInjected.type: Reading._commanded,
-    request.RequestCompleted.type: Reading._completed,
-    request.RequestFailed.type: Reading._failed,
-    request.RequestCancelled.type: Reading._cancelled,
+    request.RequestQueued.type: SegmentReading._queued,
+    request.RequestStarted.type: SegmentReading._claimed,
+    request.RequestResumed.type: SegmentReading._claimed,
+    model.ModelRequested.type: SegmentReading._requested,
+    model.ModelCompleted.type: SegmentReading._answered,
+    model.ModelFailed.type: SegmentReading._broke,
+    interrupt.InterruptRaised.type: SegmentReading._paused,
+    interrupt.InterruptResolved.type: SegmentReading._resolved,
+    interrupt.InterruptExpired.type: SegmentReading._resolved,
+    tool.ToolResulted.type: SegmentReading._resulted,
+    execution.CommandInjected.type: SegmentReading._commanded,
+    request.RequestCompleted.type: SegmentReading._completed,
+    request.RequestFailed.type: SegmentReading._failed,
+    request.RequestCancelled.type: SegmentReading._cancelled,
 }
-_BESIDE: Final = {
-    model.ModelCompleted.type: Reading._used_beside,
-    model.ModelFailed.type: Reading._used_beside,
-    interrupt.InterruptRaised.type: Reading._paused_beside,
-    interrupt.InterruptResolved.type: Reading._resolved,
-    interrupt.InterruptExpired.type: Reading._resolved,
+_SIBLING_HANDLERS: Final = {
+    model.ModelCompleted.type: SegmentReading._sibling_used,
+    model.ModelFailed.type: SegmentReading._sibling_used,
+    interrupt.InterruptRaised.type: SegmentReading._sibling_paused,
+    interrupt.InterruptResolved.type: SegmentReading._resolved,
+    interrupt.InterruptExpired.type: SegmentReading._resolved,
 }
 
 

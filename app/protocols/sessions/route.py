@@ -15,10 +15,10 @@ from app.core import json
 from app.core.clock import iso
 from app.core.errors import HoldfastError
 from app.core.principal import Principal
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.dialects.codex import UNTITLED
 from app.protocols.http.body import read_body, validated
-from app.protocols.http.errors import Problem
+from app.protocols.http.errors import HttpProblem
 from app.runtime.intake.rejection import SYSTEM_THREADS, Rejected
 from app.views.ports import Tombstone
 from app.views.thread import Thread
@@ -32,7 +32,7 @@ class SessionBody(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
-class Refused(HoldfastError):
+class SessionRefused(HoldfastError):
     """Answered with this status and body."""
 
     def __init__(self, status: int, body: dict[str, Any]) -> None:
@@ -49,7 +49,7 @@ class SessionRoute(APIRoute):
         async def in_dialect(request: Request) -> Response:
             try:
                 return await handle(request)
-            except Refused as refused:
+            except SessionRefused as refused:
                 return Response(json.dumps(refused.body), refused.status, None, "application/json")
 
         return in_dialect
@@ -58,7 +58,7 @@ class SessionRoute(APIRoute):
 # -- gates --------------------------------------------------------------------------------------------
 
 
-async def session(server: Server, caller: Principal, session_id: str, *, system: bool = False) -> Thread:
+async def session(server: ServerContext, caller: Principal, session_id: str, *, system: bool = False) -> Thread:
     """Deleted, system-owned, missing: in this order. With `system` the system's own are let through."""
     found = await server.reader.thread(caller.tenant, session_id)
     if isinstance(found, Tombstone) or (found is not None and found.deleted_at is not None):
@@ -66,20 +66,22 @@ async def session(server: Server, caller: Principal, session_id: str, *, system:
     if session_id.startswith(SYSTEM_THREADS) and not system:
         _system(session_id)
     if found is None:
-        raise Refused(404, {"status": "not_found", "sessionId": session_id})
+        raise SessionRefused(404, {"status": "not_found", "sessionId": session_id})
     return found
 
 
 def _deleted(session_id: str, found: Thread | Tombstone) -> NoReturn:
-    told: dict[str, Any] = {"status": "deleted", "sessionId": session_id, "message": "the session was deleted"}
+    body: dict[str, Any] = {"status": "deleted", "sessionId": session_id, "message": "the session was deleted"}
     if isinstance(found, Thread) and found.deleted_at is not None:
-        told |= {"title": found.title or UNTITLED, "deletedAt": iso(found.deleted_at)}
-    raise Refused(410, told)
+        body |= {"title": found.title or UNTITLED, "deletedAt": iso(found.deleted_at)}
+    raise SessionRefused(410, body)
 
 
 def _system(session_id: str) -> NoReturn:
     message = "the session belongs to the system"
-    raise Refused(403, {"status": "error", "code": "system_session", "sessionId": session_id, "message": message})
+    raise SessionRefused(
+        403, {"status": "error", "code": "system_session", "sessionId": session_id, "message": message}
+    )
 
 
 def expect_thread(answer: Thread | Rejected, session_id: str) -> Thread:
@@ -96,12 +98,12 @@ def refuse(answer: Rejected, session_id: str) -> NoReturn:
         case "THREAD_RESERVED":
             _system(session_id)
         case "THREAD_NOT_FOUND":
-            raise Refused(404, {"status": "not_found", "sessionId": session_id})
+            raise SessionRefused(404, {"status": "not_found", "sessionId": session_id})
         case "THREAD_CLOSED" | "THREAD_BUSY" | "RUN_TERMINAL" | "BACKEND_NOT_AVAILABLE":
-            raise Refused(409, {"status": "error", "code": "invalid_state", "message": answer.failure.message})
+            raise SessionRefused(409, {"status": "error", "code": "invalid_state", "message": answer.failure.message})
         case "AGENT_NOT_FOUND" | "AGENT_REQUIRED" | "MODEL_NOT_FOUND" | "CLIENT_TOOLS_REFUSED":
-            raise Refused(400, {"status": "error", "code": "invalid_params", "message": answer.failure.message})
-    raise Problem(answer.failure)
+            raise SessionRefused(400, {"status": "error", "code": "invalid_params", "message": answer.failure.message})
+    raise HttpProblem(answer.failure)
 
 
 async def read(request: Request, model: type[M]) -> M:

@@ -10,12 +10,12 @@ from app.events.envelope import Event
 from app.events.hub import Hub
 from app.models.router import ModelRouter
 from app.protocols.telemetry.disk import watch_disk
-from app.protocols.telemetry.following import InTrace
 from app.protocols.telemetry.looplag import LoopLag
-from app.protocols.telemetry.metering import Metering
+from app.protocols.telemetry.meters import Metering
 from app.protocols.telemetry.open_interrupts import OpenInterrupts
 from app.protocols.telemetry.open_runs import OpenRuns
 from app.protocols.telemetry.run_lines import RunLines
+from app.protocols.telemetry.trace_scope import InTrace
 from app.runtime.schedule.executor import Executor
 
 
@@ -49,33 +49,31 @@ def telemetry(
     traced.on_claimed = runs.claimed
     interrupts = OpenInterrupts(open_interrupts)
     metrics.before_render(interrupts.refresh)
-    metrics.watch_each(
-        "interrupts_open", "Pauses that wait for an answer, in the whole database.", "kind", interrupts.counts
-    )
+    metrics.watch_each("interrupts_open", "Open interrupts in the whole database.", "kind", interrupts.counts)
     watch_disk(metrics, settings)
     metrics.watch_each("database", "How busy the database is.", "what", database)
     metrics.watch_each("breaker", "Circuit breakers: 0 closed, 1 half open, 2 open.", "model", router.health.breakers)
     calls = router.limiter
-    metrics.watch("model_calls_running", "Model calls at work.", lambda: calls.running)
-    metrics.watch("model_calls_waiting", "Model calls that wait for a place.", lambda: calls.waiting)
-    metrics.watch("model_calls_limit", "Model calls that may be at work at once.", lambda: calls.concurrency)
+    metrics.watch("model_calls_running", "Model calls in progress.", lambda: calls.running)
+    metrics.watch("model_calls_waiting", "Model calls that wait to start.", lambda: calls.waiting)
+    metrics.watch("model_calls_limit", "Maximum number of model calls at once.", lambda: calls.concurrency)
     metrics.watch("events_waiting", "Appends that wait for the next commit.", lambda: log.pending)
     metrics.watch("hot_threads", "Threads whose records the writer keeps in memory.", lambda: log.hot_threads)
-    metrics.watch("subscribers", "Listeners of the hub.", lambda: len(hub))
-    metrics.watch_total("readers_dropped", "Listeners closed because they fell behind.", lambda: hub.dropped)
+    metrics.watch("subscribers", "Subscribers to events.", lambda: len(hub))
+    metrics.watch_total("readers_dropped", "Subscribers disconnected because they fell behind.", lambda: hub.dropped)
     metrics.watch_total("backfills", "Times a reader went to the store for history.", lambda: hub.backfills)
-    metrics.watch("runs_running", "Runs that this process works on.", lambda: executor.running)
+    metrics.watch("runs_running", "Runs that this process executes.", lambda: executor.running)
     metrics.watch("runs_wanted", "Runs that wait for a worker of this process.", lambda: executor.waiting)
     metrics.watch("runs_measured", "Open runs that the metrics remember.", lambda: metering.open_runs)
     metrics.watch("trace_contexts", "Runs whose caller's trace is remembered.", lambda: len(traced))
     with contextlib.ExitStack() as stack:
-        tell = _spans(stack, permitted) if settings.traces == "otlp" else None
+        export = _spans(stack, permitted) if settings.traces == "otlp" else None
 
         def committed(events: Sequence[Event], seconds: float) -> None:
             metering.committed(events, seconds)
             traced.committed(events)
-            if tell is not None:
-                tell(events)
+            if export is not None:
+                export(events)
 
         log.on_commit = committed
         lag.start()

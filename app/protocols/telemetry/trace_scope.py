@@ -20,10 +20,10 @@ MAX_CONTEXTS: Final = 20_000
 
 
 class InTrace:
-    """Around the conductor. `told`: spans are exported, so every run has a trace."""
+    """Around the conductor. `exported`: spans are exported, so every run has a trace."""
 
-    def __init__(self, conduct: Conduct, reader: Reader, *, told: bool) -> None:
-        self._conduct, self._reader, self._told = conduct, reader, told
+    def __init__(self, conduct: Conduct, reader: Reader, *, exported: bool) -> None:
+        self._conduct, self._reader, self._exported = conduct, reader, exported
         self.on_claimed: Callable[[str, Run], None] | None = None
         """Hears of each run that is about to be worked on here."""
         self._contexts = RecentDict[tuple[str, str], Mapping[str, str] | None](MAX_CONTEXTS)
@@ -42,11 +42,11 @@ class InTrace:
         key = (scope.tenant, run.id)
         # Kept: a run that waits comes back.
         context = self._contexts[key] if key in self._contexts else await self._stored(scope.tenant, run)
-        if context is None and not self._told:
+        if context is None and not self._exported:
             ending = await self._conduct(run, scope, control, thread)
             self._contexts.pop(key, None)
             return ending
-        token = current.set(Trace.of_run(run.id, context, exported=self._told))
+        token = current.set(Trace.of_run(run.id, context, exported=self._exported))
         try:
             ending = await self._conduct(run, scope, control, thread)
             self._contexts.pop(key, None)

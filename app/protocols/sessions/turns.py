@@ -8,16 +8,16 @@ from pydantic import Field
 
 from app.core.principal import Principal
 from app.events.catalog.thread import TranscriptUpserted
-from app.protocols.context import Server
+from app.protocols.context import ServerContext
 from app.protocols.dialects import codex_sessions as dialect
-from app.protocols.http import session_shapes as shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.correlation import correlation
 from app.protocols.http.documents import takes
-from app.protocols.http.session_shapes import conflicts, may_refuse
-from app.protocols.http.sessions_controls import Controls, change_of
-from app.protocols.http.sessions_route import Refused, SessionBody, SessionRoute, read, refuse, session
+from app.protocols.sessions import shapes
+from app.protocols.sessions.controls import Controls, change_of
+from app.protocols.sessions.route import SessionBody, SessionRefused, SessionRoute, read, refuse, session
+from app.protocols.sessions.shapes import conflicts, may_refuse
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.submission import Submission
 from app.views.run import Run
@@ -51,7 +51,7 @@ class UpsertRow(SessionBody):
     completed_at: Milliseconds | None = None
 
 
-def routes(server: Server) -> APIRouter:
+def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(
         prefix="/api/sessions/{session_id}",
         tags=["sessions"],
@@ -63,7 +63,7 @@ def routes(server: Server) -> APIRouter:
     return router
 
 
-def _add_messages(router: APIRouter, server: Server) -> None:
+def _add_messages(router: APIRouter, server: ServerContext) -> None:
     @router.post(
         "/messages",
         status_code=202,
@@ -100,12 +100,12 @@ def _row(entry: Entry) -> dict[str, Any]:
     return {name: value for name, value in entry_json(entry).items() if value is not None}
 
 
-def _submission(server: Server, thread: Thread, body: SendMessage) -> Submission:
+def _submission(server: ServerContext, thread: Thread, body: SendMessage) -> Submission:
     """A session's model is an agent of the workspace, or one of its models for the default agent to use.
 
     What the message names becomes the session's own in the commit that accepts its turn.
     """
-    controls = dialect.controls(thread) | body.told()
+    controls = dialect.controls(thread) | body.values()
     model = controls.get("model")
     is_agent = model in server.workspace.current.agents
     tools = [
@@ -120,11 +120,11 @@ def _submission(server: Server, thread: Thread, body: SendMessage) -> Submission
         client_tools=tools,
         parameters={"effort": controls["effort"]} if "effort" in controls else None,
         approval_policy=body.approval_policy,
-        thread_change=change_of(thread, body.told()),
+        thread_change=change_of(thread, body.values()),
     )
 
 
-def _add_control(router: APIRouter, server: Server) -> None:
+def _add_control(router: APIRouter, server: ServerContext) -> None:
     @router.post(
         "/interrupt",
         response_model=shapes.TurnInterrupted,
@@ -140,8 +140,9 @@ def _add_control(router: APIRouter, server: Server) -> None:
         turn_id = body.turn_id or next(iter(thread.active), None)
         if turn_id is None or turn_id not in thread.active:
             message = "the session has no such active turn"
-            raise Refused(409, {"status": "error", "code": "no_active_turn", "sessionId": session_id,
-                                "message": message})  # fmt: skip
+            raise SessionRefused(
+                409, {"status": "error", "code": "no_active_turn", "sessionId": session_id, "message": message}
+            )
         run = await server.lifecycle.cancel(caller, turn_id)
         if isinstance(run, Rejected):
             refuse(run, session_id)
@@ -150,23 +151,25 @@ def _add_control(router: APIRouter, server: Server) -> None:
     @router.post(
         "/turns/{turn_id}/steer",
         response_model=shapes.TurnSteered,
-        summary="Tell the running turn something",
+        summary="Steer the running turn",
         openapi_extra=takes(SteerTurn),
-        responses=conflicts(shapes.TurnSteered | shapes.SessionProblem, "the turn cannot be told: the result says why"),
+        responses=conflicts(
+            shapes.TurnSteered | shapes.SessionProblem, "the turn cannot be steered: the result says why"
+        ),
     )
     async def steer(session_id: str, turn_id: str, request: Request, caller: Caller) -> Response:
         await session(server, caller, session_id)
         body = await read(request, SteerTurn)
         outcome = await _steer(server, caller, session_id, turn_id, body.input)
         done = outcome["status"] == "performed"
-        told = {"sessionId": session_id, "turnId": turn_id, "result": {"actionType": "turn.steer.create", **outcome}}
-        return json_answer({"status": "ok" if done else "error", **told}, 200 if done else 409)
+        values = {"sessionId": session_id, "turnId": turn_id, "result": {"actionType": "turn.steer.create", **outcome}}
+        return json_answer({"status": "ok" if done else "error", **values}, 200 if done else 409)
 
 
 _STEERED: Final = {"RUN_TERMINAL": "already_resolved", "RUN_NOT_FOUND": "not_eligible", "RUN_IS_A_SUBAGENT": "conflict"}
 
 
-async def _steer(server: Server, caller: Principal, session_id: str, turn_id: str, text: str) -> dict[str, Any]:
+async def _steer(server: ServerContext, caller: Principal, session_id: str, turn_id: str, text: str) -> dict[str, Any]:
     run = await server.reader.run(caller.tenant, turn_id)
     if run is None or run.thread_id != session_id:
         return {"status": "not_eligible", "details": {"code": "unknown_turn"}}

@@ -118,20 +118,20 @@ class Metering:
         self._repairs = metrics.counter("tool_repairs", "Repairs made to tool calls.", "round")
 
     def _people(self, metrics: Metrics) -> None:
-        self._interrupts = metrics.counter("interrupts", "Pauses for a person or a client.", "kind")
-        self._answers = metrics.counter("interrupts_closed", "Pauses that were resolved or expired.", "outcome")
+        self._interrupts = metrics.counter("interrupts", "Interrupts raised: waits for a person or a client.", "kind")
+        self._answers = metrics.counter("interrupts_closed", "Interrupts that were answered or expired.", "outcome")
         self._hooks = metrics.counter("hooks_fired", "Decisions of hooks.", "hook", "decision")
         self._violations = metrics.counter("schema_violations", "Payloads refused at a boundary.", "schema")
         self._budgets = metrics.counter("budgets_exceeded", "Budgets that ended a run.", "budget", "scope")
 
     # -- folds ---------------------------------------------------------------------------------------
 
-    def _queued(self, event: Event, told: dict[str, Any]) -> None:
-        agent = told.get("agent") or told.get("workflow") or "(tool)"
+    def _queued(self, event: Event, payload: dict[str, Any]) -> None:
+        agent = payload.get("agent") or payload.get("workflow") or "(tool)"
         self._submitted.of(agent).inc()
-        self._open.add(event.tenant, event.run_id or "", OpenRun(agent, event.at, parent=told.get("parentRunId")))
+        self._open.add(event.tenant, event.run_id or "", OpenRun(agent, event.at, parent=payload.get("parentRunId")))
 
-    def _started(self, event: Event, told: dict[str, Any]) -> None:
+    def _started(self, event: Event, payload: dict[str, Any]) -> None:
         run = self._open.of(event)
         if run is not None and run.started_at is None:
             run.started_at = event.at
@@ -139,15 +139,15 @@ class Metering:
             if self._lines is not None:
                 self._lines.started(event, run)
 
-    def _resumed(self, event: Event, told: dict[str, Any]) -> None:
-        self._resumptions.of(told["reason"]).inc()
+    def _resumed(self, event: Event, payload: dict[str, Any]) -> None:
+        self._resumptions.of(payload["reason"]).inc()
 
     def _ended_as(self, status: str) -> Callable[[Event, dict[str, Any]], None]:
-        def ended(event: Event, told: dict[str, Any]) -> None:
+        def ended(event: Event, payload: dict[str, Any]) -> None:
             run = self._open.end(event)
             agent = run.agent if run is not None else "(unknown)"
             self._ended.of(agent, status).inc()
-            code = told["error"]["code"] if status == "failed" else None
+            code = payload["error"]["code"] if status == "failed" else None
             if code is not None:
                 self._errors.of(code).inc()
             if run is not None and (worked := run.worked_ms(event.at)) is not None:
@@ -157,8 +157,8 @@ class Metering:
 
         return ended
 
-    def _model_completed(self, event: Event, told: dict[str, Any]) -> None:
-        name, usage = told["model"], told["usage"]
+    def _model_completed(self, event: Event, payload: dict[str, Any]) -> None:
+        name, usage = payload["model"], payload["usage"]
         if (run := self._open.of(event)) is not None:
             run.input_tokens += usage.get("inputTokens") or 0
             run.output_tokens += usage.get("outputTokens") or 0
@@ -169,57 +169,57 @@ class Metering:
             self._tokens.of(name, "cached").inc(cached)
         if cost := usage.get("costUsd"):
             self._cost.of(name).inc(cost)
-        if (first := told.get("firstTokenMs")) is not None:
+        if (first := payload.get("firstTokenMs")) is not None:
             self._first_token.of(name).observe(first / 1000)
-        self._took("model", told)
+        self._took("model", payload)
 
-    def _model_failed(self, event: Event, told: dict[str, Any]) -> None:
-        self._calls.of(told["model"], "abandoned" if told.get("abandoned") else "failed").inc()
-        self._took("model", told)
+    def _model_failed(self, event: Event, payload: dict[str, Any]) -> None:
+        self._calls.of(payload["model"], "abandoned" if payload.get("abandoned") else "failed").inc()
+        self._took("model", payload)
 
-    def _model_retried(self, event: Event, told: dict[str, Any]) -> None:
-        self._retries.of(told["model"]).inc()
+    def _model_retried(self, event: Event, payload: dict[str, Any]) -> None:
+        self._retries.of(payload["model"]).inc()
 
-    def _tool_resulted(self, event: Event, told: dict[str, Any]) -> None:
+    def _tool_resulted(self, event: Event, payload: dict[str, Any]) -> None:
         # Only a call that passed the gate has a result, so the name is one of the workspace's tools.
-        self._tool_calls.of(told["tool"], "ok" if told["ok"] else "failed").inc()
-        if (took := told.get("durationMs")) is not None:
-            self._tool.of(told["tool"]).observe(took / 1000)
-        self._took("tool", told)
+        self._tool_calls.of(payload["tool"], "ok" if payload["ok"] else "failed").inc()
+        if (took := payload.get("durationMs")) is not None:
+            self._tool.of(payload["tool"]).observe(took / 1000)
+        self._took("tool", payload)
 
-    def _guarded(self, event: Event, told: dict[str, Any]) -> None:
+    def _guarded(self, event: Event, payload: dict[str, Any]) -> None:
         # Never by name: a model may have made it up.
-        self._guard.of(told["outcome"]).inc()
-        for finding in told["findings"]:
+        self._guard.of(payload["outcome"]).inc()
+        for finding in payload["findings"]:
             self._findings.of(finding["kind"]).inc()
-        if told["outcome"] == "repaired":
-            self._repairs.of(told.get("round") or "deterministic").inc(len(told.get("repairs") or (1,)))
+        if payload["outcome"] == "repaired":
+            self._repairs.of(payload.get("round") or "deterministic").inc(len(payload.get("repairs") or (1,)))
 
-    def _raised(self, event: Event, told: dict[str, Any]) -> None:
-        self._interrupts.of(told["kind"]).inc()
+    def _raised(self, event: Event, payload: dict[str, Any]) -> None:
+        self._interrupts.of(payload["kind"]).inc()
         for run in self._open.line_of(event):
-            run.wait(told["interruptId"], event.at)
+            run.wait(payload["interruptId"], event.at)
         if self._lines is not None:
-            self._lines.waits(event, self._open.of(event), told["kind"], told["interruptId"])
+            self._lines.waits(event, self._open.of(event), payload["kind"], payload["interruptId"])
 
     def _closed_as(self, outcome: str) -> Callable[[Event, dict[str, Any]], None]:
-        def closed(event: Event, told: dict[str, Any]) -> None:
+        def closed(event: Event, payload: dict[str, Any]) -> None:
             self._answers.of(outcome).inc()
             for run in self._open.line_of(event):
-                run.answered(told["interruptId"], event.at)
+                run.answered(payload["interruptId"], event.at)
 
         return closed
 
-    def _hook_fired(self, event: Event, told: dict[str, Any]) -> None:
-        self._hooks.of(told["hook"], told["decision"]).inc()
-        self._took("hook", told)
+    def _hook_fired(self, event: Event, payload: dict[str, Any]) -> None:
+        self._hooks.of(payload["hook"], payload["decision"]).inc()
+        self._took("hook", payload)
 
-    def _schema_violated(self, event: Event, told: dict[str, Any]) -> None:
-        self._violations.of(told["schemaName"]).inc()
+    def _schema_violated(self, event: Event, payload: dict[str, Any]) -> None:
+        self._violations.of(payload["schemaName"]).inc()
 
-    def _budget_exceeded(self, event: Event, told: dict[str, Any]) -> None:
-        self._budgets.of(told["budget"], told["scope"]).inc()
+    def _budget_exceeded(self, event: Event, payload: dict[str, Any]) -> None:
+        self._budgets.of(payload["budget"], payload["scope"]).inc()
 
-    def _took(self, step: str, told: dict[str, Any]) -> None:
-        if (took := told.get("durationMs")) is not None:
+    def _took(self, step: str, payload: dict[str, Any]) -> None:
+        if (took := payload.get("durationMs")) is not None:
             self._step.of(step).observe(took / 1000)

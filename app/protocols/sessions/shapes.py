@@ -190,7 +190,7 @@ class CapabilityRuntime(Shape):
     capabilities_last_updated_at: str | None
 
 
-class Capabilities(Shape):
+class CapabilitiesShape(Shape):
     status: Literal["ok"]
     runtime: CapabilityRuntime
     methods: dict[str, Literal["available", "disabled", "unknown"]]
@@ -388,8 +388,8 @@ def conflicts(model: Any, description: str) -> Responses:
 def add_refusals(operation: dict[str, Any]) -> None:
     """What is true of all session routes joins what one says about itself."""
     statuses = _EVERYWHERE + (_WITH_BODY if "requestBody" in operation else ())
-    told = {str(status): refusal for status, refusal in may_refuse(*statuses).items()} | operation["responses"]
+    answers = {str(status): refusal for status, refusal in may_refuse(*statuses).items()} | operation["responses"]
     # The framework describes every response; beside a reference that would hide the shared description.
     operation["responses"] = {
-        status: {"$ref": answer["$ref"]} if "$ref" in answer else answer for status, answer in sorted(told.items())
+        status: {"$ref": answer["$ref"]} if "$ref" in answer else answer for status, answer in sorted(answers.items())
     }

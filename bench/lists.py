@@ -20,7 +20,7 @@ from app.core.settings import Settings
 from app.store.codec import encode
 from app.store.engine import Database, Row, Sql
 from app.store.idle_threads import IdleThreadReader
-from app.store.leases import LeaseStore
+from app.store.leases import LeaseTable
 from app.store.migrate import migrate
 from app.store.reader import StoreReader
 from app.store.retention import RetentionPurge
@@ -85,7 +85,7 @@ async def _put(database: Database, sql: Sql, rows: list[Row]) -> None:
 async def measure(database: Database, runs: int) -> dict[str, float]:
     reader = StoreReader(database)
     retention = RetentionPurge(database, SystemClock(), 0)
-    leases, idle = LeaseStore(database), IdleThreadReader(database)
+    leases, idle = LeaseTable(database), IdleThreadReader(database)
 
     def listed(**fields: object) -> Callable[[], Awaitable[object]]:
         return lambda: reader.list_runs(TENANT, RunFilter(**fields), None, 100)  # type: ignore[arg-type]

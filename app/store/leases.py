@@ -37,7 +37,7 @@ RELEASED_AT_ONCE: Final = 5000
 """Leases given back in one transaction: enough for any real server, and it still ends within a write's time limit."""
 
 
-class LeaseStore:
+class LeaseTable:
     def __init__(self, database: Database) -> None:
         self._database = database
 

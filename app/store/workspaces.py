@@ -15,7 +15,7 @@ _PUT: Final = Sql("INSERT INTO workspaces (digest, files) VALUES ($1, $2) ON CON
 _GET: Final = Sql("SELECT files FROM workspaces WHERE digest = $1")
 
 
-class WorkspaceStore:
+class WorkspaceTable:
     def __init__(self, database: Database) -> None:
         self._database = database
 

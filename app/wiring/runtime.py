@@ -51,7 +51,7 @@ from app.store.files import FileStore
 from app.store.idle_threads import IdleThreadReader
 from app.store.keys import StoredKeys
 from app.store.vacuum import shrink
-from app.store.workspaces import WorkspaceStore
+from app.store.workspaces import WorkspaceTable
 from app.wiring.kinds import (
     Backends,
     ToolMakers,
@@ -138,7 +138,7 @@ async def open_holdfast(
         client = await parts.enter_async_context(_closing(http_client(settings)))
         catalog = kind_catalog(kinds)
         workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger)
-        history = WorkspaceHistory(workspace, catalog, WorkspaceStore(store.database))
+        history = WorkspaceHistory(workspace, catalog, WorkspaceTable(store.database))
         effective = EffectiveSettings(settings, workspace)
         tools = await parts.enter_async_context(_closing(ToolMakers(settings, clock, client)))
         toolsets = await parts.enter_async_context(

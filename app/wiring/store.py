@@ -23,7 +23,7 @@ from app.store.engine import Database
 from app.store.folder import DataFolder, FolderUnusable
 from app.store.health import WatchedDatabase
 from app.store.keys import StoredKeys
-from app.store.leases import LeaseStore
+from app.store.leases import LeaseTable
 from app.store.log import Log
 from app.store.migrate import migrate
 from app.store.privacy import open_privately, tighten
@@ -70,7 +70,7 @@ class Store:
     hub: Hub
     log: Log
     reader: StoreReader
-    leases: LeaseStore
+    leases: LeaseTable
     retention: RetentionPurge
     recorder: Recorder
     health: WatchedDatabase
@@ -102,7 +102,7 @@ async def open_store(
         hub = Hub()
         patience = _POSTGRES_PATIENCE if settings.is_postgres else _SQLITE_PATIENCE
         event_log = Log(database, clock, hub.publish, settings.max_pending_events, patience)
-        leases = LeaseStore(database)
+        leases = LeaseTable(database)
         if not settings.is_postgres:
             with contextlib.suppress(StorageFull):  # then reads are served, and the leases run out by themselves
                 await leases.expire_all()

@@ -17,7 +17,7 @@ from app.policy.redaction import LogRedaction
 from app.store.engine import CommitUnknown, Database, Tx
 from app.store.folder import DataFolder
 from app.store.health import WatchedDatabase
-from app.store.leases import LeaseStore
+from app.store.leases import LeaseTable
 from app.store.log import Log
 from app.store.migrate import migrate
 from app.store.reader import StoreReader
@@ -161,7 +161,7 @@ async def open_wrapped(
     reader = StoreReader(database)
     try:
         health = WatchedDatabase(database, clock)
-        yield Store(settings, database, folder, hub, log, reader, LeaseStore(database), retention, recorder, health)
+        yield Store(settings, database, folder, hub, log, reader, LeaseTable(database), retention, recorder, health)
     finally:
         await log.close()
         await database.close()

@@ -1,4 +1,4 @@
-"""Streaming an agent's answer to OpenAI clients: `python -m bench.edge [--quick]` prints one JSON line.
+"""Streaming an agent's answer to OpenAI clients, as one JSON line: `python -m bench.edge [--quick] [--against CHECKOUT]`.
 
 The server has one core to itself, the load and the fake model have the other. Everything is stored with
 `synchronous=FULL`. Each figure is a ratio to `bench.lean_proxy` from the same run, in turns, because absolute figures
@@ -61,6 +61,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a few seconds instead of a minute")
     parser.add_argument("--only", default="", help="burst, pace5, pace20, first or fanout")
     parser.add_argument("--stacks", type=Path, help="keep the profile's stacks here")
+    parser.add_argument("--against", type=Path, help="another checkout with its .venv, measured in turns with this one")
     options = parser.parse_args()
     if options.upstream:
         uvloop.run(upstream())
@@ -115,12 +116,15 @@ async def upstream() -> None:
 # -- the servers --------------------------------------------------------------------------------------
 
 
-def started(core: int, *command: str, env: dict[str, str] | None = None) -> "subprocess.Popen[str]":
-    pinned = [sys.executable, *command]
+def started(
+    core: int, *command: str, env: dict[str, str] | None = None, checkout: Path = ROOT
+) -> "subprocess.Popen[str]":
+    python = sys.executable if checkout == ROOT else str(checkout / ".venv/bin/python")
+    pinned = [python, *command]
     if shutil.which("taskset") and (os.cpu_count() or 1) > 1:
         pinned = ["taskset", "-c", str(core), *pinned]
-    made = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
-    return subprocess.Popen(pinned, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=made)
+    made = {**os.environ, "PYTHONPATH": str(checkout), **(env or {})}
+    return subprocess.Popen(pinned, stdout=subprocess.PIPE, text=True, cwd=checkout, env=made)
 
 
 def port_of(process: "subprocess.Popen[str]") -> int:
@@ -147,20 +151,28 @@ def workspace(folder: Path, port: int) -> Path:
 
 
 @contextlib.contextmanager
-def servers(folder: Path) -> Iterator[dict[str, "tuple[int, int]"]]:
-    """Name to (port, pid) of the server and of the lean proxy, both on the first core."""
+def servers(folder: Path, against: Path | None) -> Iterator[dict[str, "tuple[int, int]"]]:
+    """Name to (port, pid) of the server, of the lean proxy and of the other checkout, all on the first core."""
     processes: list[subprocess.Popen[str]] = []
     try:
         processes.append(model := started(1, "-m", "bench.edge", "--upstream"))
         port = port_of(model)
         processes.append(lean := started(0, "-m", "bench.lean_proxy", f"http://127.0.0.1:{port}"))
-        settings = {
-            "HOLDFAST_WORKSPACE": str(workspace(folder / "workspace", port)), "HOLDFAST_LOG_LEVEL": "error",
-            "HOLDFAST_DATA_DIR": str(folder / "data"), "HOLDFAST_MAX_CONCURRENT_RUNS": "512",
-            "HOLDFAST_RATE_PER_KEY": "0",
-        }  # fmt: skip
-        processes.append(ours := started(0, "-m", "app.main", "serve", "--port", "0", env=settings))
-        yield {"lean": (port_of(lean), lean.pid), "ours": (port_of(ours), ours.pid)}
+        made = {"lean": (port_of(lean), lean.pid)}
+        space = str(workspace(folder / "workspace", port))
+        checkouts = {"against": against, "ours": ROOT} if against is not None else {"ours": ROOT}
+        for name, checkout in checkouts.items():
+            settings = {
+                "HOLDFAST_WORKSPACE": space,
+                "HOLDFAST_LOG_LEVEL": "error",
+                "HOLDFAST_DATA_DIR": str(folder / f"data-{name}"),
+                "HOLDFAST_MAX_CONCURRENT_RUNS": "512",
+                "HOLDFAST_RATE_PER_KEY": "0",
+            }
+            command = ("-m", "app.main", "serve", "--port", "0")
+            processes.append(server := started(0, *command, env=settings, checkout=checkout))
+            made[name] = port_of(server), server.pid
+        yield made
     finally:
         for process in reversed(processes):
             process.terminate()
@@ -249,8 +261,8 @@ def room_of(stack: str) -> str:
 
 
 async def compare(both: dict[str, tuple[int, int]], load: Load, rounds: int) -> dict[str, Any]:
-    rates: dict[str, list[float]] = {"lean": [], "ours": []}
-    cpu: dict[str, list[float]] = {"lean": [], "ours": []}
+    rates: dict[str, list[float]] = {name: [] for name in both}
+    cpu: dict[str, list[float]] = {name: [] for name in both}
     for _ in range(rounds):
         for name in rates:
             made = await measure(both[name], load)
@@ -265,7 +277,16 @@ async def compare(both: dict[str, tuple[int, int]], load: Load, rounds: int) -> 
         # What the ratio is when both have the core to themselves and nothing else holds them back.
         "cpuRatio": round(statistics.median(cpu["lean"]) / statistics.median(cpu["ours"]), 3),
         "rounds": [round(ratio, 3) for ratio in ratios],
+        **against(cpu),
     }
+
+
+def against(cpu: dict[str, list[float]]) -> dict[str, Any]:
+    """CPU of this checkout to that of the other one, of rounds that followed each other."""
+    if "against" not in cpu:
+        return {}
+    ratios = [ours / other for ours, other in zip(cpu["ours"], cpu["against"], strict=True)]
+    return {"cpuToAgainst": {"median": round(statistics.median(ratios), 3), "rounds": [round(r, 3) for r in ratios]}}
 
 
 async def first_tokens(both: dict[str, tuple[int, int]], seconds: float) -> dict[str, Any]:
@@ -290,12 +311,17 @@ async def bench(options: argparse.Namespace) -> dict[str, Any]:
     if shutil.which("taskset"):
         os.sched_setaffinity(0, {1} if (os.cpu_count() or 1) > 1 else {0})
     seconds, rounds = (3.0, 1) if options.quick else (4.0, 3)
+    if options.against is not None:
+        seconds, rounds = 2.0, 7  # short turns: the machine's own speed changes within minutes
     result: dict[str, Any] = {"bench": "edge", "tokens": TOKENS, "synchronous": "FULL"}
 
     def wanted(name: str) -> bool:
         return options.only in ("", name)
 
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder, servers(Path(folder)) as both:
+    with (
+        tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder,
+        servers(Path(folder), options.against) as both,
+    ):
         for server in both.values():
             await measure(server, Load("burst", 8, 1.0))
         for name, clients in (("burst", 32), ("pace5", 100)):

@@ -77,6 +77,14 @@ class _Node:
     asks_again: bool = False
 
 
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+"""Most of what a document holds, and nothing is inside."""
+
+
+_LISTS_OF_VALUES: Final = frozenset({"enum", "examples"})
+_REFERENCE_NAMES: Final = tuple(f'"{key}"'.encode() for key in _REFERENCES)
+
+
 class _TooComplex(Exception):
     """With what there is too much of."""
 
@@ -195,25 +203,31 @@ class _Graph:
 
     def _count(self, document: Mapping[str, Any]) -> None:
         try:
-            size = len(json.dumps(document))
+            written = json.dumps(document)
         except json.JsonError:
             raise _NotJson from None
-        if size > MAX_BYTES:
-            raise _TooComplex(f"it has {size:,} bytes, the limit is {MAX_BYTES:,}")
+        if len(written) > MAX_BYTES:
+            raise _TooComplex(f"it has {len(written):,} bytes, the limit is {MAX_BYTES:,}")
+        # A list of values holds no schemas, unless a reference leads into it.
+        data = frozenset[str]() if any(name in written for name in _REFERENCE_NAMES) else _LISTS_OF_VALUES
         references = branches = patterns = 0
         todo: list[tuple[Any, int, str]] = [(document, 1, "")]
         while todo:
             item, depth, base = todo.pop()
-            if depth > MAX_DEPTH:
+            if depth == MAX_DEPTH and item:
                 raise _TooComplex(f"it is nested more than {MAX_DEPTH} levels deep")
             if isinstance(item, Mapping):
                 base = self._name(item, base)
                 references += sum(1 for key in _REFERENCES if key in item)
                 branches += sum(len(item[key]) for key in _IN_PLACE_LISTS if isinstance(item.get(key), list))
                 patterns += self._count_patterns(item)
-                todo += [(inner, depth + 1, base) for inner in item.values()]
+                todo += [
+                    (inner, depth + 1, base)
+                    for key, inner in item.items()
+                    if type(inner) not in _SCALARS and not (key in data and isinstance(inner, list))
+                ]
             elif isinstance(item, list | tuple):
-                todo += [(inner, depth + 1, base) for inner in item]
+                todo += [(inner, depth + 1, base) for inner in item if type(inner) not in _SCALARS]
         for found, limit, what in (
             (references, MAX_REFERENCES, "references"),
             (branches, MAX_BRANCHES, "branches of `anyOf`, `oneOf` and `allOf`"),

@@ -3,6 +3,7 @@
 `build` is given the kinds by wiring and answers a registry, or every reason why there is none.
 """
 
+import asyncio
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from app.core.errors import Failure
 from app.tools.contract import NO_REPAIR, ArgumentRule, RepairSwitches, Tool, ToolDefinition
 from app.tools.guard import Guard, ToolInvalid
 from app.tools.kind import ToolDeps, ToolKind
-from app.tools.registry import Registry
+from app.tools.registry import Registered, Registry
 from app.workspace.catalog import Kinds
 from app.workspace.compiled import CompiledRule, CompiledTool, CompiledWorkspace
 
@@ -24,10 +25,11 @@ async def build(workspace: CompiledWorkspace, kinds: Kinds[ToolKind], deps: Tool
     A tool of a remote kind (MCP) is an exception: a fault of its server is no reason to refuse runs that do not need
     it. Such a tool is left out, and a call of it is answered with the reason.
     """
-    tools: list[Tool] = []
+    tools: list[Registered] = []
     failures: list[Failure] = []
     unavailable: dict[str, Failure] = {}
     for declared in workspace.tools.values():
+        await asyncio.sleep(0)  # the schemas of a foreign server may take a while, and others wait for the loop
         kind = kinds.usable(declared.spec.kind)
         made = _unknown(declared) if kind is None else await _make(kind, declared, workspace, deps)
         if not isinstance(made, Failure):
@@ -36,22 +38,22 @@ async def build(workspace: CompiledWorkspace, kinds: Kinds[ToolKind], deps: Tool
             unavailable[declared.name] = made
         else:
             failures.append(made)
-    return failures or Registry(tools, root=deps.files, unavailable=unavailable)
+    return failures or Registry(tools, unavailable=unavailable)
 
 
-async def _make(kind: ToolKind, declared: CompiledTool, workspace: CompiledWorkspace, deps: ToolDeps) -> Tool | Failure:
+async def _make(
+    kind: ToolKind, declared: CompiledTool, workspace: CompiledWorkspace, deps: ToolDeps
+) -> Registered | Failure:
     try:
         made = kind.make(declared, workspace, deps)
         tool: Tool | Failure = await made if inspect.isawaitable(made) else made
-        if not isinstance(tool, Failure):
-            Guard(tool.definition, deps.files)
+        return tool if isinstance(tool, Failure) else Registered(tool, Guard(tool.definition, deps.files))
     except ToolInvalid as error:
         return error.failure
     except Exception as error:
         # A kind may come from another package; whatever it raises says that this tool cannot be used.
         reason = f"a tool of kind {kind.name} cannot be made: {type(error).__name__}"
         return Failure("TOOL_INVALID", f"{declared.name}: {reason}")
-    return tool
 
 
 def define(declared: CompiledTool, derived: ToolDefinition | None = None) -> ToolDefinition:

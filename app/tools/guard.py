@@ -50,9 +50,9 @@ class Guard:
         self.definition = definition
         self._root = root
         written = dict(definition.input)
-        self._bound("input", written)
+        bounds = self._bound("input", written)
         self.schema = close(written) if definition.closed else written
-        self._bounds = self._bound("input", self.schema)
+        self._bounds = self._bound("input", self.schema) if definition.closed else bounds
         self._compiled = self._compile("input", self.schema)
         # Closing a nested object can make another branch of a `oneOf` the matching one, so that a value the
         # author's schema refuses would pass. Asking both costs half a microsecond.

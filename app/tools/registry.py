@@ -24,9 +24,13 @@ class Registered:
 
 class Registry:
     def __init__(
-        self, tools: Iterable[Tool], *, root: Path | None = None, unavailable: Mapping[str, Failure] | None = None
+        self,
+        tools: Iterable[Tool | Registered],
+        *,
+        root: Path | None = None,
+        unavailable: Mapping[str, Failure] | None = None,
     ) -> None:
-        """`root` is the workspace's data folder, beneath which path arguments must stay."""
+        """`root` is the folder beneath which path arguments must stay, for tools that have no guard yet."""
         self.unavailable: Mapping[str, Failure] = MappingProxyType(dict(unavailable or {}))
         """Tools that are declared and cannot be offered now, with the reason."""
         self._tools: dict[str, Registered] = {}
@@ -34,7 +38,8 @@ class Registry:
             definition = tool.definition
             if definition.name in self._tools:
                 raise ToolInvalid(definition.name, "two tools have this name")
-            self._tools[definition.name] = Registered(tool, Guard(definition, root))
+            guarded = tool if isinstance(tool, Registered) else Registered(tool, Guard(definition, root))
+            self._tools[definition.name] = guarded
         self.effects: Mapping[str, Effect] = MappingProxyType(
             {name: registered.definition.effect for name, registered in self._tools.items()}
         )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.errors import Failure
-from app.core.schema_bounds import Bounds, bounds_of
+from app.core.schema_bounds import MAX_PATTERN_CHARACTERS, Bounds, bounds_of
 from app.core.schemas import UNLISTED, SchemaInvalid, SchemaTooComplex, Validator
 
 SECONDS = 2.0
@@ -224,3 +224,11 @@ def test_a_pattern_that_looks_back_or_around_is_not_tried_on_a_long_text(pattern
     assert validator.issues({"t": "a" * 50_000})
     assert time.process_time() - began < 1
     assert Validator({"type": "string", "pattern": r"^(?=.*\d).{8,}$"}).accepts("password1")
+
+
+def test_a_schema_that_a_reference_finds_in_a_list_of_values_has_its_limits() -> None:
+    hidden = {"enum": [{"pattern": "a" * (MAX_PATTERN_CHARACTERS + 1)}], "allOf": [{"$ref": "#/enum/0"}]}
+    assert isinstance(bounds_of(hidden), Failure)
+    assert not isinstance(bounds_of({"enum": [{"pattern": "a" * (MAX_PATTERN_CHARACTERS + 1)}]}), Failure)
+    named = {"properties": {"enum": {"pattern": "a" * (MAX_PATTERN_CHARACTERS + 1)}}}
+    assert isinstance(bounds_of(named), Failure), "a property may have any name"

@@ -5,6 +5,7 @@ time although the server itself is what keeps it busy.
 """
 
 import asyncio
+import io
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
@@ -182,7 +183,7 @@ async def _play(place: Place, name: str, draw: Draw) -> tuple[str, str]:
 
 async def _send(place: Place, request: body_cases.Request) -> tuple[str, str]:
     url, headers = place.server.url + request.path, {"content-type": "application/json"}
-    async with place.client.request(request.method, url, data=request.body, headers=headers) as answer:
+    async with place.client.request(request.method, url, data=io.BytesIO(request.body), headers=headers) as answer:
         size = 0
         async for piece in answer.content.iter_any():
             size += len(piece)

@@ -65,7 +65,7 @@ async def test_words_beside_the_outputs_of_a_response_follow_them(client: openai
 async def test_a_picture_beside_tool_outputs_is_refused_and_the_run_waits_on(client: openai.AsyncOpenAI) -> None:
     _, messages = await _asked_for_weather(client)
     picture: Any = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
-    with pytest.raises(openai.BadRequestError, match="a text"):
+    with pytest.raises(openai.BadRequestError, match="must be text"):
         await client.chat.completions.create(
             model="helper", messages=[*messages, {"role": "user", "content": picture}], tools=[WEATHER]
         )

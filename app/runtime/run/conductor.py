@@ -228,7 +228,7 @@ class Conductor:
             return [_failed(error.failure)]
         except Exception as error:
             log.exception("run.backend_failed", run=run.id)
-            return [_failed(Failure("BACKEND_FAILED", f"the backend raised {type(error).__name__}"))]
+            return [_failed(Failure("BACKEND_FAILED", f"The backend raised {type(error).__name__}."))]
         return ending
 
     async def _call_tool(

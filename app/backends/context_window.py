@@ -128,7 +128,7 @@ def window(earlier: Sequence[JsonObject], own: Sequence[JsonObject], room: Room)
         return Window((), (own[0],))
     before, request, after = units(earlier), own[0], units(own[1:])
     everything = Window(_flat(before), (request, *_flat(after)))
-    # Counting is cheap beside weighing, and what is too many need not be weighed.
+    # Counting is cheap compared with weighing, and what is too many need not be weighed.
     if room.holds(0, len(everything.messages)) and room.holds(total(everything.messages), 0):
         return everything
     room = room.without(NOTE_TOKENS)

@@ -40,7 +40,7 @@ class Conversation:
         self._summary = history.pop(0) if history and is_summary(history[0]) else None
         self._earlier = history
         self._own: list[JsonObject] = [user_message(ctx.input) if request is None else request]
-        self._refused = self._told = False
+        self._refused = self._reported_left_out = False
 
     def add(self, messages: Iterable[JsonObject]) -> None:
         self._own += [self._short(message) for message in messages]
@@ -54,8 +54,8 @@ class Conversation:
             await self._summarise(room)
             room = self._room()
         shown = window(self._earlier, self._own, room)
-        if shown.left_out and not self._told:
-            self._told = True
+        if shown.left_out and not self._reported_left_out:
+            self._reported_left_out = True
             messages, tokens = len(shown.messages), total(shown.messages)
             left_out, not_told = len(shown.left_out), total(shown.left_out)
             sizes = (messages + left_out, tokens + not_told), (messages, tokens)

@@ -66,7 +66,7 @@ class Draft:
     checked: bool = False
     """Redacted and validated: set by the recorder alone."""
     prevalidated: bool = False
-    """Of a catalog payload that was checked as it was built, or whose maker is sure of it: see `Payload.written`."""
+    """Of a catalog payload that was checked as it was built, or that a typed builder made."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,7 @@ class ModelAttempt:
         await talk.record(requested)
 
     def _may_log(self, thought: Thought) -> bool:
-        """A bare signature tells nothing; the words behind it are reasoning like any other.
+        """A bare signature is not shown; the words behind it are reasoning like any other.
 
         What may not be logged lives only as long as the run does: a resumed run goes on without it.
         """

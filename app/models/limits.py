@@ -176,7 +176,7 @@ class Limiter:
         return soonest
 
     def _wait(self, name: str, limits: ModelLimits, tokens: int) -> float | None:
-        """0 when a call is admissible now, seconds when it will be, None when only another call's end tells."""
+        """0 when a call is admissible now, seconds when it will be, None when that depends on the end of another call."""
         model = self._models.get(name)
         if model is None:
             model = self._models[name] = _Model()

@@ -81,7 +81,7 @@ class HookRunner:
             actor = f"hook:{hook.name}"
             if answer.violation is not None:
                 entries.append(PayloadEntry(answer.violation, actor=actor))
-            fired = _told(point, hook, answer.decision, key, digest, call_id, took)
+            fired = _fired_event(point, hook, answer.decision, key, digest, call_id, took)
             entries.append(PayloadEntry(fired, actor=actor))
             decision, subject = _go_on(point, decision, subject, answer.decision)
             if isinstance(decision, Deny):
@@ -191,7 +191,7 @@ def _go_on(point: Point, before: Decision, subject: JsonObject, decision: Decisi
     return (before if isinstance(before, Transform) else decision), subject
 
 
-def _told(
+def _fired_event(
     point: Point, hook: Hook, decision: Decision, key: str | None, digest: str | None, call_id: str | None, took: int
 ) -> HookFired:
     names: dict[type, Literal["allow", "deny", "transform"]] = {

@@ -31,7 +31,7 @@ class Condition(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ArgumentRule:
-    """A semantic check: `condition` on `args` must hold, else `message` tells the model what is wrong."""
+    """A semantic check: `condition` on `args` must hold, else the model gets `message`."""
 
     condition: Condition
     message: str
@@ -136,7 +136,7 @@ class ToolContext:
     tenant: str
     effect: Effect
     deadline: float
-    """On the loop's clock, as `asyncio.get_running_loop().time()` tells it."""
+    """On the loop's clock, as `asyncio.get_running_loop().time()` has it."""
     trace_id: str | None = None
     idempotency_key: str | None = None
     max_output_bytes: int = DEFAULT_MAX_OUTPUT

@@ -38,7 +38,7 @@ _UNIONS: Final = ("anyOf", "oneOf")
 def findings_of(errors: Iterable[jsonschema_rs.ValidationError], document: Mapping[str, Any]) -> tuple[Finding, ...]:
     found: dict[tuple[str, str, str], Finding] = {}
     # An argument that is declared, but in a branch that failed, counts as unevaluated. It is only worth
-    # telling when nothing else is wrong, that is, when it belongs to another branch than the one chosen.
+    # useful when nothing else is wrong, that is, when it belongs to another branch than the one chosen.
     consequences: dict[tuple[str, str, str], Finding] = {}
     for error in islice(_flattened(errors), _MAX_LOOKED_AT):
         declared = _properties(_at(document, error.schema_path[:-1]), document)

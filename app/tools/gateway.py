@@ -82,7 +82,7 @@ class Gateway:
             await asyncio.wait(tasks)
             raise
         errors = [task.exception() for task in tasks if task.exception() is not None]
-        for error in sorted(errors, key=lambda e: isinstance(e, Suspended)):  # a failure tells more than a pause
+        for error in sorted(errors, key=lambda e: isinstance(e, Suspended)):  # a failure says more than a pause
             assert error is not None
             raise error
         return [task.result() for task in tasks]

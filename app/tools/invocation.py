@@ -71,7 +71,7 @@ async def _ended(
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait({task}, timeout=until - loop.time())
     if not task.done():
-        _log.warning("a tool did not end when it was told to", extra={"code": otherwise.code})
+        _log.warning("a tool did not end when it was asked to", extra={"code": otherwise.code})
         task.add_done_callback(_forget)
         return Invoked(otherwise, applied)
     if task.cancelled() or applied:

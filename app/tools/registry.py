@@ -40,7 +40,7 @@ class Registry:
         )
 
     @classmethod
-    def beside(cls, known: "Registry", more: Iterable[Tool]) -> "Registry":
+    def extended(cls, known: "Registry", more: Iterable[Tool]) -> "Registry":
         """The known tools and some that only one run has; a name that is taken is refused."""
         both = cls(more)
         for name, registered in known._tools.items():

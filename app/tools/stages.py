@@ -226,7 +226,7 @@ def argument_hash(arguments: JsonObject) -> str:
 
 
 def idempotency_key(scope: CallScope, call: ToolRequest) -> str:
-    """The same on every attempt of this call, another for every other call; tells nothing about either."""
+    """The same on every attempt of this call, another for every other call; reveals nothing about either."""
     return "hf-" + hashlib.sha256(f"{scope.tenant}\n{scope.run_id}\n{call.id}".encode()).hexdigest()[:40]
 
 

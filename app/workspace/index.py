@@ -35,7 +35,7 @@ class Index:
     documents: dict[str, dict[str, ParsedDocument]] = field(default_factory=lambda: {k: {} for k in KINDS})
     units: dict[str, dict[str, ParsedMarkdown]] = field(default_factory=dict)
     ambiguous_skills: set[str] = field(default_factory=set)
-    """Names that two skills have: which one is meant cannot be told."""
+    """Names that two skills have: nothing says which one is meant."""
     unread: tuple[str, ...] = ()
     """The texts of files that could not be read as documents."""
 

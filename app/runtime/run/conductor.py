@@ -78,7 +78,7 @@ class Conductor:
             control.replays = True
             return await self._ended(self._call_tool(run, scope, control, toolset, family), run)
         before = await self._histories.before(run, scope.tenant, family, events)
-        run_scope = await self._passage(run, scope, control, toolset, family, before.messages, new=new)
+        run_scope = await self._open_scope(run, scope, control, toolset, family, before.messages, new=new)
         if isinstance(run_scope, Failure):
             return [_failed(run_scope)]
         run_scope.brought = before.brought
@@ -87,7 +87,7 @@ class Conductor:
 
     async def _run_child(self, run: Run, scope: Scope, parent: RunScope) -> list[Payload]:
         control, toolset = parent.log.control, parent.toolset
-        run_scope = await self._passage(run, scope, control, toolset, parent.family, (), parent)
+        run_scope = await self._open_scope(run, scope, control, toolset, parent.family, (), parent)
         if isinstance(run_scope, Failure):
             return [_failed(run_scope)]
         run_scope.ceiling = ceiling_of(parent, run.agent or "")
@@ -117,7 +117,7 @@ class Conductor:
         about = About(run_log.run_id, scope.thread_id, scope.tenant, agent)
         return RunHooks(toolset.hooks, run_log, about, family, self._blobs(scope))
 
-    async def _passage(
+    async def _open_scope(
         self,
         run: Run,
         scope: Scope,

@@ -77,7 +77,7 @@ class RunContext:
     ) -> None:
         self._log, self._models, self._tools, self._hooks = log, models, tools, hooks
         self._ask_agent, self._schemas, self._set_limits = ask_agent, schemas, set_limits
-        self._told: dict[str, int] = {}
+        self._recorded_by_type: dict[str, int] = {}
         self._questions = self._agents = self._compactions = 0
         self._taken_up = -1
         """The number of the model call for which commands were last taken up."""
@@ -119,8 +119,8 @@ class RunContext:
 
     async def _tell_once(self, payload: Payload, compared: str) -> None:
         """In order; one that was recorded before is not recorded again, and must be the same."""
-        number = self._told.get(payload.type, 0)
-        self._told[payload.type] = number + 1
+        number = self._recorded_by_type.get(payload.type, 0)
+        self._recorded_by_type[payload.type] = number + 1
         recorded = self._log.memo.facts.get(payload.type, ())
         if number >= len(recorded):
             self._log.stop_if_cancelled()

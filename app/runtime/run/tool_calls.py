@@ -1,6 +1,6 @@
 """The tool calls of one run: recorded results come back, the rest goes through the gate.
 
-Beside the workspace's tools a run may have its client's own (answered from outside) and its agent's subagents; they
+Besides the workspace's tools a run may have its client's own (answered from outside) and its agent's subagents; they
 pass the same gate. Leaves to others: guard, repair, hooks, output (the tools room), what a subagent does (children).
 """
 

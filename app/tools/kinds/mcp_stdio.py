@@ -27,7 +27,7 @@ async def stdio_transport(
     too_large: Callable[[], None],
     secrets: SecretRedaction,
 ) -> AsyncIterator[Any]:
-    """The two streams that the library's client wants. `too_large` is told before the connection closes."""
+    """The two streams that the library's client wants. `too_large` is called before the connection closes."""
     import anyio
     from mcp.client.stdio import get_default_environment
     from mcp.shared.message import SessionMessage

@@ -136,7 +136,7 @@ def _gateway(run_scope: RunScope) -> tuple[Gateway, frozenset[str]]:
     for name in agent.subagents:
         described = run_scope.workspace.agents[name].description
         extra.append(AgentTool(name, described, partial(_ask_as_tool, run_scope)))
-    return run_scope.toolset.gate(Registry.beside(registry, extra)), allowed
+    return run_scope.toolset.gate(Registry.extended(registry, extra)), allowed
 
 
 def _approvals(run_scope: RunScope, scope: ToolScope) -> ToolScope:

@@ -11,7 +11,7 @@ from websockets.asyncio.client import connect
 from app.core import json
 from app.core.ids import new_id
 from tests.clients import create_session, reached, say
-from tests.protocols.auth.house import open_house
+from tests.protocols.auth.auth_server import open_auth_server
 from tests.server import ServerProcess
 
 pytestmark = pytest.mark.requirement("PX-3")
@@ -367,8 +367,8 @@ async def test_the_policy_holds_for_subagents_and_after_a_restart(tmp_path: Path
 
 
 async def test_new_sessions_of_the_tenant_begin_with_the_defaults_and_old_ones_keep_theirs(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as house:
-        admin, other = await house.caller("admin"), await house.caller("admin", "elsewhere")
+    async with open_auth_server(tmp_path) as server:
+        admin, other = await server.caller("admin"), await server.caller("admin", "elsewhere")
         before = await create_session(admin)
         path = f"/api/sessions/{before}/session-controls"
         wanted = PLAIN | {"model": "assistant", "approvalPolicy": "untrusted", "settings": {"a": 1, "b": 2}}
@@ -387,14 +387,14 @@ async def test_new_sessions_of_the_tenant_begin_with_the_defaults_and_old_ones_k
         fresh = await create_session(admin, model="echo", settings={"c": 4})
         assert await _shown(admin, fresh) == wanted | {"model": "echo", "settings": {"a": 1, "c": 4}}
         assert await _shown(other, await create_session(other)) == PLAIN
-        changes = [payload for type_, payload in await house.ledger() if type_ == "runtime.thread.updated"]
+        changes = [payload for type_, payload in await server.ledger() if type_ == "runtime.thread.updated"]
         assert changes[-1] == {"metadata": {"session.settings.b": None}}
 
 
 @pytest.mark.requirement("S5")
 async def test_defaults_are_for_administrators_to_change(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as house:
-        member = await house.caller("member")
+    async with open_auth_server(tmp_path) as server:
+        member = await server.caller("member")
         session_id = await create_session(member)
         for method, path, body in (
             ("POST", "session-controls", {"scope": "default", "controls": {"model": "echo"}}),
@@ -407,8 +407,8 @@ async def test_defaults_are_for_administrators_to_change(tmp_path: Path) -> None
 
 
 async def test_locked_defaults_answer_423_and_the_session_s_own_can_still_be_changed(tmp_path: Path) -> None:
-    async with open_house(tmp_path, session_defaults_locked=True) as house:
-        client = await house.caller("admin")
+    async with open_auth_server(tmp_path, session_defaults_locked=True) as server:
+        client = await server.caller("admin")
         session_id = await create_session(client)
         shown = (await client.get(f"/api/sessions/{session_id}/session-controls")).json()
         assert (shown["defaultsEditable"], bool(shown["defaultLockReason"])) == (False, True)

@@ -92,14 +92,14 @@ async def test_a_keyed_tool_gets_the_same_key_on_two_attempts(setup: ToolSetup) 
 @pytest.mark.requirement("HK-35")
 async def test_a_tool_learns_for_which_call_it_works_and_how_long_it_may(setup: ToolSetup) -> None:
     only_for(setup, "python", "mcp", "builtin", "subprocess")
-    told = (await call(setup, "context", Recording())).output
-    assert isinstance(told, dict)
-    left = told.pop("secondsLeft")
+    context = (await call(setup, "context", Recording())).output
+    assert isinstance(context, dict)
+    left = context.pop("secondsLeft")
     assert isinstance(left, float)
     assert 0 < left <= 20
     # The tenant's name is on no wire; only code and programs of the workspace itself are told.
     tenant = {} if setup.kind == "mcp" else {"tenant": "acme"}
-    assert told == {"runId": "run_1", "callId": "call_1"} | tenant
+    assert context == {"runId": "run_1", "callId": "call_1"} | tenant
 
 
 # -- failure ---------------------------------------------------------------------------------------

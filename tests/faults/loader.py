@@ -16,7 +16,7 @@ from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.events.envelope import Event
 from app.wiring.store import Store, open_store
-from tests.faults.audit import Told
+from tests.faults.audit import SeenEvent
 from tests.faults.load import Producer, birth
 from tests.faults.points import KilledDatabase, Moment, open_wrapped
 
@@ -27,7 +27,7 @@ WARM_UP_WRITES = 20
 
 def note(path: Path) -> Callable[[Event], None]:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    return lambda event: (os.write(file, Told.of(event).line()), None)[1]
+    return lambda event: (os.write(file, SeenEvent.of(event).line()), None)[1]
 
 
 async def _watch(store: Store, published: Callable[[Event], None]) -> None:

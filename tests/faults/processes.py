@@ -37,7 +37,7 @@ class Child:
                     return said[len(start) :]
         raise AssertionError(f"the process ended without saying {start!r}:\n" + "\n".join(self._said))
 
-    async def tell(self, text: str) -> None:
+    async def send(self, text: str) -> None:
         stdin = self._process.stdin
         assert stdin is not None
         stdin.write(text.encode() + b"\n")

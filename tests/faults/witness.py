@@ -30,7 +30,7 @@ def act(text: str, ctx) -> dict:
         os.kill(os.getpid(), signal.SIGKILL)
     if "slowly" in text:
         time.sleep(0.02)
-    calls = {{told.split()[1] for told in (known + line).decode().splitlines() if told.startswith(ctx.run_id)}}
+    calls = {{seen.split()[1] for seen in (known + line).decode().splitlines() if seen.startswith(ctx.run_id)}}
     return {{"done": True, "calls": len(calls)}}
 '''
 

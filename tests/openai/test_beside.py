@@ -11,7 +11,7 @@ import pytest
 from app.core import json
 from app.core.settings import Settings
 from tests.openai.conftest import write_workspace
-from tests.openai.test_chat import WEATHER, told, user
+from tests.openai.test_chat import WEATHER, first_event, user
 from tests.openai.test_responses import TOOL, frames
 from tests.server import in_process
 
@@ -134,7 +134,7 @@ async def test_a_person_whom_a_subagent_awaits_is_awaited_by_the_run(
     thread_id = (await api.get(f"/api/runs/{body['runId']}")).json()["threadId"]
     waiting = (await api.get("/api/interrupts", params={"threadId": thread_id, "status": "open"})).json()["items"]
     await api.post(f"/api/interrupts/{waiting[0]['id']}/answer", json={"decision": "approve"})
-    ended = await told(api, body["runId"], "runtime.request.completed")
+    ended = await first_event(api, body["runId"], "runtime.request.completed")
     assert ended["payload"]["output"] == "Printed."
 
 

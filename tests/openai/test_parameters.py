@@ -405,8 +405,8 @@ async def test_parameters_beside_tool_outputs_count_from_there_on_and_are_told_o
     assert (world.sent["temperature"], world.sent["seed"]) == (0.9, 3)
     again = await world.client.chat.completions.create(**wanted)
     assert again.choices == answer.choices
-    told = await world.events(run_id, "runtime.command.injected")
-    assert [(it["command"], it["arguments"]) for it in told] == [
+    injected = await world.events(run_id, "runtime.command.injected")
+    assert [(it["command"], it["arguments"]) for it in injected] == [
         ("set_parameters", {"parameters": {"temperature": 0.9}})
     ]
 

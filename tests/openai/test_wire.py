@@ -37,8 +37,8 @@ async def _asked(
     address = urlsplit(server.url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     body = json.dumps({"model": agent, "messages": [{"role": "user", "content": text}], "stream": True, **more})
-    told = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n{told}content-length: {len(body)}\r\n\r\n"
+    header_lines = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n{header_lines}content-length: {len(body)}\r\n\r\n"
     writer.write(head.encode() + body)
     return reader, writer
 

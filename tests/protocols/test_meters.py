@@ -33,7 +33,7 @@ def _values(metrics: Metrics) -> dict[str, float]:
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
 
 
-async def _tell(store: Store, *story: Payload, run: str = "run_1") -> None:
+async def _record(store: Store, *story: Payload, run: str = "run_1") -> None:
     scope = Scope(DEFAULT_TENANT, "thr_1", run)
     for payload in story:
         recorded = await store.recorder.record(scope, payload)
@@ -42,8 +42,8 @@ async def _tell(store: Store, *story: Payload, run: str = "run_1") -> None:
 
 def _failed_model(**more: Any) -> model.ModelFailed:
     error = {"code": "PROVIDER_TIMEOUT", "message": "too slow"}
-    told = {"messageId": "m", "model": "main", "provider": "openai", "error": error, "durationMs": 1500}
-    return model.ModelFailed.model_validate(told | more)
+    payload = {"messageId": "m", "model": "main", "provider": "openai", "error": error, "durationMs": 1500}
+    return model.ModelFailed.model_validate(payload | more)
 
 
 def _completed_model(**usage: Any) -> model.ModelCompleted:
@@ -58,13 +58,15 @@ async def test_a_run_is_counted_from_acceptance_to_its_end(store: Store) -> None
     metrics = Metrics()
     metering = Metering(metrics)
     store.log.on_commit = metering.committed
-    await _tell(store, request.RequestQueued(agent="helper", input="hi"), request.RequestStarted(executor="e", epoch=1))
+    await _record(
+        store, request.RequestQueued(agent="helper", input="hi"), request.RequestStarted(executor="e", epoch=1)
+    )
     assert metering.open_runs == 1
-    await _tell(store, _failed_model(), model.ModelRetryScheduled(
+    await _record(store, _failed_model(), model.ModelRetryScheduled(
         message_id="m", model="main", provider="openai", attempt=1, delay_ms=5, reason="timeout"
     ))  # fmt: skip
-    await _tell(store, _completed_model(inputTokens=7, outputTokens=3, cachedTokens=2, costUsd=0.25))
-    await _tell(store, request.RequestCompleted(output="x"))
+    await _record(store, _completed_model(inputTokens=7, outputTokens=3, cachedTokens=2, costUsd=0.25))
+    await _record(store, request.RequestCompleted(output="x"))
     found = _values(metrics)
     assert metering.open_runs == 0
     assert (
@@ -90,14 +92,14 @@ async def test_a_failed_run_is_counted_by_its_code(store: Store) -> None:
     metrics = Metrics()
     store.log.on_commit = Metering(metrics).committed
     error = {"code": "BUDGET_EXCEEDED", "message": "no more"}
-    await _tell(store, request.RequestQueued(agent="helper"), request.RequestFailed.model_validate({"error": error}))
+    await _record(store, request.RequestQueued(agent="helper"), request.RequestFailed.model_validate({"error": error}))
     assert _values(metrics)['holdfast_run_errors_total{code="BUDGET_EXCEEDED"}'] == 1
 
 
 async def test_tool_calls_guard_findings_and_pauses_are_counted(store: Store) -> None:
     metrics = Metrics()
     store.log.on_commit = Metering(metrics).committed
-    await _tell(
+    await _record(
         store,
         request.RequestQueued(agent="helper"),
         tool.ToolGuarded.model_validate(

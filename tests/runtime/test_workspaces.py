@@ -24,19 +24,19 @@ class Heard:
     """Collects what the callbacks are told."""
 
     def __init__(self) -> None:
-        self.told: asyncio.Queue[tuple[str, WorkspaceStatus]] = asyncio.Queue()
+        self.calls: asyncio.Queue[tuple[str, WorkspaceStatus]] = asyncio.Queue()
 
     async def loaded(self, status: WorkspaceStatus) -> None:
-        await self.told.put(("loaded", status))
+        await self.calls.put(("loaded", status))
 
     async def rejected(self, status: WorkspaceStatus) -> None:
-        await self.told.put(("rejected", status))
+        await self.calls.put(("rejected", status))
 
     async def next(self) -> tuple[str, WorkspaceStatus]:
-        return await asyncio.wait_for(self.told.get(), BOUND)
+        return await asyncio.wait_for(self.calls.get(), BOUND)
 
     def all(self) -> list[str]:
-        return [self.told.get_nowait()[0] for _ in range(self.told.qsize())]
+        return [self.calls.get_nowait()[0] for _ in range(self.calls.qsize())]
 
 
 def holder(root: Path, heard: Heard) -> CurrentWorkspace:

@@ -27,8 +27,10 @@ async def test_every_way_to_submit_keeps_the_request_s_name(client: httpx2.Async
     for number, (path, body) in enumerate(asked):
         answer = await client.post(path, json=body, headers={"x-request-id": f"order-{number}"})
         assert answer.is_success, (path, answer.text)
-        told = answer.json()
-        run_id = answer.headers.get("x-holdfast-run-id") or told.get("turnId") or told.get("runId") or told["id"]
+        accepted = answer.json()
+        run_id = (
+            answer.headers.get("x-holdfast-run-id") or accepted.get("turnId") or accepted.get("runId") or accepted["id"]
+        )
         assert await _context(client, run_id) == {"requestId": f"order-{number}"}, path
         if path == "/api/runs":
             again = await client.post(f"/api/runs/{run_id}/rerun", json={}, headers={"x-request-id": "again"})

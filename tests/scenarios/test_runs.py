@@ -227,9 +227,9 @@ async def test_metrics_tell_the_size_of_every_queue_and_what_was_committed(clien
     await client.post("/api/runs?wait=10", json={"agent": "echo", "input": "count me"})
     answer = await client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
-    told = dict(line.rsplit(" ", 1) for line in answer.text.splitlines() if not line.startswith("#"))
-    assert float(told["holdfast_events_appended_total"]) >= 5
-    assert float(told["holdfast_commit_seconds_count"]) >= 1
+    metrics = dict(line.rsplit(" ", 1) for line in answer.text.splitlines() if not line.startswith("#"))
+    assert float(metrics["holdfast_events_appended_total"]) >= 5
+    assert float(metrics["holdfast_commit_seconds_count"]) >= 1
     for name in (
         "events_waiting",
         "hot_threads",
@@ -238,4 +238,4 @@ async def test_metrics_tell_the_size_of_every_queue_and_what_was_committed(clien
         "runs_running",
         "runs_wanted",
     ):
-        assert float(told[f"holdfast_{name}"]) >= 0
+        assert float(metrics[f"holdfast_{name}"]) >= 0

@@ -77,9 +77,9 @@ async def test_global_news_reaches_every_socket_without_a_thread(server: InProce
         await _record(server, other, _row(1))
         await _record(server, "sys_ledger", ledger.WorkspaceLoaded(digest="d", agents=1))
         await _record(server, mine, thread.ThreadClosed())
-        told = await _ledger_seq(server)
-        assert await _heard(filtered, "runtime.thread.closed") == [(None, told), (mine, 2)]
-        assert await _heard(unfiltered, "runtime.thread.closed") == [(other, 2), (None, told), (mine, 2)]
+        ledger_seq = await _ledger_seq(server)
+        assert await _heard(filtered, "runtime.thread.closed") == [(None, ledger_seq), (mine, 2)]
+        assert await _heard(unfiltered, "runtime.thread.closed") == [(other, 2), (None, ledger_seq), (mine, 2)]
 
 
 @pytest.mark.requirement("CM-2")

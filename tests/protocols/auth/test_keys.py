@@ -90,8 +90,8 @@ async def test_a_secret_is_shown_once_and_stored_nowhere(tmp_path: Path) -> None
         listed = (await admin.get("/api/keys")).json()["items"]
         assert made["id"] in {key["id"] for key in listed}
         assert all("key" not in key and "digest" not in key for key in listed)
-        told = [payload for type, payload in await server.ledger() if type == "runtime.key.created"]
-        assert told[-1] | {"expiresAt": None} == {
+        created = [payload for type, payload in await server.ledger() if type == "runtime.key.created"]
+        assert created[-1] | {"expiresAt": None} == {
             "keyId": made["id"], "name": "ci", "roles": [], "scopes": ["runs:*"], "expiresAt": None
         }  # fmt: skip
         await server.client(bearer(made["key"])).post("/api/runs", json={"agent": "echo", "input": "x"})
@@ -203,10 +203,10 @@ async def test_those_who_were_turned_away_are_in_the_ledger_counted(tmp_path: Pa
             await viewer.post("/api/runs", json={"agent": "echo", "input": "x"})
         await server.holdfast.access.denials.report()
         counted = [payload for type, payload in await server.ledger() if type == "runtime.access.denied"]
-        assert [(told["principal"], told["code"]) for told in counted] == [("peer:127.0.0.1", "no_credentials")]
+        assert [(denial["principal"], denial["code"]) for denial in counted] == [("peer:127.0.0.1", "no_credentials")]
         assert counted[0]["count"] == 3
         theirs = [payload for type, payload in await server.ledger("acme") if type == "runtime.access.denied"]
-        assert [(told["code"], told["count"]) for told in theirs] == [("forbidden runs:write", 3)]
+        assert [(denial["code"], denial["count"]) for denial in theirs] == [("forbidden runs:write", 3)]
 
 
 @pytest.mark.requirement("S20")

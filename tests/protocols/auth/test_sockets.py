@@ -106,8 +106,8 @@ async def test_the_real_server_closes_the_sockets_of_a_revoked_key_with_their_cu
     try:
         async with httpx2.AsyncClient(base_url=server.url, headers=headers, timeout=20, verify=False) as admin:
             made = (await admin.post("/api/keys", json={"name": "x", "roles": ["member"]})).json()
-            told = {"agent": "echo", "input": "x", "threadId": "t", "createThread": True}
-            run = (await admin.post("/api/runs", params={"wait": 10}, json=told)).json()
+            body = {"agent": "echo", "input": "x", "threadId": "t", "createThread": True}
+            run = (await admin.post("/api/runs", params={"wait": 10}, json=body)).json()
             url = f"{server.stream_url}?threadId=t&afterSeq=0&types=runtime.*"
             async with connect(url, additional_headers=bearer(made["key"])) as socket:
                 while (await _next(socket)).get("seq") != run["lastSeq"]:

@@ -125,7 +125,7 @@ async def test_nothing_crosses_from_one_tenant_to_another_on_any_route(tmp_path:
                 wrong += await _ask_with_their_ids(ours, method, path, name, known)
             elif name in ASKED_WITHOUT_IDS:
                 answer = await ours.request(method, path)
-                wrong += [] if answer.status_code == 200 and not _tells(answer, known) else [f"{name}: {answer.text}"]
+                wrong += [] if answer.status_code == 200 and not _reveals(answer, known) else [f"{name}: {answer.text}"]
             elif name in REFERENCES:
                 for body in REFERENCES[name]:
                     sent = json.dumps(body).decode()
@@ -158,7 +158,7 @@ async def _ask_with_their_ids(
     return []
 
 
-def _tells(answer: httpx2.Response, known: dict[str, str]) -> bool:
+def _reveals(answer: httpx2.Response, known: dict[str, str]) -> bool:
     return MARK in answer.text or any(len(id) > 8 and id in answer.text for id in known.values())
 
 

@@ -29,10 +29,10 @@ def public_pem(key: Any) -> bytes:
 
 
 def claims(**changes: Any) -> dict[str, Any]:
-    told = {
+    named = {
         "iss": ISSUER, "aud": "holdfast", "sub": "ada", "exp": time.time() + 300, "tenant": "acme", "roles": ["member"],
     } | changes  # fmt: skip
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in named.items() if value is not None}
 
 
 def issuers(folder: Path, *listed: dict[str, Any]) -> Path:
@@ -46,12 +46,12 @@ def entry(**changes: Any) -> dict[str, Any]:
     return {"issuer": ISSUER, "audience": "holdfast", "algorithm": "RS256", "keys": "rsa.pem"} | changes
 
 
-def sign(told: dict[str, Any], key: Any = RSA, algorithm: str = "RS256", **header: Any) -> str:
-    return jwt.encode(told, key, algorithm, headers=header or None)
+def sign(payload: dict[str, Any], key: Any = RSA, algorithm: str = "RS256", **header: Any) -> str:
+    return jwt.encode(payload, key, algorithm, headers=header or None)
 
 
-def unsigned(told: dict[str, Any]) -> str:
-    parts = (json.dumps({"alg": "none", "typ": "JWT"}), json.dumps(told))
+def unsigned(payload: dict[str, Any]) -> str:
+    parts = (json.dumps({"alg": "none", "typ": "JWT"}), json.dumps(payload))
     return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts) + "."
 
 

@@ -120,9 +120,9 @@ async def test_a_thousand_malformed_frames_get_their_answer_on_one_socket(tmp_pa
                 except UnicodeDecodeError:
                     await socket.send(frame)
                 await socket.send('{"type":"ping"}')
-                told = json.loads(await socket.recv())
-                if told != {"type": "pong"}:
-                    assert told == {"type": "error", "message": "invalid websocket command"}, frame
+                answer = json.loads(await socket.recv())
+                if answer != {"type": "pong"}:
+                    assert answer == {"type": "error", "message": "invalid websocket command"}, frame
                     errors += 1
                     assert json.loads(await socket.recv()) == {"type": "pong"}
             assert errors > COUNT * 0.8

@@ -219,8 +219,8 @@ async def test_a_fork_beyond_the_thread_is_refused(holdfast: Holdfast) -> None:
 
 
 def _row(**more: Any) -> facts.TranscriptUpserted:
-    told = {"messageId": "m", "turnId": "t", "role": "system", "type": "note", "content": "x", "status": "complete"}
-    return facts.TranscriptUpserted.model_validate(told | more)
+    payload = {"messageId": "m", "turnId": "t", "role": "system", "type": "note", "content": "x", "status": "complete"}
+    return facts.TranscriptUpserted.model_validate(payload | more)
 
 
 @pytest.mark.requirement("CM-7")

@@ -29,14 +29,14 @@ def space(tmp_path: Path) -> Space:
 
 def story(events: list[Event]) -> list[str]:
     """Types without their prefix, hooks with their point and decision."""
-    told = []
+    names = []
     for event in events:
         name = event.type.removeprefix("runtime.")
         if name == "hook.fired":
             name = f"{event.payload['hook']} {event.payload['decision']}"
         if name not in ("adapter.event", "model.negotiated", "progress.narration"):
-            told.append(name)
-    return told
+            names.append(name)
+    return names
 
 
 async def one_run(space: Space, text: str, agent: str = "clerk") -> tuple[Run, list[Event]]:

@@ -84,8 +84,8 @@ async def test_the_next_run_of_a_long_thread_reads_what_came_since_the_last(sett
         for number in range(1, 31):
             counts.clear()
             over = await _ended(holdfast, listener, "echo", f"run {number}")
-            told = f"{2 * (number - 1)} from " + ("run 1" if number > 1 else "nothing")
-            assert over.output == told
+            expected = f"{2 * (number - 1)} from " + ("run 1" if number > 1 else "nothing")
+            assert over.output == expected
             read.append(sum(counts))
         assert len(set(read[3:])) == 1, f"every run costs the same: {read}"
         assert read[-1] < 10, "the words of the answers are not read"

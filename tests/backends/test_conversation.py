@@ -90,7 +90,7 @@ async def test_a_summary_takes_the_place_of_the_oldest_messages(space: Space) ->
         assert (compacted["strategy"], compacted["summary"]) == ("summarise", "they talked")
         assert compacted["tokensAfter"] < compacted["tokensBefore"]
         deltas = [payload["event"].get("text", "") for payload in payloads(events, "adapter.event")]
-        assert "they talked" not in "".join(deltas), "a summary is told to no client"
+        assert "they talked" not in "".join(deltas), "a summary is sent to no client"
         transcript = await holdfast.store.reader.transcript("default", thread_id)
         assert "they talked" not in str(transcript)
 
@@ -119,7 +119,7 @@ async def test_a_hook_that_denies_compaction_leaves_the_window(space: Space) -> 
         thread_id = await talk(holdfast, "one", "two", "three", "four")
         events = await events_until(holdfast, await submit(holdfast, "clerk", "look five", thread_id))
         assert [payload.get("role") for payload in payloads(events, "model.requested")] == [None, None]
-        assert len(payloads(events, "hook.fired")) == 1, "a run that was told no does not ask again"
+        assert len(payloads(events, "hook.fired")) == 1, "a run that was denied does not ask again"
         assert [compacted["strategy"] for compacted in payloads(events, "context.compacted")] == ["window"]
 
 

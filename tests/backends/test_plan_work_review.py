@@ -1,4 +1,4 @@
-"""The states of Plan-Work-Review on a context of the test's own: who speaks when, and what each is told.
+"""The states of Plan-Work-Review on a context of the test's own: who speaks when, and what each is given.
 
 That it runs on the real runtime, survives restarts and keeps to its tools is shown by the scenarios.
 """
@@ -268,7 +268,7 @@ async def test_a_worker_that_only_ever_calls_tools_runs_out_of_turns() -> None:
 
 
 @pytest.mark.requirement("OS-L3")
-async def test_the_advisor_speaks_when_the_lead_asks_and_the_planner_is_told() -> None:
+async def test_the_advisor_speaks_when_the_lead_asks_and_the_planner_gets_the_advice() -> None:
     on = stage(answers={"lead": [DIRECTIVE | {"needs_advisor": True}], "advisor": ["Mind the name."]})
     await play(on)
     assert on.given_to("planner")["advice"] == "Mind the name."
@@ -316,7 +316,7 @@ async def test_the_lead_knows_the_conversation_so_far_and_the_others_do_not() ->
 
 
 @pytest.mark.requirement("HK-7")
-async def test_of_a_long_thread_the_lead_is_told_what_fits() -> None:
+async def test_of_a_long_thread_the_lead_is_given_what_fits() -> None:
     long: list[JsonObject] = [
         {"role": role, "content": f"{role} {number}"} for number in range(30) for role in ("user", "assistant")
     ]

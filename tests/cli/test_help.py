@@ -51,7 +51,7 @@ def test_shells_get_completion(shell: str) -> None:
     assert variable in finished.stdout
 
 
-def test_the_version_is_told(holdfast: Holdfast) -> None:
+def test_the_version_is_printed(holdfast: Holdfast) -> None:
     from app import __version__
 
     assert holdfast("--version").stdout.strip() == __version__

@@ -80,7 +80,7 @@ async def test_a_key_and_its_entry_in_the_ledger_are_one_commit_on_both_database
 
 
 @pytest.mark.requirement("S3")
-def test_keys_create_beside_a_running_server_makes_the_first_key(tmp_path: Path, holdfast: Holdfast) -> None:
+def test_keys_create_next_to_a_running_server_makes_the_first_key(tmp_path: Path, holdfast: Holdfast) -> None:
     server = ServerProcess.start(tmp_path, variables={"HOLDFAST_AUTH": "keys"})
     try:
         token = tmp_path / "bootstrap-token"

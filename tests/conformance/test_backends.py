@@ -147,7 +147,7 @@ async def test_a_cancelled_run_ends_in_the_middle_of_an_answer(
 
 
 @pytest.mark.requirement("OS-F", "G7")
-async def test_a_failure_is_told_with_a_known_code_in_one_last_event(
+async def test_a_failure_is_reported_with_a_known_code_in_one_last_event(
     settings: Settings, root: Path, case: BackendCase
 ) -> None:
     has_a_way_to(case, BREAK)

@@ -116,7 +116,7 @@ def denied(fired: Fired, reason: str) -> bool:
         ("transform", Transform({"arguments": {"text": "hello!"}}, "only")),
     ],
 )
-async def test_a_decision_comes_back_and_is_told_in_one_event(
+async def test_a_decision_comes_back_and_is_recorded_in_one_event(
     kind: Callable[[str], Handler], do: str, decision: Decision
 ) -> None:
     fired = await ask(kind(do))
@@ -226,7 +226,7 @@ async def test_a_command_reads_neither_the_data_folder_nor_dotenv_of_its_workspa
     program = (sys.executable, "-I", "-S", "-c", code)
     place = {"PLACE": str(data.parent)}
     assert isinstance((await ask(CommandHandler(program, place, {}, data.parent, data=data))).decision, Allow)
-    without = CommandHandler(program, place, {}, data.parent)  # the program would tell, if it could read them
+    without = CommandHandler(program, place, {}, data.parent)  # the program denies if it can read them
     assert isinstance((await ask(without)).decision, Deny)
 
 

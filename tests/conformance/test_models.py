@@ -240,7 +240,7 @@ async def test_cancel_before_the_first_byte_closes_the_connection(kind: str) -> 
 
 
 @every_kind
-async def test_a_kind_is_told_which_tool_to_call_or_says_beforehand_that_it_cannot_be(kind: str) -> None:
+async def test_a_kind_is_sent_which_tool_to_call_or_says_beforehand_that_it_cannot_be(kind: str) -> None:
     request = CompletionRequest((Message("user", "Go"),), tools=(WEATHER,), tool_choice="weather")
     async with open_provider_setup(kind) as setup:
         setup.plays(Answer())

@@ -77,7 +77,7 @@ async def test_progress_arrives_while_the_tool_works(setup: ToolSetup) -> None:
     assert seen == [(0.5, "half")]
 
 
-# -- what the tool is told -------------------------------------------------------------------------
+# -- what the tool is given ------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("G4")
@@ -97,7 +97,7 @@ async def test_a_tool_learns_for_which_call_it_works_and_how_long_it_may(setup: 
     left = context.pop("secondsLeft")
     assert isinstance(left, float)
     assert 0 < left <= 20
-    # The tenant's name is on no wire; only code and programs of the workspace itself are told.
+    # The tenant's name is on no wire; only code and programs of the workspace itself receive it.
     tenant = {} if setup.kind == "mcp" else {"tenant": "acme"}
     assert context == {"runId": "run_1", "callId": "call_1"} | tenant
 

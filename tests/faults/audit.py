@@ -19,7 +19,7 @@ from tests.store_equals_replay import assert_tables_equal_replay, events_of
 
 @dataclass(frozen=True, slots=True)
 class SeenEvent:
-    """An event as somebody heard of it: its place and its hash, which covers everything else."""
+    """An event as a caller or subscriber saw it: its place and its hash, which covers everything else."""
 
     thread_id: str
     seq: int
@@ -35,7 +35,7 @@ class SeenEvent:
 
 
 def read_seen_events(path: Path) -> list[SeenEvent]:
-    """The lines that a killed process had written; a last one that was cut short tells nothing."""
+    """The lines that a killed process had written; a last one that was cut short is ignored."""
     if not path.exists():
         return []
     whole = path.read_bytes().decode().split("\n")[:-1]

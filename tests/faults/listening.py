@@ -23,7 +23,7 @@ class Listener:
         """By run, in their order."""
 
     async def until(self, run_ids: Iterable[str], types: frozenset[str] = TERMINAL, seconds: float = 30) -> None:
-        """Each of the runs has told one of the types."""
+        """Returns when each of the runs has recorded an event of one of the types."""
         awaited = {run_id for run_id in run_ids if not self._has_reported(run_id, types)}
         async with asyncio.timeout(seconds):
             while awaited:

@@ -17,7 +17,7 @@ from app.core.settings import Settings
 from app.events.envelope import Event
 from app.wiring.store import Store, open_store
 from tests.faults.audit import SeenEvent
-from tests.faults.load import Producer, birth
+from tests.faults.load import Producer, create_thread
 from tests.faults.points import KilledDatabase, Moment, open_wrapped
 
 SHARED = ("thr_shared_a", "thr_shared_b")
@@ -41,7 +41,7 @@ async def _watch(store: Store, published: Callable[[Event], None]) -> None:
 
 async def _load(store: Store, acknowledged: Callable[[Event], None], producers: int) -> None:
     for thread in SHARED:
-        await birth(store.recorder, thread, acknowledged)
+        await create_thread(store.recorder, thread, acknowledged)
     print("loading", flush=True)
     async with asyncio.TaskGroup() as tasks:
         for number in range(producers):

@@ -1,4 +1,4 @@
-"""The process that migrates an empty database when told to, as a replica does that starts.
+"""The process that migrates an empty database on request, as a replica does that starts.
 
 python -m tests.faults.migrator --data-dir D [--database-url U] [--die-before-commit]
 """

@@ -95,7 +95,7 @@ async def test_a_server_on_a_full_disk_answers_503_and_goes_on_without_a_restart
 
 
 def _fill(disk: Path) -> None:
-    """Leave no room at all beside the ballast."""
+    """Leave no free space except the ballast."""
     room = os.statvfs(disk)
     (disk / "filling").write_bytes(b"\0" * room.f_bavail * room.f_frsize)
     assert os.statvfs(disk).f_bavail == 0

@@ -22,7 +22,7 @@ from tests.conftest import create_database
 from tests.faults.audit import SeenEvent, audit
 from tests.faults.client import end_of
 from tests.faults.conftest import Count
-from tests.faults.load import Producer, birth
+from tests.faults.load import Producer, create_thread
 from tests.postgres import PostgresServer
 from tests.server import secret_file
 from tests.store_equals_replay import assert_tables_equal_replay
@@ -64,7 +64,7 @@ async def test_a_stale_epoch_appends_nothing_of_any_kind(settings: Settings) -> 
 
 
 class Sleeper:
-    """A backend that is stuck until it is told to go on, and then speaks as if nothing had happened."""
+    """A backend that is stuck until it is released, and then speaks as if nothing had happened."""
 
     kind = "echo"
     resume: Resume = "restart"
@@ -140,7 +140,7 @@ async def test_two_replicas_on_the_same_threads_keep_the_order_dense_and_lose_no
     async with contextlib.AsyncExitStack() as stack:
         replicas = [await stack.enter_async_context(open_store(shared)) for _ in range(2)]
         await asyncio.gather(
-            *(birth(one.recorder, thread, lambda event: acknowledged.append(SeenEvent.of(event)))
+            *(create_thread(one.recorder, thread, lambda event: acknowledged.append(SeenEvent.of(event)))
               for one in replicas for thread in ("thr_a", "thr_b"))
         )  # fmt: skip
         await asyncio.gather(

@@ -23,7 +23,7 @@ from app.wiring.store import Store, open_store
 from tests.faults.audit import SeenEvent, audit
 from tests.faults.client import Client, ends
 from tests.faults.conftest import Count
-from tests.faults.load import Producer, birth
+from tests.faults.load import Producer, create_thread
 from tests.faults.processes import serving
 from tests.postgres import PostgresServer, empty_settings, running_postgres
 
@@ -104,7 +104,7 @@ async def test_a_restarted_postgres_costs_clean_errors_and_no_event(
     async with open_store(own_settings) as store:
         log = TimedLog(store.log)
         recorder = Recorder(log, SystemClock(), SchemaRegistry(), LogRedaction())
-        await birth(recorder, "thr_shared", acknowledge)
+        await create_thread(recorder, "thr_shared", acknowledge)
         enough = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             listening = tasks.create_task(_listen(store, published))
@@ -116,7 +116,7 @@ async def test_a_restarted_postgres_costs_clean_errors_and_no_event(
                 await asyncio.sleep(chance.uniform(0.1, LATEST_STOP))  # the random moment is the fault itself
                 await asyncio.to_thread(own_server.stop, stop)
                 with pytest.raises(StorageDown):
-                    await birth(recorder, "thr_in_vain", acknowledge)
+                    await create_thread(recorder, "thr_in_vain", acknowledge)
                 await asyncio.to_thread(own_server.start)
                 await _until_next_append(log)
             enough.set()

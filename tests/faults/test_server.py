@@ -1,4 +1,4 @@
-"""The whole server as a process: killed, it loses no accepted run; told to stop, it stops cleanly."""
+"""The whole server as a process: killed, it loses no accepted run; asked to stop, it stops cleanly."""
 
 import asyncio
 import contextlib

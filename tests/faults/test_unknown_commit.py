@@ -1,4 +1,4 @@
-"""The connection is lost while committing: the log finds out before it answers, and never tells what is not so."""
+"""The connection is lost while committing: the log finds out before it answers, and never reports what is not so."""
 
 import asyncio
 import contextlib

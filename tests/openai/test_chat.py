@@ -168,7 +168,7 @@ async def test_a_stream_waits_for_the_person_and_goes_on(client: openai.AsyncOpe
     assert "".join(text) == "Published."
 
 
-async def test_a_failed_run_is_told_once_and_a_retry_meets_the_same_run(client: openai.AsyncOpenAI) -> None:
+async def test_a_failed_run_is_reported_once_and_a_retry_meets_the_same_run(client: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.InternalServerError) as caught:
         await client.chat.completions.create(model="helper", messages=[user("fail please")])
     assert (caught.value.status_code, caught.value.code) == (502, "provider_error")

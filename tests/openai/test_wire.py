@@ -135,7 +135,7 @@ async def test_a_reader_that_takes_its_time_gets_everything(tmp_path: Path) -> N
 
 
 @pytest.mark.requirement("G12")
-async def test_a_reader_that_falls_behind_is_told_and_nobody_waits_for_it(
+async def test_a_reader_that_falls_behind_gets_an_error_and_nobody_waits_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts, "MAX_TEXT", 2**24)  # more than the system's own buffers take

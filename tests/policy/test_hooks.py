@@ -26,7 +26,7 @@ PROMPT = Point.USER_PROMPT_SUBMIT
 
 
 class Says:
-    """Answers as told, and keeps what it was asked."""
+    """Answers as configured, and keeps what it was asked."""
 
     def __init__(self, answer: object) -> None:
         self._answer = answer
@@ -260,7 +260,7 @@ def echo() -> Spy:
 
 
 @pytest.mark.requirement("OS-L1", "OS-L6", "OS-F")
-async def test_a_denied_call_is_told_and_never_made() -> None:
+async def test_a_denied_call_is_recorded_and_never_made() -> None:
     log, spy = Recording(), echo()
     outcome = await use(runner(hook("a", Deny("no"), Point.PRE_TOOL_USE)), log, spy)
     assert outcome.error.code == "GATE_DENIED"

@@ -187,7 +187,7 @@ def _event(type: str, payload: bytes, run: str = "run_1", at: int = 0) -> Event:
     return Event("evt_1", "default", "thr_1", run, 1, 1, type, "system", at, payload, None, GENESIS, GENESIS)
 
 
-def test_counters_and_histograms_are_told_as_prometheus_reads_them() -> None:
+def test_counters_and_histograms_are_written_as_prometheus_reads_them() -> None:
     metrics = Metrics()
     metrics.counter("things", "Things.", "kind").of("round").inc(2)
     took = metrics.plain_histogram("took_seconds", "How long.", (0.1, 1, 2.5))
@@ -198,7 +198,7 @@ def test_counters_and_histograms_are_told_as_prometheus_reads_them() -> None:
     assert buckets == {"0.1": 1, "1.0": 2, "2.5": 2, "+Inf": 3}
     assert (found["holdfast_took_seconds_count"], found["holdfast_took_seconds_sum"]) == (3, 7.6)
     assert found['holdfast_things_total{kind="round"}'] == 2
-    # Since when it counts, which is how a restart is told from a fall.
+    # Since when it counts, which is how a restart is distinguished from a fall.
     assert found["holdfast_took_seconds_created"] > 0 and found['holdfast_things_created{kind="round"}'] > 0
     families = text_string_to_metric_families(metrics.render().decode())
     kinds = {family.name: family.type for family in families if family.name.startswith("holdfast_")}

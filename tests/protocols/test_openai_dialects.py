@@ -105,7 +105,7 @@ def text_of(made: list[Any]) -> str:
 
 
 @pytest.mark.requirement("PX-3", "SH-22")
-def test_chat_chunks_tell_role_text_finish_usage_and_end() -> None:
+def test_chat_chunks_have_role_text_finish_usage_and_end() -> None:
     made = chunks(plain_run(), include_usage=True)
     assert [c["choices"][0]["delta"] for c in made[:4]] == [
         {"role": "assistant", "content": "", "refusal": None}, {"content": "Hel"}, {"content": "lo"}, {},
@@ -241,7 +241,7 @@ def test_response_frames_are_numbered_without_gaps_and_can_be_resumed_after_each
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=8))
-def test_any_text_comes_out_as_it_was_told(texts: list[str]) -> None:
+def test_any_text_comes_out_as_it_was_recorded(texts: list[str]) -> None:
     whole = "".join(texts)
     deltas = [delta("m", text) for text in texts]
     events = events_from(queued(), STARTED, asked("m"), *deltas, said("m", whole),

@@ -1,4 +1,4 @@
-"""Traces: one span a run, model call, tool call and wait, told from the log; the trace goes on to whoever is called."""
+"""Traces: one span a run, model call, tool call and wait, made from the log; the trace goes on to whoever is called."""
 
 import threading
 from collections.abc import Iterator
@@ -157,12 +157,12 @@ def test_a_subagents_run_hangs_below_the_call_that_asked_for_it() -> None:
     assert spans["invoke_agent sub"].context.trace_id == spans["invoke_agent helper"].context.trace_id
 
 
-def test_a_run_that_began_before_this_process_is_told_from_where_it_is_met() -> None:
+def test_a_run_that_began_before_this_process_is_traced_from_its_first_event_seen() -> None:
     spans = _spans(*_story()[3:])
     assert set(spans) == {"invoke_agent run", "execute_tool add", "wait approval"}
 
 
-def test_an_event_that_cannot_be_told_does_not_reach_the_writer() -> None:
+def test_an_event_that_cannot_be_traced_does_not_reach_the_writer() -> None:
     tracer, ids, _ = open_tracer(InMemorySpanExporter())
     Spans(tracer, ids).committed([_event(1, "runtime.model.completed", b"{}")])
 
@@ -291,7 +291,7 @@ spec: {model: script, instructions: Use the tool., tools: [outside]}
 
 
 @pytest.mark.requirement("HK-12")
-async def test_a_server_with_traces_on_sends_them_and_tells_the_tools_server(
+async def test_a_server_with_traces_on_sends_them_and_passes_the_trace_to_the_tool_s_server(
     collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = collector.server_address[1]

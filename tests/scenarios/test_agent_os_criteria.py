@@ -198,7 +198,7 @@ async def test_each_event_of_a_successful_session_is_named_by_the_audit_when_it_
     hooks = expected_hooks(example, "team")
     played = await play(team, "hello, too quietly")
     assert played.path.count("REWORK") == 1 and played.audit.complete
-    # Optional: pieces of messages, words for people, a choice of models that is told again.
+    # Optional: pieces of messages, words for people, a choice of models that is recorded again.
     numbered_only = {"runtime.adapter.event", "runtime.progress.narration", "runtime.model.negotiated"}
     assert audit(played.events, hooks).complete
     for gone in played.events:

@@ -38,7 +38,7 @@ async def test_every_way_to_submit_keeps_the_request_s_name(client: httpx2.Async
 
 
 @pytest.mark.requirement("HK-12")
-async def test_a_request_without_a_name_is_given_one_beside_its_trace(client: httpx2.AsyncClient) -> None:
+async def test_a_request_without_a_name_is_given_one_in_addition_to_its_trace(client: httpx2.AsyncClient) -> None:
     parent = f"00-{'a1' * 16}-{'b2' * 8}-01"
     for path, body in (
         ("/api/runs", {"agent": "echo", "input": "x"}),

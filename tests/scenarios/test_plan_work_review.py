@@ -47,7 +47,7 @@ async def test_the_reviewer_hears_nothing_of_the_worker_but_its_report(team: htt
 
 
 @pytest.mark.requirement("SH-16")
-async def test_the_run_is_narrated_beside_its_events_and_not_after_its_end(team: httpx2.AsyncClient) -> None:
+async def test_the_run_is_narrated_along_with_its_events_and_not_after_its_end(team: httpx2.AsyncClient) -> None:
     played = await play(team, "hello there")
     assert [payload["message"] for payload in played.payloads("runtime.progress.narration")] == [
         "Using the skill greet.", "Reading the request.", "The goal: greet the user", "Making a plan.",

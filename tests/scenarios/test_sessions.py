@@ -142,7 +142,7 @@ async def test_a_session_is_put_away_once_something_was_asked(client: httpx2.Asy
     assert (back["status"], back["thread"]["id"]) == ("ok", session_id)
 
 
-async def test_a_fork_tells_where_it_comes_from(client: httpx2.AsyncClient) -> None:
+async def test_a_fork_names_its_source(client: httpx2.AsyncClient) -> None:
     session_id = await create_session(client)
     await reached(client, await say(client, session_id, "x"))
     forked = (await client.post(f"/api/sessions/{session_id}/fork")).json()
@@ -355,7 +355,7 @@ async def test_a_turn_is_steered_while_it_runs(client: httpx2.AsyncClient) -> No
     assert (unknown.status_code, unknown.json()["result"]["status"]) == (409, "not_eligible")
 
 
-async def test_controls_that_were_written_wrongly_elsewhere_are_not_told(client: httpx2.AsyncClient) -> None:
+async def test_controls_that_were_written_wrongly_elsewhere_are_not_shown(client: httpx2.AsyncClient) -> None:
     wrong = {"approvalPolicy": ["never"], "networkAccess": 1, "cwd": None, "dynamicTools": [{}], "settings": "x",
              "effort": "huge"}  # fmt: skip
     metadata = {f"session.{name}": value for name, value in (wrong | {"model": "echo"}).items()}

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server(settings: Settings) -> AsyncIterator[InProcessServer]:
     async with in_process(settings) as server:
-        await server.holdfast.executor.drain(0)  # the runs are told here and not carried out
+        await server.holdfast.executor.drain(0)  # the runs are recorded here and not carried out
         yield server
 
 
@@ -140,7 +140,7 @@ async def test_a_method_is_normalised_segment_by_segment(method: str, type_: str
     ],
     ids=lambda value: value.type if isinstance(value, Payload) else "",
 )
-async def test_a_notification_is_told_as_signal_then_alias_then_raw(
+async def test_a_notification_is_sent_as_signal_then_alias_then_raw(
     server: InProcessServer, payload: Payload, types: list[str]
 ) -> None:
     [frames] = await _frames_of(server, payload)
@@ -165,7 +165,7 @@ async def test_a_signal_of_the_app_server_says_where_it_comes_from(server: InPro
 
 
 @pytest.mark.requirement("CM-6")
-async def test_tokens_are_told_with_the_thread_s_total(server: InProcessServer) -> None:
+async def test_tokens_are_sent_with_the_thread_s_total(server: InProcessServer) -> None:
     first, second = await _frames_of(server, _said("a", 5), _said("b", 7))
     assert _types(first) == [
         "runtime.model.completed", "app_server.item.completed", "notification",
@@ -214,7 +214,7 @@ async def test_the_plan_is_what_the_calls_of_the_todos_tool_add_up_to(server: In
     ],
     ids=lambda value: value.kind if isinstance(value, interrupt.InterruptRaised) else "",
 )
-async def test_a_request_is_told_as_signal_and_exactly_one_more(
+async def test_a_request_is_sent_as_signal_and_exactly_one_more(
     server: InProcessServer, raised: interrupt.InterruptRaised, method: str, alias: str
 ) -> None:
     [frames] = await _frames_of(server, raised)
@@ -246,7 +246,7 @@ async def test_a_request_is_told_as_signal_and_exactly_one_more(
         ("approval", None, "approval_resolved", {"approvalId": "int_1", "status": "expired"}),
     ],
 )  # fmt: skip
-async def test_an_answer_is_told_by_the_kind_of_its_request(
+async def test_an_answer_is_sent_by_the_kind_of_its_request(
     server: InProcessServer, kind: str, answer: dict[str, Any] | None, alias: str, expected: dict[str, Any]
 ) -> None:
     raised = interrupt.InterruptRaised.model_validate(
@@ -276,7 +276,7 @@ async def test_answers_to_requests_without_a_frame_of_their_own_have_none(server
 
 
 @pytest.mark.requirement("CM-7")
-async def test_a_row_is_told_as_it_stands_after_the_merge(server: InProcessServer) -> None:
+async def test_a_row_is_sent_as_it_is_after_the_merge(server: InProcessServer) -> None:
     thread_id, _ = await _thread_with_run(server)
     row = {"messageId": "m", "turnId": "t", "role": "user", "type": "note", "content": "x", "status": "complete"}
     async with connect(f"{server.stream_url}?threadId={thread_id}") as socket:
@@ -294,7 +294,7 @@ async def test_a_row_is_told_as_it_stands_after_the_merge(server: InProcessServe
 
 
 @pytest.mark.requirement("CM-5")
-async def test_a_thread_tells_its_beginning_its_name_and_its_archiving(server: InProcessServer) -> None:
+async def test_a_thread_reports_its_beginning_its_name_and_its_archiving(server: InProcessServer) -> None:
     thread_id = new_id("thread")
     async with connect(f"{server.stream_url}?threadId={thread_id}") as socket:
         await receive(socket)
@@ -308,7 +308,7 @@ async def test_a_thread_tells_its_beginning_its_name_and_its_archiving(server: I
 
 
 @pytest.mark.requirement("CM-2")
-async def test_a_deleted_session_is_told_to_everybody_and_the_rest_of_it_to_its_own(server: InProcessServer) -> None:
+async def test_a_deleted_session_is_sent_to_everybody_and_the_rest_of_it_to_its_own(server: InProcessServer) -> None:
     mine, other = (await _thread_with_run(server))[0], (await _thread_with_run(server))[0]
     async with (
         connect(f"{server.stream_url}?threadId={mine}") as filtered,
@@ -327,7 +327,7 @@ async def test_a_deleted_session_is_told_to_everybody_and_the_rest_of_it_to_its_
 
 
 @pytest.mark.requirement("CM-2")
-async def test_the_end_of_a_system_session_is_told_only_to_who_asked_for_it(server: InProcessServer) -> None:
+async def test_the_end_of_a_system_session_is_sent_only_to_who_asked_for_it(server: InProcessServer) -> None:
     mine, _ = await _thread_with_run(server)
     system = new_id("thread").replace("thr_", "sys_")
     await _record(server, system, thread.ThreadCreated(owner="system"))

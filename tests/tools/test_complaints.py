@@ -1,4 +1,4 @@
-"""What a model is told of a tool that failed: the tool's words, in one bounded line, and no half of a secret."""
+"""What a model is shown of a tool that failed: the tool's words, in one bounded line, and no half of a secret."""
 
 import logging
 

@@ -145,7 +145,7 @@ def names(events: list[Event], gone: Event) -> bool:
 
 @pytest.mark.requirement("OS-A")
 @pytest.mark.parametrize("kind", RUNS)
-def test_a_run_that_tells_everything_is_complete(kind: str) -> None:
+def test_a_run_that_records_everything_is_complete(kind: str) -> None:
     found = audit(events_from(*RUNS[kind]))
     assert (found.complete, found.missing) == (True, ())
     assert sum(found.counts.values()) == len(RUNS[kind])
@@ -163,7 +163,7 @@ def test_whichever_event_is_taken_out_is_named(kind: str) -> None:
 
 
 @pytest.mark.requirement("OS-A")
-def test_what_is_missing_is_told_with_its_subject_and_a_reason() -> None:
+def test_what_is_missing_is_reported_with_its_subject_and_a_reason() -> None:
     events = events_from(*TOOL_RUN)
     found = audit(without(events, 6))
     assert found.to_json()["missing"] == [
@@ -192,7 +192,7 @@ def test_what_a_dead_executor_left_open_and_the_next_one_did_again_is_complete()
 
 
 @pytest.mark.requirement("OS-A")
-def test_calls_that_ran_beside_one_that_waited_need_no_claim_of_their_own() -> None:
+def test_calls_that_ran_while_one_waited_need_no_claim_of_their_own() -> None:
     found = audit(
         events_from(QUEUED, STARTED, NEGOTIATED, asked("m1"), answered("m1", "c", "d"), RAISED, invoked("d"), RESOLVED,
                     resulted("d"), RESUMED, invoked("c"), resulted("c"), asked("m2"), answered("m2"), DONE)
@@ -201,7 +201,7 @@ def test_calls_that_ran_beside_one_that_waited_need_no_claim_of_their_own() -> N
 
 
 @pytest.mark.requirement("OS-A")
-def test_events_after_the_end_are_told() -> None:
+def test_events_after_the_end_are_reported() -> None:
     found = audit(events_from(QUEUED, STARTED, DONE, DONE))
     assert [missing.reason for missing in found.missing] == ["runtime.request.completed comes after the run's end"]
 

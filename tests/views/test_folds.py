@@ -71,7 +71,7 @@ def test_every_kind_of_the_journal_names_a_type_of_the_catalog() -> None:
 
 
 @pytest.mark.requirement("OS-I1", "G22")
-def test_a_snapshot_of_a_run_in_motion_tells_what_is_open() -> None:
+def test_a_snapshot_of_a_run_in_motion_shows_what_is_open() -> None:
     events = events_from(
         QUEUED,
         request.RequestStarted(executor="e", epoch=1),

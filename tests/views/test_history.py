@@ -62,12 +62,12 @@ def test_of_a_conversation_that_is_too_long_the_newest_whole_turns_stay_however_
     whole = [text for turn in turns for text in turn]
     assert 4 < len(kept) < len(whole)
     assert kept == whole[-len(kept) :] and "?" in kept[0]
-    # A fork brings everything at once, and a run on it is told what the run on its source was told.
+    # A fork brings everything at once, and a run on it is given what the run on its source was given.
     forked = thread.ThreadForked(thread_id="t", seq=1, hash="0" * 64, history=history(events))
     assert _contents(_fold(events_from((None, forked)), max_size=4000).messages()) == kept
 
 
-def test_a_run_is_not_told_of_one_behind_it_that_ended_in_the_queue() -> None:
+def test_a_run_does_not_see_one_behind_it_that_ended_in_the_queue() -> None:
     later = [("c", request.RequestQueued(input="later", agent="one")), ("c", request.RequestCancelled())]
     first = _said("a", "1", "2")
     queued = ("b", request.RequestQueued(input="3", agent="one"))
@@ -77,7 +77,7 @@ def test_a_run_is_not_told_of_one_behind_it_that_ended_in_the_queue() -> None:
     assert _contents(_fold(events).messages()) == ["later", "1", "2"]
 
 
-def test_a_summary_stands_for_what_its_run_was_told_and_for_nothing_else() -> None:
+def test_a_summary_replaces_what_its_run_was_given_and_for_nothing_else() -> None:
     compacted = execution.ContextCompacted(
         strategy="summarise", messages_before=4, messages_after=2, tokens_before=9, tokens_after=5, summary="old",
         kept_messages=1,

@@ -50,7 +50,7 @@ def test_a_run_gives_the_question_the_tool_calls_and_the_answer_in_order() -> No
     assert (entries[1]["startedAt"], entries[1]["completedAt"]) == (START_MS + 2, START_MS + 3)
 
 
-def test_what_roles_tell_each_other_is_no_part_of_the_conversation() -> None:
+def test_what_roles_say_to_each_other_is_no_part_of_the_conversation() -> None:
     entries = _transcript(
         request.RequestQueued(agent="team", input="x"),
         model.ModelCompleted.model_validate(

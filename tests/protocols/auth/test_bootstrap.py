@@ -1,4 +1,4 @@
-"""The first key beside a running server, and the documentation in a browser with a key."""
+"""The first key next to a running server, and the documentation in a browser with a key."""
 
 from pathlib import Path
 

@@ -29,7 +29,7 @@ async def test_the_same_words_from_anybody_else_count_for_nothing(tmp_path: Path
         # Nor does the word of somebody who claims to come from there.
         forwarded = ADA | {"x-forwarded-for": "10.0.0.1", "forwarded": "for=10.0.0.1", "x-real-ip": "10.0.0.1"}
         assert (await server.client(forwarded).get("/api/threads")).status_code == 401
-        # A key beside them is what counts, with its own tenant.
+        # A key sent with them is what counts, with its own tenant.
         key = await server.key("admin", "other")
         keys = (await server.client(ADA | bearer(key)).get("/api/keys")).json()["items"]
         assert {listed["tenant"] for listed in keys} == {"other"}

@@ -1,7 +1,7 @@
 """Two tenants on every route there is. The routes come from the application: a new one without an entry here fails.
 
 A route with ids gets those of the other tenant and must say 404 and nothing of theirs; a route without ids must be
-named in `WITHOUT_IDS` with why it cannot tell anything, or be asked and answer nothing of theirs.
+named in `WITHOUT_IDS` with why it cannot reveal anything, or be asked and answer nothing of theirs.
 """
 
 from pathlib import Path

@@ -173,7 +173,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
 
 
 @pytest.mark.requirement("S9", "G14")
-async def test_a_caller_that_asks_too_often_is_told_when_to_come_back(tmp_path: Path) -> None:
+async def test_a_caller_that_asks_too_often_learns_when_to_come_back(tmp_path: Path) -> None:
     async with open_auth_server(tmp_path, rate_per_key=1) as server:
         busy, other = await server.caller(), await server.caller()
         run = (await busy.post("/api/runs", json={"agent": "echo", "input": "x"})).json()

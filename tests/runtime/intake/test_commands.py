@@ -329,7 +329,7 @@ async def test_an_answer_without_its_evidence_fails_the_run_and_names_what_is_mi
         ("hello", {"tokens": 1}, "tokens"),
     ],
 )
-async def test_a_used_up_budget_is_told_and_ends_the_run(
+async def test_a_used_up_budget_is_recorded_and_ends_the_run(
     settings: Settings, space: Path, tmp_path: Path, text: str, limits: dict[str, float], budget: str
 ) -> None:
     (tmp_path / "open").touch()
@@ -369,7 +369,7 @@ async def test_a_run_that_takes_another_s_place_cancels_it_in_the_commit_that_ac
         messages = [(m["role"], m["content"]) for m in asked.payload["messages"]]
         assert messages[-1] == ("user", "hello")
         assert (("user", "pass the gate") in messages) is (busy == "interrupt")
-        if busy == "interrupt":  # what was begun is told, and its open call is closed
+        if busy == "interrupt":  # what was begun is sent, and its open call is closed
             assert [role for role, _ in messages] == ["user", "user", "assistant", "tool", "user"]
 
 

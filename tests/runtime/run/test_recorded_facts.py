@@ -1,4 +1,4 @@
-"""A run that is entered again tells its model what it told it the first time, word for word."""
+"""A run that is entered again sends its model what it sent the first time, word for word."""
 
 import shutil
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 The server has one core to itself, the load and the fake model have the other. Everything is stored with
 `synchronous=FULL`. Each figure is a ratio to `bench.lean_proxy` from the same run, in turns, because absolute figures
-of a shared machine mean little. Beside it stands the CPU of a run by room: the process's time over the runs, split by
+of a shared machine mean little. Next to it is the CPU of a run by package: the process's time over the runs, split by
 a profile (`py-spy`) of the same load.
 """
 

@@ -118,8 +118,8 @@ def _pin(pid: int, core: int) -> None:
 class Reader(asyncio.Protocol):
     """Counts whole frames and looks into none but for the end of a run."""
 
-    def __init__(self, path: str, host: str, house: "House") -> None:
-        self._path, self._host, self._house = path, host, house
+    def __init__(self, path: str, host: str, group: "ReaderGroup") -> None:
+        self._path, self._host, self._group = path, host, group
         self._rest = b""
         self._open = False
 
@@ -130,7 +130,7 @@ class Reader(asyncio.Protocol):
         )
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._house.lost += 1
+        self._group.lost += 1
 
     def data_received(self, data: bytes) -> None:
         data = self._rest + data
@@ -141,7 +141,7 @@ class Reader(asyncio.Protocol):
                 return
             assert head.startswith(b"HTTP/1.1 101"), head
             self._open = True
-        at, size, house = 0, len(data), self._house
+        at, size, group = 0, len(data), self._group
         while size - at >= 2:
             length, start = data[at + 1], at + 2
             if length == 126:
@@ -151,12 +151,12 @@ class Reader(asyncio.Protocol):
             if start + length > size:
                 break
             if data[at] == 0x81:
-                house.frame(data, start)
+                group.frame(data, start)
             at = start + length
         self._rest = data[at:]
 
 
-class House:
+class ReaderGroup:
     """All readers of the process together."""
 
     def __init__(self, sockets: int) -> None:
@@ -187,18 +187,18 @@ def _read_forever(pipe: Connection, host: str, port: int, path: str, sockets: in
 
 async def _read(pipe: Connection, host: str, port: int, path: str, sockets: int) -> None:
     loop = asyncio.get_running_loop()
-    house = House(sockets)
+    group = ReaderGroup(sockets)
     for _ in range(sockets):
-        await loop.create_connection(lambda: Reader(path, host, house), host, port)
-    await house.ready.wait()
+        await loop.create_connection(lambda: Reader(path, host, group), host, port)
+    await group.ready.wait()
     pipe.send("connected")
     while True:
         await loop.run_in_executor(None, pipe.recv)
-        await house.ended.wait()
+        await group.ended.wait()
         await asyncio.sleep(0.05)  # the last event's other spellings
-        assert house.lost == 0, f"{house.lost} readers were dropped"
-        frames, house.frames, house.ends = house.frames, 0, 0
-        house.ended.clear()
+        assert group.lost == 0, f"{group.lost} readers were dropped"
+        frames, group.frames, group.ends = group.frames, 0, 0
+        group.ended.clear()
         pipe.send(frames)
 
 

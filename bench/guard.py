@@ -38,7 +38,7 @@ from bench.generated_tools import Generated, faults, generate
 CALLS_PER_TOOL = 2
 REPAIRABLE = ("near_miss_name", "unparsable_arguments", "wrong_type", "bad_enum")
 # Variants that cannot be read at all, or in more than one way: they are there to be refused. The share of restored
-# calls is told both without and with them.
+# calls is reported both without and with them.
 NO_READING = {"cut_off", "prose", "words", "list", "number", "object", "other"}
 
 

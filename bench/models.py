@@ -33,7 +33,7 @@ from app.models.negotiate import ModelChoice
 from app.models.registry import Providers
 from app.models.router import ModelRouter
 from app.outside.http import HttpClient
-from tests.models.house import a_model
+from tests.models.provider_setup import a_model
 
 CHUNKS = 200
 SPACING = 0.002  # seconds between two chunks, so that each arrives alone

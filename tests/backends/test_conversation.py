@@ -45,8 +45,8 @@ async def test_the_oldest_messages_leave_the_window_and_a_note_says_so(space: Sp
             "Be brief.", "three", "You said: three",
             "6 earlier messages are not shown. Tools used in them: look (1).", "four",
         ]  # fmt: skip
-        (told,) = payloads(events, "context.compacted")
-        assert (told["strategy"], told["messagesBefore"], told["messagesAfter"]) == ("window", 9, 3)
+        (compacted,) = payloads(events, "context.compacted")
+        assert (compacted["strategy"], compacted["messagesBefore"], compacted["messagesAfter"]) == ("window", 9, 3)
 
 
 async def test_a_model_with_little_room_is_sent_no_more_than_it_takes(space: Space) -> None:
@@ -86,11 +86,11 @@ async def test_a_summary_takes_the_place_of_the_oldest_messages(space: Space) ->
         assert said(asked) == [
             "Be brief.", "Summary of the conversation so far:\nthey talked", "four", "You said: four", "five",
         ]  # fmt: skip
-        (told,) = payloads(events, "context.compacted")
-        assert (told["strategy"], told["summary"]) == ("summarise", "they talked")
-        assert told["tokensAfter"] < told["tokensBefore"]
+        (compacted,) = payloads(events, "context.compacted")
+        assert (compacted["strategy"], compacted["summary"]) == ("summarise", "they talked")
+        assert compacted["tokensAfter"] < compacted["tokensBefore"]
         deltas = [payload["event"].get("text", "") for payload in payloads(events, "adapter.event")]
-        assert "they talked" not in "".join(deltas), "a summary is told to no client"
+        assert "they talked" not in "".join(deltas), "a summary is sent to no client"
         transcript = await holdfast.store.reader.transcript("default", thread_id)
         assert "they talked" not in str(transcript)
 
@@ -119,8 +119,8 @@ async def test_a_hook_that_denies_compaction_leaves_the_window(space: Space) -> 
         thread_id = await talk(holdfast, "one", "two", "three", "four")
         events = await events_until(holdfast, await submit(holdfast, "clerk", "look five", thread_id))
         assert [payload.get("role") for payload in payloads(events, "model.requested")] == [None, None]
-        assert len(payloads(events, "hook.fired")) == 1, "a run that was told no does not ask again"
-        assert [told["strategy"] for told in payloads(events, "context.compacted")] == ["window"]
+        assert len(payloads(events, "hook.fired")) == 1, "a run that was denied does not ask again"
+        assert [compacted["strategy"] for compacted in payloads(events, "context.compacted")] == ["window"]
 
 
 @pytest.mark.requirement("OS-L6")

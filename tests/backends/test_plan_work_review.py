@@ -1,4 +1,4 @@
-"""The states of Plan-Work-Review on a context of the test's own: who speaks when, and what each is told.
+"""The states of Plan-Work-Review on a context of the test's own: who speaks when, and what each is given.
 
 That it runs on the real runtime, survives restarts and keeps to its tools is shown by the scenarios.
 """
@@ -103,7 +103,7 @@ class Stage:
     async def ask(self, title: str, questions: Sequence[JsonObject]) -> JsonObject:
         return {question["id"]: self.decision for question in questions}
 
-    def told(self, role: str, number: int = 0) -> JsonObject:
+    def given_to(self, role: str, number: int = 0) -> JsonObject:
         """The JSON that a role was handed at its nth call."""
         messages = [messages for name, messages, _ in self.heard if name == role][number]
         given: JsonObject = json.loads(messages[1]["content"])
@@ -156,9 +156,9 @@ async def test_a_role_knows_its_own_prompt_and_what_was_handed_over_and_nothing_
     for role, messages, _ in on.heard:
         assert messages[0] == {"role": "system", "content": f"Be kind.\n\nYou are {role}."}
         assert len(messages) == 2
-    assert on.told("planner") == {"request": "hello you", "directive": DIRECTIVE, "tools": ["echo"]}
-    assert on.told("worker") == {"request": "hello you", "directive": DIRECTIVE, "plan": PLAN}
-    given = on.told("reviewer")
+    assert on.given_to("planner") == {"request": "hello you", "directive": DIRECTIVE, "tools": ["echo"]}
+    assert on.given_to("worker") == {"request": "hello you", "directive": DIRECTIVE, "plan": PLAN}
+    given = on.given_to("reviewer")
     assert given["plan"] == PLAN and given["report"]["output"] == "Hello" and given["tool_calls"] == []
 
 
@@ -168,8 +168,8 @@ async def test_a_failed_review_leads_to_rework_with_its_feedback() -> None:
     made = await play(on)
     assert on.path[4:] == ["REVIEW", "FAIL", "REWORK", "WORK", "REVIEW", "DONE"]
     assert on.reasons == {"FAIL": "verdict fail"}
-    assert "feedback" not in on.told("worker", 0)
-    assert on.told("worker", 1)["feedback"] == "say it louder"
+    assert "feedback" not in on.given_to("worker", 0)
+    assert on.given_to("worker", 1)["feedback"] == "say it louder"
     assert made.metadata["reworks"] == 1
 
 
@@ -235,7 +235,7 @@ async def test_only_the_worker_acts_and_only_with_the_tools_of_the_skill_that_th
     assert offered == {"lead": [], "planner": [], "worker": ["echo"], "reviewer": []}
     assert all(options.tools is not None for _, _, options in on.heard)
     assert on.scopes == [frozenset({"echo"})]
-    assert on.told("reviewer")["tool_calls"] == [{"id": "c1", "name": "echo", "ok": True}]
+    assert on.given_to("reviewer")["tool_calls"] == [{"id": "c1", "name": "echo", "ok": True}]
 
 
 @pytest.mark.requirement("OS-L5", "OS-I3")
@@ -268,10 +268,10 @@ async def test_a_worker_that_only_ever_calls_tools_runs_out_of_turns() -> None:
 
 
 @pytest.mark.requirement("OS-L3")
-async def test_the_advisor_speaks_when_the_lead_asks_and_the_planner_is_told() -> None:
+async def test_the_advisor_speaks_when_the_lead_asks_and_the_planner_gets_the_advice() -> None:
     on = stage(answers={"lead": [DIRECTIVE | {"needs_advisor": True}], "advisor": ["Mind the name."]})
     await play(on)
-    assert on.told("planner")["advice"] == "Mind the name."
+    assert on.given_to("planner")["advice"] == "Mind the name."
     assert ("advisor", "worker_report_v1") in [(role, schema) for role, schema, _ in on.reports]
 
 
@@ -280,8 +280,8 @@ async def test_a_plan_that_wants_advice_is_made_again_with_it_once() -> None:
     wants = PLAN | {"needs_advisor": True}
     on = stage(answers={"planner": [wants, wants], "advisor": ["Ask for the name."]})
     await play(on)
-    assert on.told("planner", 1)["advice"] == "Ask for the name."
-    assert on.told("planner", 1)["plan"] == wants
+    assert on.given_to("planner", 1)["advice"] == "Ask for the name."
+    assert on.given_to("planner", 1)["plan"] == wants
 
 
 @pytest.mark.requirement("OS-L3")
@@ -295,8 +295,8 @@ async def test_the_scaffolder_prepares_the_ground_when_the_plan_asks_for_it_and_
     on = stage(answers=answers, skill=GREET)
     await play(on)
     assert [role for role, _, _ in on.heard].count("scaffolder") == 2
-    assert on.told("worker", 0)["scaffold"]["output"] == "A stub for s1."
-    assert on.told("worker", 0)["scaffold"]["tool_calls_made"] == ["echo:c1"]
+    assert on.given_to("worker", 0)["scaffold"]["output"] == "A stub for s1."
+    assert on.given_to("worker", 0)["scaffold"]["tool_calls_made"] == ["echo:c1"]
     assert on.path[:4] == ["INTAKE", "LEAD", "PLAN", "WORK"]
 
 
@@ -316,7 +316,7 @@ async def test_the_lead_knows_the_conversation_so_far_and_the_others_do_not() ->
 
 
 @pytest.mark.requirement("HK-7")
-async def test_of_a_long_thread_the_lead_is_told_what_fits() -> None:
+async def test_of_a_long_thread_the_lead_is_given_what_fits() -> None:
     long: list[JsonObject] = [
         {"role": role, "content": f"{role} {number}"} for number in range(30) for role in ("user", "assistant")
     ]

@@ -53,11 +53,11 @@ STORY: list[Payload] = [
 
 async def fill(settings: Settings) -> None:
     async with open_store(settings) as store:
-        await _tell(store)
+        await _record_story(store)
         await store.recorder.record(Scope(DEFAULT_TENANT, SMALL), thread.ThreadCreated(title="small"))
 
 
-async def _tell(store: Store) -> None:
+async def _record_story(store: Store) -> None:
     scope = Scope(DEFAULT_TENANT, THREAD, RUN, actor="user:local")
     await store.recorder.record(
         scope, thread.ThreadCreated(title="Grüße"), request.RequestQueued(agent="echo", input="how much is it?")

@@ -1,4 +1,4 @@
-"""`holdfast audit`: whether a run's log tells everything, from a database or from an exported file."""
+"""`holdfast audit`: whether a run's log is complete, from a database or from an exported file."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`holdfast backup`: what it copies beside a writing server is a whole data folder."""
+"""`holdfast backup`: what it copies while a server writes is a whole data folder."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.server import ServerProcess
 
 
 @pytest.mark.requirement("SH-23")
-def test_a_copy_made_beside_a_running_server_can_be_served_and_verified(holdfast: Holdfast, tmp_path: Path) -> None:
+def test_a_copy_made_next_to_a_running_server_can_be_served_and_verified(holdfast: Holdfast, tmp_path: Path) -> None:
     server = ServerProcess.start(tmp_path / "data")
     try:
         with httpx2.Client(base_url=server.url) as client:

@@ -28,11 +28,11 @@ def test_the_banner_names_agents_of_the_loaded_workspace(tmp_path: Path) -> None
         [*command, "--workspace", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         env=clean_environment(), cwd=ROOT,
     )  # fmt: skip
-    told = ""
+    banner = ""
     try:
         assert process.stdout is not None
         for line in process.stdout:
-            told += line
+            banner += line
             if "OpenAI client" in line:
                 break
     finally:
@@ -40,5 +40,5 @@ def test_the_banner_names_agents_of_the_loaded_workspace(tmp_path: Path) -> None
         process.wait(20)
         assert process.stdout is not None
         process.stdout.close()
-    assert 'holdfast run clerk "hello"' in told and '"agent": "clerk"' in told and 'model "clerk"' in told
-    assert "assistant" not in told
+    assert 'holdfast run clerk "hello"' in banner and '"agent": "clerk"' in banner and 'model "clerk"' in banner
+    assert "assistant" not in banner

@@ -18,10 +18,10 @@ COMMANDS = list(commands())
 
 def test_help_loads_nothing_of_the_server() -> None:
     program = f"import sys, app.cli.application; print([name for name in {HEAVY!r} if name in sys.modules])"
-    told = subprocess.run(
+    finished = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env=clean_environment(), cwd=ROOT, check=True
     )
-    assert told.stdout == "[]\n"
+    assert finished.stdout == "[]\n"
 
 
 @pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[" ".join(path) for path, _ in COMMANDS])
@@ -44,14 +44,14 @@ def test_every_command_that_talks_to_a_server_has_json_and_quiet() -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_get_completion(shell: str) -> None:
     variable = "_HOLDFAST_COMPLETE"
-    told = subprocess.run(
+    finished = subprocess.run(
         [sys.executable, "-c", "from app.cli.application import app; app(prog_name='holdfast')"],
         capture_output=True, text=True, cwd=ROOT, env=clean_environment() | {variable: f"source_{shell}"}, check=False,
     )  # fmt: skip
-    assert variable in told.stdout
+    assert variable in finished.stdout
 
 
-def test_the_version_is_told(holdfast: Holdfast) -> None:
+def test_the_version_is_printed(holdfast: Holdfast) -> None:
     from app import __version__
 
     assert holdfast("--version").stdout.strip() == __version__

@@ -14,7 +14,7 @@ from app.store.keys import StoredKeys
 from app.wiring.runtime import open_holdfast
 from app.wiring.store import open_store
 from tests.cli.conftest import Holdfast
-from tests.protocols.auth.house import bearer, open_house
+from tests.protocols.auth.auth_server import bearer, open_auth_server
 from tests.server import ServerProcess
 
 
@@ -46,15 +46,15 @@ def test_a_key_that_makes_no_sense_is_refused(holdfast: Holdfast, data_dir: Path
 async def test_on_a_running_server_they_are_asked_of_it_with_a_key(
     holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_house(tmp_path) as house:
-        monkeypatch.setenv("HOLDFAST_URL", house.url)
+    async with open_auth_server(tmp_path) as server:
+        monkeypatch.setenv("HOLDFAST_URL", server.url)
         refused = await asyncio.to_thread(holdfast, "keys", "list")
         assert (refused.exit_code, "UNAUTHENTICATED" in refused.output) == (1, True)
-        monkeypatch.setenv("HOLDFAST_API_KEY", await house.key("system"))
+        monkeypatch.setenv("HOLDFAST_API_KEY", await server.key("system"))
         made = await asyncio.to_thread(holdfast, "keys", "create", "ci", "--role", "viewer", "--tenant", "acme")
         # The server is in this process, and logs to the same place.
         (secret,) = [line for line in made.stdout.splitlines() if line.startswith("hf_")]
-        client = house.client({"authorization": f"Bearer {secret}"})
+        client = server.client({"authorization": f"Bearer {secret}"})
         assert (await client.get("/api/threads")).status_code == 200
         listed = await asyncio.to_thread(holdfast, "keys", "list", "--tenant", "acme")
         (found,) = [json.loads(line) for line in listed.stdout.splitlines() if line.startswith("{")]
@@ -80,7 +80,7 @@ async def test_a_key_and_its_entry_in_the_ledger_are_one_commit_on_both_database
 
 
 @pytest.mark.requirement("S3")
-def test_keys_create_beside_a_running_server_makes_the_first_key(tmp_path: Path, holdfast: Holdfast) -> None:
+def test_keys_create_next_to_a_running_server_makes_the_first_key(tmp_path: Path, holdfast: Holdfast) -> None:
     server = ServerProcess.start(tmp_path, variables={"HOLDFAST_AUTH": "keys"})
     try:
         token = tmp_path / "bootstrap-token"

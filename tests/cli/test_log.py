@@ -30,10 +30,10 @@ def test_an_export_holds_every_event_the_blobs_and_last_the_head(
 ) -> None:
     result = holdfast("log", "export", THREAD, "-o", tmp_path / "out.jsonl", *place)
     assert (result.exit_code, result.output) == (0, "")
-    *told, last = map(json.loads, _lines(tmp_path / "out.jsonl"))
-    events = [line for line in told if "seq" in line]
+    *lines, last = map(json.loads, _lines(tmp_path / "out.jsonl"))
+    events = [line for line in lines if "seq" in line]
     assert [event["seq"] for event in events] == list(range(1, 12))
-    assert [line["blob"]["mime"] for line in told if "blob" in line] == ["text/plain; charset=utf-8"]
+    assert [line["blob"]["mime"] for line in lines if "blob" in line] == ["text/plain; charset=utf-8"]
     assert last == {"head": {"threadId": THREAD, "seq": 11, "hash": events[-1]["hash"]}}
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
 
@@ -205,10 +205,10 @@ def test_replay_prints_what_the_tables_hold(holdfast: Holdfast, data_dir: Path, 
             }
 
     replayed = holdfast("log", "replay", THREAD, "--data-dir", data_dir)
-    told = json.loads(replayed.stdout_bytes)
-    assert told == asyncio.run(tables())
-    assert [run["id"] for run in told["runs"]] == [RUN]
-    assert told["runs"][0]["usage"] == {"inputTokens": 7, "outputTokens": 3, "costUsd": 0.25}
+    printed = json.loads(replayed.stdout_bytes)
+    assert printed == asyncio.run(tables())
+    assert [run["id"] for run in printed["runs"]] == [RUN]
+    assert printed["runs"][0]["usage"] == {"inputTokens": 7, "outputTokens": 3, "costUsd": 0.25}
     holdfast("log", "export", THREAD, "-o", tmp_path / "out.jsonl", "--data-dir", data_dir)
     assert holdfast("log", "replay", tmp_path / "out.jsonl").stdout_bytes == replayed.stdout_bytes
 

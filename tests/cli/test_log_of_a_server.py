@@ -1,4 +1,4 @@
-"""`holdfast log` beside a running server, which it finds by the data folder; and as a process of its own."""
+"""`holdfast log` next to a running server, which it finds by the data folder; and as a process of its own."""
 
 import asyncio
 import os
@@ -68,7 +68,7 @@ def test_following_an_unknown_thread_is_an_error(holdfast: Holdfast, server: Ser
     assert (result.exit_code, result.stderr.startswith("THREAD_NOT_FOUND: ")) == (1, True)
 
 
-def test_an_import_beside_a_running_server_is_refused(
+def test_an_import_next_to_a_running_server_is_refused(
     holdfast: Holdfast, server: ServerProcess, tmp_path: Path
 ) -> None:
     holdfast("log", "export", SMALL, "-o", tmp_path / "out.jsonl", "--data-dir", server.data_dir)

@@ -41,8 +41,8 @@ def test_run_prints_the_answer_alone_on_standard_output(holdfast: Holdfast, here
 
 @pytest.mark.requirement("SH-23")
 def test_run_shows_tool_calls_and_their_results_on_standard_error(holdfast: Holdfast, here: list[str]) -> None:
-    told = holdfast("run", "assistant", "please calculate this", *here).stderr.splitlines()
-    assert [line for line in told if not line.startswith("  · ")] == [
+    printed = holdfast("run", "assistant", "please calculate this", *here).stderr.splitlines()
+    assert [line for line in printed if not line.startswith("  · ")] == [
         '  ⚒ calculator {"expression":"6 * 7"}',
         '  ✓ calculator {"value":42}',
     ]
@@ -50,9 +50,9 @@ def test_run_shows_tool_calls_and_their_results_on_standard_error(holdfast: Hold
 
 @pytest.mark.requirement("SH-16")
 def test_run_shows_narration_unless_other_events_are_asked_for(holdfast: Holdfast, here: list[str]) -> None:
-    told = holdfast("run", "assistant", "please calculate this", *here).stderr.splitlines()
+    printed = holdfast("run", "assistant", "please calculate this", *here).stderr.splitlines()
     other = holdfast("run", "assistant", "please calculate this", "--events", "none", *here).stderr.splitlines()
-    assert ("  · Using calculator." in told, "  · Using calculator." in other) == (True, False)
+    assert ("  · Using calculator." in printed, "  · Using calculator." in other) == (True, False)
 
 
 def test_run_says_nothing_but_the_answer_when_quiet(holdfast: Holdfast, here: list[str]) -> None:
@@ -61,10 +61,10 @@ def test_run_says_nothing_but_the_answer_when_quiet(holdfast: Holdfast, here: li
 
 
 def test_run_as_json_is_the_run_that_the_server_has(holdfast: Holdfast, here: list[str]) -> None:
-    told = json.loads(holdfast("run", "echo", "one two", "--json", *here).stdout)
-    shown = json.loads(holdfast("runs", "show", told["id"], "--json", *here).stdout)
-    assert (told["status"], told["output"]) == ("completed", "one two")
-    assert shown == told
+    run = json.loads(holdfast("run", "echo", "one two", "--json", *here).stdout)
+    shown = json.loads(holdfast("runs", "show", run["id"], "--json", *here).stdout)
+    assert (run["status"], run["output"]) == ("completed", "one two")
+    assert shown == run
 
 
 def test_run_takes_its_text_from_standard_input_and_goes_on_with_a_thread(here: list[str]) -> None:
@@ -87,8 +87,8 @@ def test_what_the_server_refuses_is_a_line_with_its_remedy(holdfast: Holdfast, h
 
 
 def test_a_denied_publication_is_not_called_published(holdfast: Holdfast, here: list[str]) -> None:
-    told = holdfast("run", "assistant", "publish it", "--approve", "never", *here).stdout
-    assert told.startswith("It was not published: ") and "denied" in told.lower()
+    printed = holdfast("run", "assistant", "publish it", "--approve", "never", *here).stdout
+    assert printed.startswith("It was not published: ") and "denied" in printed.lower()
 
 
 def test_agents_are_listed(holdfast: Holdfast, here: list[str]) -> None:
@@ -99,8 +99,8 @@ def test_a_run_is_run_again(holdfast: Holdfast, here: list[str]) -> None:
     first = json.loads(holdfast("run", "echo", "one two", "--json", *here).stdout)
     again = holdfast("runs", "rerun", first["id"], *here)
     assert (again.exit_code, again.stdout) == (0, "one two\n")
-    told = json.loads(holdfast("runs", "rerun", first["id"], "--json", "--recorded", *here).stdout)
-    assert told["rerunOf"] == first["id"] and told["threadId"] != first["threadId"]
+    rerun = json.loads(holdfast("runs", "rerun", first["id"], "--json", "--recorded", *here).stdout)
+    assert rerun["rerunOf"] == first["id"] and rerun["threadId"] != first["threadId"]
 
 
 def test_a_run_is_paused_steered_and_resumed(holdfast: Holdfast, server: ServerProcess, here: list[str]) -> None:
@@ -111,9 +111,9 @@ def test_a_run_is_paused_steered_and_resumed(holdfast: Holdfast, server: ServerP
         done = holdfast("runs", words[0], run["id"], *words[1:], *here)
         assert done.exit_code == 0 and done.stdout.startswith(run["id"]), done.output
     events = httpx2.get(f"{server.url}/api/runs/{run['id']}/events?limit=200").json()["items"]
-    told = [event["payload"] for event in events if event["type"] == "runtime.command.injected"]
-    assert [one["command"] for one in told] == ["pause", "resume", "steer"]
-    assert told[2]["arguments"] == {"message": "and be quick"}
+    injected = [event["payload"] for event in events if event["type"] == "runtime.command.injected"]
+    assert [one["command"] for one in injected] == ["pause", "resume", "steer"]
+    assert injected[2]["arguments"] == {"message": "and be quick"}
     assert holdfast("runs", "cancel", run["id"], *here).exit_code == 0
 
 
@@ -127,8 +127,8 @@ def test_log_and_audit_take_the_address_of_a_server(holdfast: Holdfast, server: 
 
 
 def test_the_first_page_says_what_it_is_and_the_banner_what_there_is(server: ServerProcess) -> None:
-    told = httpx2.get(server.url).json()
-    assert told["name"] == "Holdfast" and told["links"]["docs"] == "/docs"
+    first_page = httpx2.get(server.url).json()
+    assert first_page["name"] == "Holdfast" and first_page["links"]["docs"] == "/docs"
     page = httpx2.get(server.url, headers={"accept": "text/html"})
     assert page.headers["content-type"].startswith("text/html") and 'href="/docs"' in page.text
 
@@ -152,8 +152,8 @@ def test_the_workspace_says_which_events_are_shown(tmp_path: Path, holdfast: Hol
     assert holdfast("new", tmp_path / "space").exit_code == 0
     runtime = tmp_path / "space" / "runtime.yaml"
     runtime.write_text(runtime.read_text() + "  cli: {events: {include: [runtime.request.completed]}}\n")
-    told = holdfast("run", "echo", "hi", "--data-dir", tmp_path / "data", "--workspace", tmp_path / "space")
-    assert (told.stdout, [line.split()[1] for line in told.stderr.splitlines()]) == (
+    result = holdfast("run", "echo", "hi", "--data-dir", tmp_path / "data", "--workspace", tmp_path / "space")
+    assert (result.stdout, [line.split()[1] for line in result.stderr.splitlines()]) == (
         "hi\n",
         ["runtime.request.completed"],
     )
@@ -192,22 +192,22 @@ def test_watch_as_json_is_every_event_of_the_run_a_line(holdfast: Holdfast, here
 
 def test_a_run_that_has_ended_cannot_be_cancelled(holdfast: Holdfast, here: list[str]) -> None:
     run = json.loads(holdfast("run", "echo", "done", "--json", *here).stdout)
-    told = holdfast("runs", "cancel", run["id"], "--json", *here)
-    assert (told.exit_code, json.loads(told.stdout)["status"]) == (0, "completed") or told.exit_code == 1
+    result = holdfast("runs", "cancel", run["id"], "--json", *here)
+    assert (result.exit_code, json.loads(result.stdout)["status"]) == (0, "completed") or result.exit_code == 1
 
 
 def test_chat_keeps_one_thread(here: list[str]) -> None:
-    told = CliRunner().invoke(app, ["chat", "echo", *here], input="one\n\ntwo\n")
-    assert (told.exit_code, told.stdout) == (0, "one\ntwo\n")
-    thread = told.stderr.rsplit("--thread ", 1)[1].strip()
+    result = CliRunner().invoke(app, ["chat", "echo", *here], input="one\n\ntwo\n")
+    assert (result.exit_code, result.stdout) == (0, "one\ntwo\n")
+    thread = result.stderr.rsplit("--thread ", 1)[1].strip()
     threads = CliRunner().invoke(app, ["threads", "list", "--quiet", *here]).stdout.split()
     assert thread in threads
 
 
 def test_a_server_is_found_by_its_address(holdfast: Holdfast, server: ServerProcess, tmp_path: Path) -> None:
-    told = holdfast("run", "echo", "hi", "--url", server.url, "--json")
+    result = holdfast("run", "echo", "hi", "--url", server.url, "--json")
     with httpx2.Client(base_url=server.url) as client:
-        assert client.get(f"/api/runs/{json.loads(told.stdout)['id']}").status_code == 200
+        assert client.get(f"/api/runs/{json.loads(result.stdout)['id']}").status_code == 200
     nobody = holdfast("run", "echo", "hi", "--url", "http://127.0.0.1:9")
     assert (nobody.exit_code, nobody.stderr.startswith("NOT_READY: The server at http://127.0.0.1:9 does not")) == (
         1,
@@ -233,7 +233,7 @@ class Terminal:
 
     def __init__(self, *arguments: str) -> None:
         self._master, slave = pty.openpty()
-        self._told = ""
+        self._output = ""
         self.process = subprocess.Popen(
             [sys.executable, "-m", "app.main", *arguments], stdin=slave, stdout=slave, stderr=slave,
             env=clean_environment() | {"TERM": "xterm"}, cwd=ROOT, start_new_session=True,
@@ -242,14 +242,14 @@ class Terminal:
 
     def until(self, text: str, seconds: float = 20) -> str:
         ends = time.monotonic() + seconds
-        while text not in self._told:
-            assert time.monotonic() < ends, f"no {text!r} in:\n{self._told}"
+        while text not in self._output:
+            assert time.monotonic() < ends, f"no {text!r} in:\n{self._output}"
             if select.select([self._master], [], [], 0.2)[0]:
                 try:
-                    self._told += os.read(self._master, 65536).decode()
+                    self._output += os.read(self._master, 65536).decode()
                 except OSError:  # the other side is closed
-                    assert text in self._told, self._told
-        return self._told
+                    assert text in self._output, self._output
+        return self._output
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
@@ -313,8 +313,8 @@ def test_ctrl_c_cancels_the_run(holdfast: Holdfast, here: list[str]) -> None:
 def test_runs_are_listed_newest_first_and_by_what_is_asked_for(holdfast: Holdfast, here: list[str]) -> None:
     older = json.loads(holdfast("run", "echo", "older", "--json", *here).stdout)["id"]
     newer = json.loads(holdfast("run", "echo", "newer", "--json", *here).stdout)["id"]
-    told = holdfast("runs", "list", "--agent", "echo", "--limit", "2", "--quiet", *here)
-    assert told.stdout.split() == [newer, older]
+    result = holdfast("runs", "list", "--agent", "echo", "--limit", "2", "--quiet", *here)
+    assert result.stdout.split() == [newer, older]
     table = holdfast("runs", "list", "--status", "completed", "--limit", "1", *here).stdout.splitlines()
     assert table[0].split() == ["run", "status", "agent", "thread", "created", "tokens"] and len(table) == 2
 

@@ -34,7 +34,7 @@ match question["config"]["do"]:
     case "mutate":
         question["input"]["arguments"]["text"] = "changed in place"
         answer = {"decision": "allow"}
-    case "tell":
-        told = {name: question.get(name) for name in ("hook", "runId", "threadId", "agent")}
-        answer = {"decision": "transform", "output": {"arguments": {"told": told, "env": sorted(os.environ)}}}
+    case "context":
+        context = {name: question.get(name) for name in ("hook", "runId", "threadId", "agent")}
+        answer = {"decision": "transform", "output": {"arguments": {"context": context, "env": sorted(os.environ)}}}
 json.dump(answer, sys.stdout)

@@ -15,7 +15,7 @@ from app.events.ports import Appended
 from app.events.recorder import Scope
 from app.views.run import Run
 from app.wiring.runtime import Holdfast
-from tests.conformance.backend_houses import ANSWER, BREAK, HOUSES, PUBLISH, WAIT, House, effects, write
+from tests.conformance.backend_cases import ANSWER, BACKEND_CASES, BREAK, PUBLISH, WAIT, BackendCase, effects, write
 from tests.runs import ended, events_until, opened, payloads, submit, waiting
 
 
@@ -30,16 +30,16 @@ def root(tmp_path: Path) -> Path:
     return write(tmp_path)
 
 
-@pytest.fixture(params=HOUSES, ids=lambda house: house.kind)
-def house(request: pytest.FixtureRequest) -> House:
-    house: House = request.param
-    return house
+@pytest.fixture(params=BACKEND_CASES, ids=lambda case: case.kind)
+def case(request: pytest.FixtureRequest) -> BackendCase:
+    case: BackendCase = request.param
+    return case
 
 
-def has_a_way_to(house: House, word: str) -> str:
-    if word not in house.says:
-        pytest.skip(f"{house.kind} has no way to do this")
-    return house.says[word]
+def has_a_way_to(case: BackendCase, word: str) -> str:
+    if word not in case.says:
+        pytest.skip(f"{case.kind} has no way to do this")
+    return case.says[word]
 
 
 async def left_behind(holdfast: Holdfast, agent: str, text: str, *more: Payload) -> Run:
@@ -57,48 +57,50 @@ async def left_behind(holdfast: Holdfast, agent: str, text: str, *more: Payload)
     return run
 
 
-async def test_there_is_a_house_for_every_kind_that_ships(settings: Settings, root: Path) -> None:
+async def test_there_is_a_case_for_every_kind_that_ships(settings: Settings, root: Path) -> None:
     async with opened(settings, root) as holdfast:
-        assert {house.kind for house in HOUSES} == set(holdfast.backends)
+        assert {case.kind for case in BACKEND_CASES} == set(holdfast.backends)
         for kind, backend in holdfast.backends.items():
             assert backend.kind == kind
             assert backend.resume in ("replay", "restart", "fail")
 
 
 @pytest.mark.requirement("HK-1", "G7")
-async def test_a_run_completes_with_its_output_in_one_last_event(settings: Settings, root: Path, house: House) -> None:
+async def test_a_run_completes_with_its_output_in_one_last_event(
+    settings: Settings, root: Path, case: BackendCase
+) -> None:
     async with opened(settings, root) as holdfast:
-        run = await submit(holdfast, house.kind, ANSWER)
+        run = await submit(holdfast, case.kind, ANSWER)
         over, events = await ended(holdfast, run), await events_until(holdfast, run)
-        assert (over.status, over.output) == ("completed", house.says[ANSWER])
+        assert (over.status, over.output) == ("completed", case.says[ANSWER])
         assert [event.type for event in events if event.type in request.TERMINAL] == [events[-1].type]
 
 
-async def test_two_runs_of_a_thread_follow_each_other(settings: Settings, root: Path, house: House) -> None:
+async def test_two_runs_of_a_thread_follow_each_other(settings: Settings, root: Path, case: BackendCase) -> None:
     async with opened(settings, root) as holdfast:
-        first = await ended(holdfast, await submit(holdfast, house.kind, ANSWER))
-        second = await ended(holdfast, await submit(holdfast, house.kind, ANSWER, first.thread_id))
-        assert second.output == house.says[ANSWER]
+        first = await ended(holdfast, await submit(holdfast, case.kind, ANSWER))
+        second = await ended(holdfast, await submit(holdfast, case.kind, ANSWER, first.thread_id))
+        assert second.output == case.says[ANSWER]
 
 
 @pytest.mark.requirement("G5", "PX-2")
-async def test_a_run_whose_executor_died_ends_all_the_same(settings: Settings, root: Path, house: House) -> None:
+async def test_a_run_whose_executor_died_ends_all_the_same(settings: Settings, root: Path, case: BackendCase) -> None:
     async with opened(settings, root) as holdfast:
-        run = await left_behind(holdfast, house.kind, ANSWER)
-        resume = holdfast.backends[house.kind].resume
+        run = await left_behind(holdfast, case.kind, ANSWER)
+        resume = holdfast.backends[case.kind].resume
     async with opened(settings, root) as holdfast:
         over = await ended(holdfast, run)
         if resume == "fail":
             assert over.error is not None and over.error["code"] == "BACKEND_CANNOT_RESUME"
         else:
-            assert (over.status, over.output) == ("completed", house.says[ANSWER])
+            assert (over.status, over.output) == ("completed", case.says[ANSWER])
 
 
 @pytest.mark.requirement("G9", "SH-3")
-async def test_a_run_that_waits_for_a_person_takes_no_worker(settings: Settings, root: Path, house: House) -> None:
-    has_a_way_to(house, PUBLISH)
+async def test_a_run_that_waits_for_a_person_takes_no_worker(settings: Settings, root: Path, case: BackendCase) -> None:
+    has_a_way_to(case, PUBLISH)
     async with opened(settings, root) as holdfast:
-        run = await submit(holdfast, house.kind, PUBLISH)
+        run = await submit(holdfast, case.kind, PUBLISH)
         asked = await waiting(holdfast, run)
         other = await ended(holdfast, await submit(holdfast, "echo", "meanwhile"))
         assert other.status == "completed"
@@ -109,11 +111,11 @@ async def test_a_run_that_waits_for_a_person_takes_no_worker(settings: Settings,
 
 @pytest.mark.requirement("G4", "G5", "G9", "PX-2")
 async def test_a_run_goes_on_after_a_restart_and_repeats_nothing(
-    settings: Settings, root: Path, tmp_path: Path, house: House
+    settings: Settings, root: Path, tmp_path: Path, case: BackendCase
 ) -> None:
-    said = has_a_way_to(house, PUBLISH)
+    said = has_a_way_to(case, PUBLISH)
     async with opened(settings, root) as holdfast:
-        run = await submit(holdfast, house.kind, PUBLISH)
+        run = await submit(holdfast, case.kind, PUBLISH)
         asked = await waiting(holdfast, run)
     async with opened(settings, root) as holdfast:
         await holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "approve"})
@@ -130,10 +132,12 @@ async def test_a_run_goes_on_after_a_restart_and_repeats_nothing(
 
 
 @pytest.mark.requirement("G8")
-async def test_a_cancelled_run_ends_in_the_middle_of_an_answer(settings: Settings, root: Path, house: House) -> None:
-    has_a_way_to(house, WAIT)
+async def test_a_cancelled_run_ends_in_the_middle_of_an_answer(
+    settings: Settings, root: Path, case: BackendCase
+) -> None:
+    has_a_way_to(case, WAIT)
     async with opened(settings, root) as holdfast:
-        run = await submit(holdfast, house.kind, WAIT)
+        run = await submit(holdfast, case.kind, WAIT)
         await events_until(holdfast, run, "runtime.model.requested")
         await holdfast.lifecycle.cancel(LOCAL, run.id)
         over, events = await ended(holdfast, run), await events_until(holdfast, run)
@@ -143,12 +147,12 @@ async def test_a_cancelled_run_ends_in_the_middle_of_an_answer(settings: Setting
 
 
 @pytest.mark.requirement("OS-F", "G7")
-async def test_a_failure_is_told_with_a_known_code_in_one_last_event(
-    settings: Settings, root: Path, house: House
+async def test_a_failure_is_reported_with_a_known_code_in_one_last_event(
+    settings: Settings, root: Path, case: BackendCase
 ) -> None:
-    has_a_way_to(house, BREAK)
+    has_a_way_to(case, BREAK)
     async with opened(settings, root) as holdfast:
-        run = await submit(holdfast, house.kind, BREAK)
+        run = await submit(holdfast, case.kind, BREAK)
         over, events = await ended(holdfast, run), await events_until(holdfast, run)
         assert over.status == "failed"
         assert over.error is not None and over.error["code"] in CODES and over.error["message"]
@@ -158,16 +162,16 @@ async def test_a_failure_is_told_with_a_known_code_in_one_last_event(
 
 @pytest.mark.requirement("G5")
 async def test_a_run_that_no_longer_follows_its_record_fails_and_says_so(
-    settings: Settings, root: Path, house: House
+    settings: Settings, root: Path, case: BackendCase
 ) -> None:
     async with opened(settings, root) as holdfast:
-        if holdfast.backends[house.kind].resume != "replay":
-            pytest.skip(f"{house.kind} begins anew")
+        if holdfast.backends[case.kind].resume != "replay":
+            pytest.skip(f"{case.kind} begins anew")
         another = ModelCompleted(
             message_id="msg_cut", model="script", provider="scripted", text="something else", tool_calls=[],
             finish_reason="stop", usage=Usage(), request_hash="0" * 64,
         )  # fmt: skip
-        run = await left_behind(holdfast, house.kind, ANSWER, another)
+        run = await left_behind(holdfast, case.kind, ANSWER, another)
     async with opened(settings, root) as holdfast:
         over, events = await ended(holdfast, run), await events_until(holdfast, run)
         assert over.error is not None and over.error["code"] == "BACKEND_NOT_DETERMINISTIC"

@@ -45,10 +45,10 @@ def act(do: str, subject: dict[str, Any], ctx: HookContext) -> Any:
         case "mutate":
             subject["arguments"]["text"] = "changed in place"
             return Allow()
-        case "tell":
+        case "context":
             about = ctx.about
-            told = {"hook": ctx.point, "runId": about.run_id, "threadId": about.thread_id, "agent": about.agent}
-            return Transform({"arguments": {"told": told}})
+            context = {"hook": ctx.point, "runId": about.run_id, "threadId": about.thread_id, "agent": about.agent}
+            return Transform({"arguments": {"context": context}})
     return None
 
 
@@ -94,13 +94,17 @@ async def ask(handler: Handler, *, seconds: float = SECONDS) -> Fired:
     return await runner.fire(Point.PRE_TOOL_USE, subject, ABOUT, key="PreToolUse:call_1", call_id="call_1")
 
 
-def told(fired: Fired) -> HookFired:
+def recorded(fired: Fired) -> HookFired:
     [payload] = [entry.payload for entry in fired.entries if isinstance(entry.payload, HookFired)]
     return payload
 
 
 def denied(fired: Fired, reason: str) -> bool:
-    return fired.decision == Deny(reason, "only") and told(fired).decision == "deny" and told(fired).reason == reason
+    return (
+        fired.decision == Deny(reason, "only")
+        and recorded(fired).decision == "deny"
+        and recorded(fired).reason == reason
+    )
 
 
 @pytest.mark.requirement("OS-L6", "SH-24")
@@ -112,12 +116,12 @@ def denied(fired: Fired, reason: str) -> bool:
         ("transform", Transform({"arguments": {"text": "hello!"}}, "only")),
     ],
 )
-async def test_a_decision_comes_back_and_is_told_in_one_event(
+async def test_a_decision_comes_back_and_is_recorded_in_one_event(
     kind: Callable[[str], Handler], do: str, decision: Decision
 ) -> None:
     fired = await ask(kind(do))
     assert fired.decision == decision
-    event = told(fired)
+    event = recorded(fired)
     assert (event.hook, event.handler, event.decision, event.call_id) == ("PreToolUse", "only", do, "call_1")
     assert event.key == "PreToolUse:call_1"
     assert event.duration_ms is not None
@@ -127,7 +131,7 @@ async def test_a_decision_comes_back_and_is_told_in_one_event(
 async def test_a_transform_is_what_the_subject_becomes(kind: Callable[[str], Handler]) -> None:
     fired = await ask(kind("transform"))
     assert fired.subject == {"tool": "echo", "callId": "call_1", "arguments": {"text": "hello!"}}
-    assert told(fired).output == {"arguments": {"text": "hello!"}}
+    assert recorded(fired).output == {"arguments": {"text": "hello!"}}
 
 
 @pytest.mark.requirement("S18", "OS-I3", "OS-F")
@@ -148,7 +152,7 @@ async def test_a_hook_that_is_late_denies(kind: Callable[[str], Handler]) -> Non
 async def test_an_answer_that_is_no_decision_denies(kind: Callable[[str], Handler], do: str) -> None:
     fired = await ask(kind(do))
     assert isinstance(fired.decision, Deny)
-    assert told(fired).decision == "deny"
+    assert recorded(fired).decision == "deny"
 
 
 @pytest.mark.requirement("S18", "OS-I5")
@@ -159,7 +163,7 @@ async def test_a_transform_that_the_schema_refuses_denies_and_is_recorded(kind: 
     assert isinstance(violation, SchemaViolated)
     assert violation.schema_name == "hook_pre_tool_use_output_v1"
     assert "another" not in str(violation)
-    assert told(fired).output is None
+    assert recorded(fired).output is None
 
 
 async def test_what_a_hook_does_to_its_input_changes_nothing(kind: Callable[[str], Handler]) -> None:
@@ -169,8 +173,8 @@ async def test_what_a_hook_does_to_its_input_changes_nothing(kind: Callable[[str
 
 
 async def test_a_hook_learns_for_whom_it_decides(kind: Callable[[str], Handler]) -> None:
-    fired = await ask(kind("tell"))
-    assert fired.subject["arguments"]["told"] == {
+    fired = await ask(kind("context"))
+    assert fired.subject["arguments"]["context"] == {
         "hook": "PreToolUse", "runId": "run_1", "threadId": "thr_1", "agent": "clerk",
     }  # fmt: skip
 
@@ -189,7 +193,7 @@ async def test_a_command_sees_nothing_of_the_environment_but_what_it_was_given(m
     monkeypatch.setenv("HOLDFAST_TEST_SECRET", "hidden")
     program = (sys.executable, "-I", "-S", str(PROGRAM))
     handler = CommandHandler(
-        program, {"LEVEL": "high", "TOKEN": "${env:TOKEN}"}, {"do": "tell"}, PROGRAM.parent, {"TOKEN": "t"}.get
+        program, {"LEVEL": "high", "TOKEN": "${env:TOKEN}"}, {"do": "context"}, PROGRAM.parent, {"TOKEN": "t"}.get
     )
     fired = await ask(handler)
     assert set(fired.subject["arguments"]["env"]) - {"LC_CTYPE"} == {
@@ -222,7 +226,7 @@ async def test_a_command_reads_neither_the_data_folder_nor_dotenv_of_its_workspa
     program = (sys.executable, "-I", "-S", "-c", code)
     place = {"PLACE": str(data.parent)}
     assert isinstance((await ask(CommandHandler(program, place, {}, data.parent, data=data))).decision, Allow)
-    without = CommandHandler(program, place, {}, data.parent)  # the program would tell, if it could read them
+    without = CommandHandler(program, place, {}, data.parent)  # the program denies if it can read them
     assert isinstance((await ask(without)).decision, Deny)
 
 

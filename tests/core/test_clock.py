@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from app.core.clock import ManualClock, SystemClock, iso
 
 
-def test_manual_clock_moves_only_when_told() -> None:
+def test_manual_clock_moves_only_when_advanced() -> None:
     clock = ManualClock(1_000)
     assert (clock.now_ms(), clock.monotonic()) == (1_000, 0.0)
     clock.advance(1.5)
     assert (clock.now_ms(), clock.monotonic()) == (2_500, 1.5)
 
 
-def test_system_clock_tells_milliseconds_and_never_runs_backwards() -> None:
+def test_system_clock_counts_milliseconds_and_never_runs_backwards() -> None:
     clock = SystemClock()
     assert abs(clock.now_ms() - datetime.now(UTC).timestamp() * 1000) < 60_000
     assert clock.monotonic() <= clock.monotonic()

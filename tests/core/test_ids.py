@@ -14,7 +14,7 @@ def test_id_has_a_prefix_of_its_kind_and_only_safe_characters(kind: Kind) -> Non
     assert len(rest) == 32 and set(rest) <= set("0123456789abcdef")
 
 
-def test_prefixes_tell_the_kinds_apart() -> None:
+def test_prefixes_distinguish_the_kinds() -> None:
     assert len({new_id(kind).rpartition("_")[0] for kind in get_args(Kind)}) == len(get_args(Kind))
 
 

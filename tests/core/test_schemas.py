@@ -96,7 +96,7 @@ def test_issues_contain_neither_submitted_values_nor_submitted_keys() -> None:
     assert secret not in str(issues)
 
 
-def test_who_wrote_a_value_is_told_its_keys() -> None:
+def test_issues_for_the_author_of_a_value_name_its_keys() -> None:
     validator = Validator({"properties": {"a": {}}, "additionalProperties": False})
     (issue,) = validator.issues({"colour": 1}, show_keys=True)
     assert "colour" in issue.message

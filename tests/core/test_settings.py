@@ -1,4 +1,4 @@
-"""Settings: what wins over what, and that every mistake is told at once."""
+"""Settings: what wins over what, and that all mistakes are reported at once."""
 
 from pathlib import Path
 

@@ -1,29 +1,29 @@
 from app.core.signal import CancelSignal
 
 
-def test_who_asked_is_told_once_when_it_is_set() -> None:
-    signal, told = CancelSignal(), list[str]()
-    signal.subscribe(lambda: told.append("first"))
-    signal.subscribe(lambda: told.append("second"))
+def test_subscribers_are_notified_once_when_it_is_set() -> None:
+    signal, called = CancelSignal(), list[str]()
+    signal.subscribe(lambda: called.append("first"))
+    signal.subscribe(lambda: called.append("second"))
     signal.set()
     signal.set()
-    assert told == ["first", "second"]
+    assert called == ["first", "second"]
 
 
-def test_who_asks_later_is_told_at_once() -> None:
-    signal, told = CancelSignal(), list[str]()
+def test_late_subscribers_are_notified_at_once() -> None:
+    signal, called = CancelSignal(), list[str]()
     signal.set()
-    signal.subscribe(lambda: told.append("late"))
-    assert told == ["late"]
+    signal.subscribe(lambda: called.append("late"))
+    assert called == ["late"]
 
 
-def test_who_was_forgotten_is_not_told() -> None:
-    signal, told = CancelSignal(), list[str]()
+def test_removed_subscribers_are_not_notified() -> None:
+    signal, called = CancelSignal(), list[str]()
 
     def listener() -> None:
-        told.append("gone")
+        called.append("gone")
 
     signal.subscribe(listener)
     signal.forget(listener)
     signal.set()
-    assert told == []
+    assert called == []

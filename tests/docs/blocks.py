@@ -69,13 +69,13 @@ def run_page(page: Path, folder: Path) -> list[tuple[Block, str]]:
     for number, (_, block) in enumerate(ran):
         script += f"printf '\\n{_MARK} {number}\\n'\n" + _commands(block, folder, number)
     script = script.replace(ADDRESS, f"127.0.0.1:{port}")
-    told = _bash(script, folder, port)
-    pieces = re.split(rf"^{_MARK} \d+\n", told.stdout, flags=re.MULTILINE)[1:]
-    if told.returncode != 0:
+    finished = _bash(script, folder, port)
+    pieces = re.split(rf"^{_MARK} \d+\n", finished.stdout, flags=re.MULTILINE)[1:]
+    if finished.returncode != 0:
         block = ran[max(0, len(pieces) - 1)][1] if pieces else ran[0][1]
         raise AssertionError(
-            f"{page.relative_to(ROOT)}:{block.line} failed with {told.returncode}:\n{block.text}\n"
-            f"printed:\n{pieces[-1] if pieces else told.stdout}\n{told.stderr[-3000:]}"
+            f"{page.relative_to(ROOT)}:{block.line} failed with {finished.returncode}:\n{block.text}\n"
+            f"printed:\n{pieces[-1] if pieces else finished.stdout}\n{finished.stderr[-3000:]}"
         )
     results = [
         (block, piece.replace(f"127.0.0.1:{port}", ADDRESS)) for (_, block), piece in zip(ran, pieces, strict=True)

@@ -44,8 +44,8 @@ def steps_of(page: str) -> list[Step]:
 def run_page(path: Path, replace: Mapping[str, str], environment: Mapping[str, str], folder: Path) -> list[Step]:
     """Raises when a command fails or prints something else; `replace` puts real addresses in place of the page's."""
     text = path.read_text(encoding="utf-8")
-    for told, real in replace.items():
-        text = text.replace(told, real)
+    for written, real in replace.items():
+        text = text.replace(written, real)
     steps = steps_of(text)
     script = ["set -euo pipefail"]
     for number, step in enumerate(steps):
@@ -63,8 +63,8 @@ def run_page(path: Path, replace: Mapping[str, str], environment: Mapping[str, s
     return steps
 
 
-def fits(printed: str, told: str) -> bool:
-    if not told:
+def fits(printed: str, documented: str) -> bool:
+    if not documented:
         return True
-    pattern = ".*".join(re.escape(piece.strip()) for piece in told.split("..."))
+    pattern = ".*".join(re.escape(piece.strip()) for piece in documented.split("..."))
     return re.fullmatch(rf"\s*{pattern}\s*", printed, re.DOTALL) is not None

@@ -115,7 +115,7 @@ async def test_a_jump_in_the_news_is_filled_from_the_store(store: Store) -> None
 
 
 @pytest.mark.requirement("G12", "HK-29")
-async def test_a_follower_that_does_not_take_its_events_is_told_where_it_stopped(store: Store) -> None:
+async def test_a_follower_that_does_not_take_its_events_learns_where_it_stopped(store: Store) -> None:
     thread_id = new_id("thread")
     await _record(store, thread_id, thread.ThreadCreated())
     batches = follow(store.hub, store.reader.events, DEFAULT_TENANT, thread_id, 0)

@@ -40,7 +40,7 @@ async def test_a_sentence_stands_behind_its_source_and_names_it(settings: Settin
 
 
 @pytest.mark.requirement("SH-16", "G7")
-async def test_nothing_is_told_after_a_run_s_end(settings: Settings) -> None:
+async def test_nothing_is_narrated_after_a_run_s_end(settings: Settings) -> None:
     ending: list[Payload] = [skill.SkillInvoked(skill="greet"), request.RequestCompleted(output="y")]
     events = await recorded(settings, TemplateNarrator("detailed"), [INVOKED], ending)
     assert [event.type for event in events[-3:]] == [
@@ -49,7 +49,7 @@ async def test_nothing_is_told_after_a_run_s_end(settings: Settings) -> None:
 
 
 @pytest.mark.requirement("SH-16")
-async def test_without_a_narrator_nothing_is_told(settings: Settings) -> None:
+async def test_without_a_narrator_nothing_is_narrated(settings: Settings) -> None:
     events = await recorded(settings, None, [INVOKED])
     assert events[-1].type == INVOKED.type
 

@@ -18,8 +18,8 @@ from tests.store_equals_replay import assert_tables_equal_replay, events_of
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """An event as somebody heard of it: its place and its hash, which covers everything else."""
+class SeenEvent:
+    """An event as a caller or subscriber saw it: its place and its hash, which covers everything else."""
 
     thread_id: str
     seq: int
@@ -34,12 +34,12 @@ class Told:
         return f"{self.thread_id} {self.seq} {self.id} {self.hash}\n".encode()
 
 
-def read_told(path: Path) -> list[Told]:
-    """The lines that a killed process had written; a last one that was cut short tells nothing."""
+def read_seen_events(path: Path) -> list[SeenEvent]:
+    """The lines that a killed process had written; a last one that was cut short is ignored."""
     if not path.exists():
         return []
     whole = path.read_bytes().decode().split("\n")[:-1]
-    return [Told(thread, int(seq), id, hash) for thread, seq, id, hash in map(str.split, whole)]
+    return [SeenEvent(thread, int(seq), id, hash) for thread, seq, id, hash in map(str.split, whole)]
 
 
 @dataclass(slots=True)
@@ -68,15 +68,15 @@ class Figures:
 
 async def audit(
     store: Store,
-    acknowledged: Iterable[Told],
-    published: Iterable[Told] = (),
+    acknowledged: Iterable[SeenEvent],
+    published: Iterable[SeenEvent] = (),
     threads: Iterable[str] | None = None,
 ) -> Figures:
     """Reads the given threads, or all, and compares; the tables must equal the fold in any case."""
-    told, shown = set(acknowledged), set(published)
+    answered, shown = set(acknowledged), set(published)
     places = await _all_threads(store) if threads is None else sorted(set(threads))
-    figures = Figures(trials=1, acknowledged=len(told))
-    found: set[Told] = set()
+    figures = Figures(trials=1, acknowledged=len(answered))
+    found: set[SeenEvent] = set()
     ids: Counter[str] = Counter()
     present = []
     for thread_id in places:
@@ -84,13 +84,13 @@ async def audit(
         if not events:
             continue
         present.append(thread_id)
-        found.update(map(Told.of, events))
+        found.update(map(SeenEvent.of, events))
         ids.update(event.id for event in events)
         figures.stored += len(events)
         figures.gaps += _gaps(events)
         figures.chain_faults += isinstance(verify(events), Broken)
         await _assert_blobs(store, events)
-    figures.lost = len(told - found)
+    figures.lost = len(answered - found)
     figures.unstored = len(shown - found)
     figures.duplicates = sum(count - 1 for count in ids.values())
     await assert_tables_equal_replay(store, [(DEFAULT_TENANT, thread_id) for thread_id in present])

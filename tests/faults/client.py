@@ -43,7 +43,7 @@ class Client:
 
 
 async def ends(url: str, threads: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """Every frame of the threads from their beginning on, until each has told its run's end."""
+    """Every frame of the threads from their beginning on, until each has reported its run's end."""
     frames: dict[str, list[dict[str, Any]]] = {}
     for start in range(0, len(threads), MAX_SUBSCRIBED):
         frames |= await _ends_of_some(url, threads[start : start + MAX_SUBSCRIBED])

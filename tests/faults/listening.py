@@ -23,8 +23,8 @@ class Listener:
         """By run, in their order."""
 
     async def until(self, run_ids: Iterable[str], types: frozenset[str] = TERMINAL, seconds: float = 30) -> None:
-        """Each of the runs has told one of the types."""
-        awaited = {run_id for run_id in run_ids if not self._told(run_id, types)}
+        """Returns when each of the runs has recorded an event of one of the types."""
+        awaited = {run_id for run_id in run_ids if not self._has_reported(run_id, types)}
         async with asyncio.timeout(seconds):
             while awaited:
                 await self._subscription.wait()
@@ -34,7 +34,7 @@ class Listener:
                         if event.type in types:
                             awaited.discard(event.run_id)
 
-    def _told(self, run_id: str, types: frozenset[str]) -> bool:
+    def _has_reported(self, run_id: str, types: frozenset[str]) -> bool:
         return any(event.type in types for event in self.events[run_id])
 
     def types(self, run_id: str) -> list[str]:

@@ -1,6 +1,6 @@
-"""Producers that write what runs write: births, claims, deltas, calls, results, blobs, ends.
+"""Producers that write what runs write: creations, claims, deltas, calls, results, blobs, ends.
 
-Each event that was acknowledged is told to `acknowledge`, after the await returned and never before.
+Each event that was acknowledged is passed to `acknowledge`, after the await returned and never before.
 """
 
 import asyncio
@@ -102,7 +102,7 @@ class Producer:
             self._acknowledge(event)
 
 
-async def birth(recorder: Recorder, thread_id: str, acknowledge: Acknowledge) -> None:
+async def create_thread(recorder: Recorder, thread_id: str, acknowledge: Acknowledge) -> None:
     """A thread for producers to share; nothing if it is there already."""
     scope = Scope(DEFAULT_TENANT, thread_id)
     answer = await recorder.record(scope, thread.ThreadCreated(), conditions=[ThreadIsNew()])

@@ -16,8 +16,8 @@ from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.events.envelope import Event
 from app.wiring.store import Store, open_store
-from tests.faults.audit import Told
-from tests.faults.load import Producer, birth
+from tests.faults.audit import SeenEvent
+from tests.faults.load import Producer, create_thread
 from tests.faults.points import KilledDatabase, Moment, open_wrapped
 
 SHARED = ("thr_shared_a", "thr_shared_b")
@@ -27,7 +27,7 @@ WARM_UP_WRITES = 20
 
 def note(path: Path) -> Callable[[Event], None]:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    return lambda event: (os.write(file, Told.of(event).line()), None)[1]
+    return lambda event: (os.write(file, SeenEvent.of(event).line()), None)[1]
 
 
 async def _watch(store: Store, published: Callable[[Event], None]) -> None:
@@ -41,7 +41,7 @@ async def _watch(store: Store, published: Callable[[Event], None]) -> None:
 
 async def _load(store: Store, acknowledged: Callable[[Event], None], producers: int) -> None:
     for thread in SHARED:
-        await birth(store.recorder, thread, acknowledged)
+        await create_thread(store.recorder, thread, acknowledged)
     print("loading", flush=True)
     async with asyncio.TaskGroup() as tasks:
         for number in range(producers):

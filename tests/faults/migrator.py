@@ -1,4 +1,4 @@
-"""The process that migrates an empty database when told to, as a replica does that starts.
+"""The process that migrates an empty database on request, as a replica does that starts.
 
 python -m tests.faults.migrator --data-dir D [--database-url U] [--die-before-commit]
 """
@@ -44,10 +44,10 @@ if __name__ == "__main__":
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--database-url")
     parser.add_argument("--die-before-commit", action="store_true")
-    told = parser.parse_args()
-    if told.die_before_commit:
+    options = parser.parse_args()
+    if options.die_before_commit:
         _die_before_commit()
     try:
-        asyncio.run(_main(told))
+        asyncio.run(_main(options))
     except HoldfastError as error:
         sys.exit(str(error))

@@ -49,7 +49,7 @@ class PersistentClient:
         await self.see_through(url, *(wanted for wanted in self.wanted if wanted.end is None))
 
     async def work_until_it_dies(self, url: str, texts: Sequence[str]) -> None:
-        """Beside what a former server left undone, one thing after the other, as long as there is a server."""
+        """Alongside what a former server left undone, one thing after the other, as long as there is a server."""
         self.accepted.clear()
         undone = [wanted for wanted in self.wanted if wanted.end is None]
 

@@ -37,7 +37,7 @@ class Child:
                     return said[len(start) :]
         raise AssertionError(f"the process ended without saying {start!r}:\n" + "\n".join(self._said))
 
-    async def tell(self, text: str) -> None:
+    async def send(self, text: str) -> None:
         stdin = self._process.stdin
         assert stdin is not None
         stdin.write(text.encode() + b"\n")
@@ -84,7 +84,7 @@ async def started(
 
 
 def _environment() -> dict[str, str]:
-    """Ours without settings of ours: what a child is told stands in its arguments."""
+    """Our environment without our settings: a child is configured by its arguments."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     # Dozens of children start here: each would compile everything again.
     kept.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -138,8 +138,8 @@ class Lives(RuleBasedStateMachine):
     @rule(number=st.integers(0, MAX_RUNS), command=st.sampled_from(["steer", "pause", "resume", "checkpoint"]))
     def command(self, number: int, command: str) -> None:
         arguments = {"steer": {"message": "be brief"}, "checkpoint": {"label": "here"}}.get(command, {})
-        told = self._do(lambda it: it.commands.inject(LOCAL, self._chosen(number), command, dict(arguments)))
-        assert isinstance(told, Run) or told.failure.code in ("RUN_TERMINAL", "INTERRUPT_NOT_OPEN"), told
+        outcome = self._do(lambda it: it.commands.inject(LOCAL, self._chosen(number), command, dict(arguments)))
+        assert isinstance(outcome, Run) or outcome.failure.code in ("RUN_TERMINAL", "INTERRUPT_NOT_OPEN"), outcome
 
     @precondition(lambda self: self._holdfast is not None)
     @rule(finish=st.booleans())

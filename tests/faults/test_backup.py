@@ -1,4 +1,4 @@
-"""`holdfast backup` beside a server that writes without a pause: it ends, the writer goes on, and the copy is whole."""
+"""`holdfast backup` next to a server that writes without a pause: it ends, the writer goes on, the copy is whole."""
 
 import asyncio
 import os
@@ -57,7 +57,7 @@ async def _make_large(settings: Settings) -> None:
 
 
 @pytest.mark.requirement("SH-23", "G1")
-async def test_a_backup_beside_a_writing_server_ends_and_can_be_restored(tmp_path: Path, report: Report) -> None:
+async def test_a_backup_next_to_a_writing_server_ends_and_can_be_restored(tmp_path: Path, report: Report) -> None:
     settings, copy = Settings(data_dir=tmp_path / "data"), tmp_path / "copy"
     settings.data_dir.mkdir()
     await _make_large(settings)

@@ -13,7 +13,7 @@ from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.events.ports import StorageFull
 from app.wiring.store import open_store
-from tests.faults.audit import Told, audit
+from tests.faults.audit import SeenEvent, audit
 from tests.faults.client import ends
 from tests.faults.conftest import Count
 from tests.faults.load import Producer
@@ -47,9 +47,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 async def test_a_full_disk_refuses_writes_serves_reads_and_recovers_when_there_is_room(
     small_disk: Path, count: Count
 ) -> None:
-    acknowledged: list[Told] = []
+    acknowledged: list[SeenEvent] = []
     async with open_store(Settings(data_dir=small_disk / "data")) as store:
-        producer = Producer(store.recorder, lambda event: acknowledged.append(Told.of(event)))
+        producer = Producer(store.recorder, lambda event: acknowledged.append(SeenEvent.of(event)))
         with pytest.raises(StorageFull):
             await producer.produce()
         with pytest.raises(StorageFull):  # and it stays so: a second attempt neither hangs nor slips through
@@ -95,7 +95,7 @@ async def test_a_server_on_a_full_disk_answers_503_and_goes_on_without_a_restart
 
 
 def _fill(disk: Path) -> None:
-    """Leave no room at all beside the ballast."""
+    """Leave no free space except the ballast."""
     room = os.statvfs(disk)
     (disk / "filling").write_bytes(b"\0" * room.f_bavail * room.f_frsize)
     assert os.statvfs(disk).f_bavail == 0

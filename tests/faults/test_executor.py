@@ -25,7 +25,7 @@ MAX_ATTEMPTS = 6
 
 
 class StepByStep:
-    """Says one word, waits to be told, says another."""
+    """Says one word, waits for a signal, says another."""
 
     kind = "echo"
     resume: Resume = "restart"

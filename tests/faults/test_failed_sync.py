@@ -9,7 +9,7 @@ import pytest
 
 from app.core.settings import Settings
 from app.wiring.store import open_store
-from tests.faults.audit import audit, read_told
+from tests.faults.audit import audit, read_seen_events
 from tests.faults.conftest import Count
 from tests.faults.processes import started
 
@@ -24,12 +24,12 @@ async def test_a_failed_sync_stops_the_process_before_it_answers(tmp_path: Path,
     arguments = ("--data-dir", str(settings.data_dir), "--notes", str(notes), "--fail", write)
     async with started("tests.faults.failing_disk", *arguments) as child:
         await child.line("loaded")
-        before = read_told(notes / "acknowledged")
-        await child.tell("fail")
+        before = read_seen_events(notes / "acknowledged")
+        await child.send("fail")
         assert await child.end() == BROKEN, child.said
         assert "failing" in child.said and "survived" not in child.said
         assert "STORAGE_BROKEN" in child.said
-    acknowledged = read_told(notes / "acknowledged")
+    acknowledged = read_seen_events(notes / "acknowledged")
     if write == "commits":
         assert acknowledged == before
     async with open_store(settings) as store:

@@ -19,10 +19,10 @@ from app.views.run import Run
 from app.wiring.runtime import open_holdfast
 from app.wiring.store import Store, open_store
 from tests.conftest import create_database
-from tests.faults.audit import Told, audit
+from tests.faults.audit import SeenEvent, audit
 from tests.faults.client import end_of
 from tests.faults.conftest import Count
-from tests.faults.load import Producer, birth
+from tests.faults.load import Producer, create_thread
 from tests.postgres import PostgresServer
 from tests.server import secret_file
 from tests.store_equals_replay import assert_tables_equal_replay
@@ -64,7 +64,7 @@ async def test_a_stale_epoch_appends_nothing_of_any_kind(settings: Settings) -> 
 
 
 class Sleeper:
-    """A backend that is stuck until it is told to go on, and then speaks as if nothing had happened."""
+    """A backend that is stuck until it is released, and then speaks as if nothing had happened."""
 
     kind = "echo"
     resume: Resume = "restart"
@@ -136,15 +136,15 @@ async def shared(postgres_server: PostgresServer, request: pytest.FixtureRequest
 async def test_two_replicas_on_the_same_threads_keep_the_order_dense_and_lose_nothing(
     shared: Settings, count: Count
 ) -> None:
-    acknowledged: list[Told] = []
+    acknowledged: list[SeenEvent] = []
     async with contextlib.AsyncExitStack() as stack:
         replicas = [await stack.enter_async_context(open_store(shared)) for _ in range(2)]
         await asyncio.gather(
-            *(birth(one.recorder, thread, lambda event: acknowledged.append(Told.of(event)))
+            *(create_thread(one.recorder, thread, lambda event: acknowledged.append(SeenEvent.of(event)))
               for one in replicas for thread in ("thr_a", "thr_b"))
         )  # fmt: skip
         await asyncio.gather(
-            *(Producer(one.recorder, lambda event: acknowledged.append(Told.of(event)), thread).produce(10)
+            *(Producer(one.recorder, lambda event: acknowledged.append(SeenEvent.of(event)), thread).produce(10)
               for one in replicas for thread in ("thr_a", "thr_b") for _ in range(3))
         )  # fmt: skip
         figures = await audit(replicas[0], acknowledged)

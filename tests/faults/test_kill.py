@@ -10,7 +10,7 @@ from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.events.follow import follow
 from app.wiring.store import Store, open_store
-from tests.faults.audit import Told, audit, read_told
+from tests.faults.audit import SeenEvent, audit, read_seen_events
 from tests.faults.conftest import Count
 from tests.faults.loader import SHARED
 from tests.faults.points import POINTS
@@ -31,8 +31,8 @@ async def test_a_killed_writer_loses_nothing_it_acknowledged(
     settings: Settings, tmp_path: Path, trials: int, count: Count
 ) -> None:
     chance = random.Random(20_240_229)
-    acknowledged: list[Told] = []
-    published: list[Told] = []
+    acknowledged: list[SeenEvent] = []
+    published: list[SeenEvent] = []
     for trial in range(trials):
         notes = tmp_path / f"notes-{trial}"
         async with started("tests.faults.loader", *flags(settings), "--notes", str(notes)) as loader:
@@ -42,14 +42,14 @@ async def test_a_killed_writer_loses_nothing_it_acknowledged(
             # Not a wait for anything: the random moment is the fault itself.
             await asyncio.sleep(chance.uniform(0.0, LATEST_EARLY_KILL if early else LATEST_KILL))
             await loader.kill()
-        told, shown = read_told(notes / "acknowledged"), read_told(notes / "published")
+        answered, shown = read_seen_events(notes / "acknowledged"), read_seen_events(notes / "published")
         # This trial's own threads at once; the shared ones go through all the kills and are read at the end.
-        own = {one.thread_id for one in (*told, *shown)} - set(SHARED)
+        own = {one.thread_id for one in (*answered, *shown)} - set(SHARED)
         async with open_store(settings) as store:
-            found = await audit(store, (t for t in told if t.thread_id in own),
+            found = await audit(store, (t for t in answered if t.thread_id in own),
                                 (t for t in shown if t.thread_id in own), own)  # fmt: skip
         found.assert_sound()
-        acknowledged += told
+        acknowledged += answered
         published += shown
     async with open_store(settings) as store:
         figures = await audit(store, acknowledged, published)
@@ -67,7 +67,7 @@ async def test_a_kill_at_a_named_point_loses_nothing_and_shows_nothing_unstored(
     async with started("tests.faults.loader", *flags(settings), "--notes", str(notes), "--point", point) as loader:
         await loader.line("loading")
         assert await loader.end() == -9, loader.said
-    acknowledged, published = read_told(notes / "acknowledged"), read_told(notes / "published")
+    acknowledged, published = read_seen_events(notes / "acknowledged"), read_seen_events(notes / "published")
     assert acknowledged and set(acknowledged) <= set(published), "an answer came before its event was published"
     async with open_store(settings) as store:
         figures = await audit(store, acknowledged, published)
@@ -79,12 +79,12 @@ async def test_a_kill_at_a_named_point_loses_nothing_and_shows_nothing_unstored(
     count(figures)
 
 
-async def _assert_a_resuming_subscriber_misses_nothing(store: Store, published: list[Told]) -> None:
+async def _assert_a_resuming_subscriber_misses_nothing(store: Store, published: list[SeenEvent]) -> None:
     """From the last event it was shown before the kill, it is shown all that is stored, each once."""
     last_shown: dict[str, int] = {}
-    for told in published:
-        assert told.seq == last_shown.get(told.thread_id, 0) + 1
-        last_shown[told.thread_id] = told.seq
+    for known in published:
+        assert known.seq == last_shown.get(known.thread_id, 0) + 1
+        last_shown[known.thread_id] = known.seq
     for _, thread_id, last_seq in await store.reader.threads():
         after = last_shown.get(thread_id, 0)
         if after == last_seq:

@@ -20,10 +20,10 @@ from app.events.ports import Answer, Command, EventLog, StorageDown
 from app.events.recorder import Recorder
 from app.policy.redaction import LogRedaction
 from app.wiring.store import Store, open_store
-from tests.faults.audit import Told, audit
+from tests.faults.audit import SeenEvent, audit
 from tests.faults.client import Client, ends
 from tests.faults.conftest import Count
-from tests.faults.load import Producer, birth
+from tests.faults.load import Producer, create_thread
 from tests.faults.processes import serving
 from tests.postgres import PostgresServer, empty_settings, running_postgres
 
@@ -79,11 +79,11 @@ async def _keep_producing(producer: Producer, enough: asyncio.Event) -> None:
             await asyncio.sleep(0.02)  # a client's pause before it tries again
 
 
-async def _listen(store: Store, published: list[Told]) -> None:
+async def _listen(store: Store, published: list[SeenEvent]) -> None:
     subscription = store.hub.subscribe(DEFAULT_TENANT, None, max_events=10**6, max_bytes=10**9)
     while True:
         await subscription.wait()
-        published += map(Told.of, subscription.take())
+        published += map(SeenEvent.of, subscription.take())
 
 
 @pytest.mark.requirement("G1", "G2", "G3", "G17", "PX-1")
@@ -95,16 +95,16 @@ async def test_a_restarted_postgres_costs_clean_errors_and_no_event(
     own_server: PostgresServer, own_settings: Settings, stop: str, times: int, count: Count
 ) -> None:
     chance = random.Random(stop)
-    acknowledged: list[Told] = []
-    published: list[Told] = []
+    acknowledged: list[SeenEvent] = []
+    published: list[SeenEvent] = []
 
     def acknowledge(event: Event) -> None:
-        acknowledged.append(Told.of(event))
+        acknowledged.append(SeenEvent.of(event))
 
     async with open_store(own_settings) as store:
         log = TimedLog(store.log)
         recorder = Recorder(log, SystemClock(), SchemaRegistry(), LogRedaction())
-        await birth(recorder, "thr_shared", acknowledge)
+        await create_thread(recorder, "thr_shared", acknowledge)
         enough = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             listening = tasks.create_task(_listen(store, published))
@@ -116,7 +116,7 @@ async def test_a_restarted_postgres_costs_clean_errors_and_no_event(
                 await asyncio.sleep(chance.uniform(0.1, LATEST_STOP))  # the random moment is the fault itself
                 await asyncio.to_thread(own_server.stop, stop)
                 with pytest.raises(StorageDown):
-                    await birth(recorder, "thr_in_vain", acknowledge)
+                    await create_thread(recorder, "thr_in_vain", acknowledge)
                 await asyncio.to_thread(own_server.start)
                 await _until_next_append(log)
             enough.set()

@@ -150,8 +150,8 @@ def _winner(listener: Listener, run_id: str, given: list[object]) -> str:
 def _assert_acted_as_recorded(listener: Listener, witness: Witness) -> None:
     """The tool was called once for each intent in the log, and never else."""
     acted = Counter(executed.run_id for executed in witness.executions())
-    told = Counter({run_id: listener.types(run_id).count(tool.ToolInvoked.type) for run_id in listener.events})
-    assert acted == +told
+    recorded = Counter({run_id: listener.types(run_id).count(tool.ToolInvoked.type) for run_id in listener.events})
+    assert acted == +recorded
 
 
 @pytest.mark.requirement("G4", "G7", "G9")

@@ -56,7 +56,7 @@ NAMED: Final = [
     Death("dare, and die inside", None, 2, answers=1),
     *_around("keep", tool.ToolResulted.type, 2, 1),
     Death("ask", Point("after", interrupt.InterruptRaised.type), 1, answers=1),
-    # Stored, though nobody was told: the answer counts.
+    # Stored, though nobody was notified: the answer counts.
     Death("ask", Point("after", interrupt.InterruptResolved.type), 1, answers=0),
     *_around("sum up", execution.ContextCompacted.type, 4, 4, agent="summing"),
     *_around("keep", request.RequestCompleted.type, 1, 1),

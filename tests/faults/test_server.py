@@ -1,4 +1,4 @@
-"""The whole server as a process: killed, it loses no accepted run; told to stop, it stops cleanly."""
+"""The whole server as a process: killed, it loses no accepted run; asked to stop, it stops cleanly."""
 
 import asyncio
 import contextlib
@@ -52,9 +52,9 @@ async def test_a_killed_server_ends_every_run_it_accepted(settings: Settings, ki
                 frames = await ends(url, fresh)
             server.signal(signal.SIGTERM)
             assert await server.end() == 0, server.said
-        for told in frames.values():
-            assert [frame["seq"] for frame in told] == list(range(1, len(told) + 1))
-            assert [frame["type"] for frame in told if frame["type"] in TERMINAL] == [RequestCompleted.type]
+        for received in frames.values():
+            assert [frame["seq"] for frame in received] == list(range(1, len(received) + 1))
+            assert [frame["type"] for frame in received if frame["type"] in TERMINAL] == [RequestCompleted.type]
     async with open_store(settings) as store:
         await _assert_each_completed_once(store, accepted)
         figures = await audit(store, [])

@@ -254,7 +254,7 @@ async def test_readers_that_never_read_are_closed_and_the_others_get_everything(
             await ready.acquire()
         before = _resident(server.pid)
         started = time.monotonic()
-        # One long thread: what its runs are told of it must not weigh either.
+        # One long thread: the history that its runs are given must not weigh either.
         events = [await _run(client, "thr_busy", text) for _ in range(runs)][-1]
         assert events >= runs * words
         assert await asyncio.gather(*good) == [events] * each

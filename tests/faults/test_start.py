@@ -59,7 +59,7 @@ async def _state(settings: Settings) -> tuple[int, str | None]:
 async def test_replicas_that_start_together_migrate_an_empty_database_once(empty: Settings) -> None:
     async with started(_MIGRATE, *flags(empty)) as one, started(_MIGRATE, *flags(empty)) as other:
         await asyncio.gather(one.line("ready"), other.line("ready"))
-        await asyncio.gather(one.tell("go"), other.tell("go"))
+        await asyncio.gather(one.send("go"), other.send("go"))
         codes = [await one.end(), await other.end()]
         if empty.is_postgres or codes == [0, 0]:
             assert codes == [0, 0], one.said + other.said
@@ -80,7 +80,7 @@ async def test_a_migration_that_is_killed_leaves_all_or_nothing(empty: Settings,
         await _wipe(empty)
         async with started(_MIGRATE, *flags(empty)) as child:
             await child.line("ready")
-            await child.tell("go")
+            await child.send("go")
             await asyncio.sleep(chance.uniform(0.0, 0.3))  # the random moment is the fault itself
             child.signal(signal.SIGKILL)
             await child.end()
@@ -106,7 +106,7 @@ async def _wipe(settings: Settings) -> None:
 async def test_a_migration_that_is_killed_before_its_commit_leaves_nothing(empty: Settings) -> None:
     async with started(_MIGRATE, *flags(empty), "--die-before-commit") as child:
         await child.line("ready")
-        await child.tell("go")
+        await child.send("go")
         assert await child.end() == -signal.SIGKILL, child.said
     assert await _state(empty) == (0, None)
     await migrate(empty)

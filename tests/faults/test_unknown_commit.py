@@ -1,4 +1,4 @@
-"""The connection is lost while committing: the log finds out before it answers, and never tells what is not so."""
+"""The connection is lost while committing: the log finds out before it answers, and never reports what is not so."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from app.events.ports import Answer, Appended, StorageDown
 from app.events.recorder import Scope
 from app.store.engine import CommitUnknown, Database
 from app.wiring.store import Store
-from tests.faults.audit import Told, audit
+from tests.faults.audit import SeenEvent, audit
 from tests.faults.points import ForgetfulDatabase, RefusingDatabase, open_wrapped
 
 ANSWERS_WITHIN = 3.0
@@ -58,7 +58,7 @@ async def test_a_commit_that_turns_out_stored_is_answered_and_published_once(set
         assert isinstance(answer, Appended)
         assert [event.id for event in listening.take()] == [answer.events[0].id]
         await _append(store, RequestQueued(agent="a"), "run_2")
-        (await audit(store, [Told.of(answer.events[0])])).assert_sound()
+        (await audit(store, [SeenEvent.of(answer.events[0])])).assert_sound()
 
 
 @pytest.mark.requirement("G1", "G2", "G3")
@@ -71,7 +71,7 @@ async def test_a_commit_that_turns_out_lost_is_refused_and_leaves_nothing(settin
         assert listening.take() == []
         answer = await _append_again(store, RequestQueued(agent="a"), "run_1")
         assert isinstance(answer, Appended) and answer.events[0].seq == 2
-        (await audit(store, [Told.of(answer.events[0])])).assert_sound()
+        (await audit(store, [SeenEvent.of(answer.events[0])])).assert_sound()
 
 
 @pytest.mark.requirement("G2", "G17")
@@ -89,7 +89,7 @@ async def test_a_caller_is_not_kept_waiting_and_what_is_stored_is_published_all_
             await listening.wait()
         (shown,) = listening.take()
         assert (shown.seq, shown.run_id) == (2, "run_1")
-        (await audit(store, [], [Told.of(shown)])).assert_sound()
+        (await audit(store, [], [SeenEvent.of(shown)])).assert_sound()
 
 
 @pytest.mark.requirement("G15")

@@ -1,6 +1,6 @@
 """A workspace whose tools leave a line for every time they act, and what those lines must say after any fault.
 
-The lines are a plain file beside the database: they stay when the process goes, and nothing in `app/` reads them.
+The lines are a plain file next to the database: they stay when the process goes, and nothing in `app/` reads them.
 """
 
 import shutil
@@ -30,7 +30,7 @@ def act(text: str, ctx) -> dict:
         os.kill(os.getpid(), signal.SIGKILL)
     if "slowly" in text:
         time.sleep(0.02)
-    calls = {{told.split()[1] for told in (known + line).decode().splitlines() if told.startswith(ctx.run_id)}}
+    calls = {{seen.split()[1] for seen in (known + line).decode().splitlines() if seen.startswith(ctx.run_id)}}
     return {{"done": True, "calls": len(calls)}}
 '''
 
@@ -113,7 +113,7 @@ class Executed:
 
 
 class Witness:
-    """The workspace to serve, and the executions that its tools have told of."""
+    """The workspace to serve, and the executions that its tools have reported."""
 
     def __init__(self, folder: Path) -> None:
         self.workspace = folder / "workspace"

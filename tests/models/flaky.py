@@ -31,7 +31,7 @@ from app.models.router import ModelRouter
 from app.outside.http import HttpClient
 from app.workspace.catalog import Kinds
 from app.workspace.specs.model import Breaker, Retry
-from tests.models.house import a_model
+from tests.models.provider_setup import a_model
 from tests.virtual_time import VirtualClock, VirtualTimeLoop, run_in_virtual_time
 
 ANSWER_SECONDS = 0.2

@@ -9,7 +9,7 @@ from app.models.config import ModelConfig, model_config
 from app.models.negotiate import ModelChoice
 from app.models.prepare import Prepared, prepare
 from app.workspace.specs.model import ModelSpec, ScriptMatch
-from tests.models.house import a_house
+from tests.models.provider_setup import open_provider_setup
 
 SPEC: dict[str, Any] = {
     "provider": "openai",
@@ -82,25 +82,25 @@ async def test_a_scripted_model_calls_a_tool_and_speaks_of_its_result() -> None:
     ]
     config = configured({"provider": "scripted", "model": "demo", "script": {"rules": rules}})
     plan = ModelChoice(config)
-    async with a_house("scripted", in_turn=False) as house:
+    async with open_provider_setup("scripted", in_turn=False) as setup:
         ask = Message("user", "what time is it")
-        first = await house.answer(CompletionRequest((ask,)), plan)
+        first = await setup.answer(CompletionRequest((ask,)), plan)
         [call] = first.tool_calls
         assert (call.name, call.args) == ("clock", {"for": "what time is it"})
-        again = await house.answer(CompletionRequest((ask,)), plan)
+        again = await setup.answer(CompletionRequest((ask,)), plan)
         assert again.tool_calls[0].id != call.id
         result = Message("tool", "noon", tool_call_id=call.id, name="clock")
-        second = await house.answer(CompletionRequest((ask, first.as_message(), result)), plan)
+        second = await setup.answer(CompletionRequest((ask, first.as_message(), result)), plan)
         assert second.text == "It is noon." and second.finish_reason == "stop"
-        rude = await house.answer(CompletionRequest((Message("system", "Be rude."), Message("user", "Hi"))), plan)
+        rude = await setup.answer(CompletionRequest((Message("system", "Be rude."), Message("user", "Hi"))), plan)
         assert rude.text == "No."
-        echo = await house.answer(CompletionRequest((Message("user", "{{ turn }} Hi"),)), plan)
+        echo = await setup.answer(CompletionRequest((Message("user", "{{ turn }} Hi"),)), plan)
         assert echo.text == "{{ turn }} Hi", "a blank in the user's own text stays as it is"
 
 
 async def test_the_same_conversation_always_gets_the_same_scripted_answer() -> None:
     config = configured({"provider": "scripted", "model": "demo"})
-    async with a_house("scripted") as house:
+    async with open_provider_setup("scripted") as setup:
         plan, request = ModelChoice(config), CompletionRequest((Message("user", "Hello"),))
-        answers = await asyncio.gather(*(house.answer(request, plan) for _ in range(20)))
+        answers = await asyncio.gather(*(setup.answer(request, plan) for _ in range(20)))
         assert len({(a.text, a.usage) for a in answers}) == 1

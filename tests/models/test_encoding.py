@@ -28,7 +28,7 @@ from app.models.kinds.openai import OpenAi
 from app.models.media import Attachments
 from app.models.transport import Dialect
 from app.outside.http import Segments
-from tests.models.house import a_model
+from tests.models.provider_setup import a_model
 
 ASK = CompletionRequest((Message("system", "Be brief."), Message("user", "Hi")))
 SCHEMA = {"type": "object"}

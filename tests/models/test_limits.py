@@ -11,7 +11,7 @@ from app.core.errors import Failure
 from app.models.config import ModelConfig
 from app.models.limits import Limiter, Slot
 from app.workspace.specs.model import ModelLimits
-from tests.models.house import a_model
+from tests.models.provider_setup import a_model
 
 
 def limited(name: str = "m", **limits: Any) -> ModelConfig:

@@ -9,7 +9,7 @@ from openai.types.chat import ChatCompletionMessageParam
 
 from tests.models.fakes.openai import OpenAiSpeaker
 from tests.models.fakes.server import Answer, Call, Fake, Status, running
-from tests.models.house import SECRET
+from tests.models.provider_setup import SECRET
 
 ASK: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hi"}]
 

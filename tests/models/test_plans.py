@@ -9,7 +9,7 @@ from app.workspace.compiled import Compiled, CompiledWorkspace, Named
 from app.workspace.files import read_folder
 from app.workspace.specs.agent import ModelPlan
 from app.workspace.specs.model import ModelSpec
-from tests.models.house import a_house
+from tests.models.provider_setup import open_provider_setup
 
 
 def a_workspace(name: str) -> CompiledWorkspace:
@@ -41,12 +41,12 @@ async def test_the_demos_model_answers_by_its_script() -> None:
     wanted = workspace.agents["assistant"].model_plan
     assert wanted is not None
     plan = ModelPlans(workspace.models).plan(wanted)
-    async with a_house("scripted", in_turn=False) as house:
-        said = await house.answer(CompletionRequest((Message("user", "whatever"),)), plan)
+    async with open_provider_setup("scripted", in_turn=False) as setup:
+        said = await setup.answer(CompletionRequest((Message("user", "whatever"),)), plan)
         assert said.text == "You said: whatever"
         request = CompletionRequest((Message("user", "hello"),), tools=(ToolDef("echo"),))
-        assert (await house.answer(request, plan)).tool_calls[0].name == "echo"
-        again = await house.answer(CompletionRequest((Message("user", "try again please"),)), plan)
+        assert (await setup.answer(request, plan)).tool_calls[0].name == "echo"
+        again = await setup.answer(CompletionRequest((Message("user", "try again please"),)), plan)
         assert again.text == "It worked at the second attempt."
 
 

@@ -23,7 +23,7 @@ from app.models.registry import Providers
 from app.wiring import kinds
 from app.wiring.kinds import PROVIDERS
 from app.workspace.catalog import Kinds
-from tests.models.house import a_house, a_model
+from tests.models.provider_setup import a_model, open_provider_setup
 
 
 class Custom:
@@ -51,10 +51,10 @@ def offered(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> Kinds[Provi
 @pytest.mark.requirement("HK-16")
 async def test_a_kind_of_an_installed_package_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     found = offered(monkeypatch, EntryPoint("custom", f"{__name__}:KIND", "holdfast.providers"))
-    async with a_house("scripted") as house:
+    async with open_provider_setup("scripted") as setup:
         deps: Any = None
-        house.router._providers = Providers(found, deps)
-        answer = await house.answer(plan=ModelChoice(a_model("m", "custom", "x")))
+        setup.router._providers = Providers(found, deps)
+        answer = await setup.answer(plan=ModelChoice(a_model("m", "custom", "x")))
         assert answer.text == "from a package" and answer.tool_calls[0].name == "t"
 
 
@@ -65,9 +65,9 @@ async def test_a_kind_is_imported_only_when_used_and_one_that_cannot_be_disquali
     found = offered(monkeypatch, EntryPoint("broken", "no_such_module:KIND", "holdfast.providers"))
     providers = Providers(found, deps)
     assert "broken" in providers.names()
-    async with a_house("scripted") as house:
-        house.router._providers = providers
-        failure = await house.failure(plan=ModelChoice(a_model("m", "broken", "x")))
+    async with open_provider_setup("scripted") as setup:
+        setup.router._providers = providers
+        failure = await setup.failure(plan=ModelChoice(a_model("m", "broken", "x")))
         assert failure.detail["candidates"] == [{"model": "m", "lacks": ["provider:broken"]}]
 
 

@@ -19,9 +19,9 @@ const stream = client.chat.completions.stream({
   messages: [{ role: "user", content: "tell me" }],
   stream_options: { include_usage: true },
 });
-let told = "";
-stream.on("content", (delta) => (told += delta));
-seen.stream = [(await stream.finalChatCompletion()).choices[0].message.content, told];
+let streamed = "";
+stream.on("content", (delta) => (streamed += delta));
+seen.stream = [(await stream.finalChatCompletion()).choices[0].message.content, streamed];
 
 const runner = client.chat.completions.runTools({
   model: "helper",

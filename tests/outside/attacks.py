@@ -167,10 +167,10 @@ def lessen(mode: str) -> None:
 async def attack(folder: Path, mode: str, network: bool) -> dict[str, Any]:
     data, workspace = folder / "workspace" / "data", folder / "workspace"
     with contextlib.ExitStack() as closing:
-        told = make_place(data, workspace, closing)
+        facts = make_place(data, workspace, closing)
         program = Program(
             [sys.executable, "-I", "-S", "-c", PRELUDE + ATTEMPTS], Path(tempfile.mkdtemp(dir=folder)),
-            json.dumps(told).encode(), {"TOKEN": "sk-environment"}, [workspace], network=network,
+            json.dumps(facts).encode(), {"TOKEN": "sk-environment"}, [workspace], network=network,
             limits=ProcessLimits(wall_seconds=60), scratch=True, required="required" in mode,
             hidden=[data, workspace / ".env", workspace / "deep/er/.env.local", workspace / "plain-name"],
         )  # fmt: skip
@@ -216,8 +216,8 @@ def make_place(data: Path, workspace: Path, closing: contextlib.ExitStack) -> di
     (workspace / "plain-name").write_text("KEY=sk-dotenv")
     (workspace / "deep/er/.env.local").write_text("KEY=sk-dotenv")
     (workspace / "script.txt").write_text("fine")
-    told: dict[str, Any] = {"server": os.getpid(), "group": os.getpgrp(), "data": str(data)}
-    told |= {"workspace": str(workspace), "x32": kernel.MACHINE == "x86_64"}
+    facts: dict[str, Any] = {"server": os.getpid(), "group": os.getpgrp(), "data": str(data)}
+    facts |= {"workspace": str(workspace), "x32": kernel.MACHINE == "x86_64"}
     for name, family, kind, address in (
         ("udp", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
         ("tcp", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
@@ -231,11 +231,11 @@ def make_place(data: Path, workspace: Path, closing: contextlib.ExitStack) -> di
         if kind == socket.SOCK_STREAM:
             listener.listen()
         closing_sockets[name] = listener
-        told[name] = listener.getsockname()[1] if family == socket.AF_INET else address
+        facts[name] = listener.getsockname()[1] if family == socket.AF_INET else address
     for name in ("tgkill", "ptrace", "unshare", "clone", "mount", "keyctl", "bpf", "perf_event_open", "userfaultfd",
                  "open_by_handle_at", "personality", "ioctl", "shmget", "memfd_create"):  # fmt: skip
-        told[name] = number_of(name)
-    return told
+        facts[name] = number_of(name)
+    return facts
 
 
 def heard(listener: socket.socket) -> bool:

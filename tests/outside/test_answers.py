@@ -215,7 +215,7 @@ async def test_the_answer_to_head_has_no_body_whatever_it_announces() -> None:
 TEXT = b"word " * 1000
 RAW = zlib.compressobj(wbits=-15)
 BARE = RAW.compress(TEXT) + RAW.flush()
-PACKED = gzip.compress(TEXT, mtime=0)  # the ids of tests must not tell the time
+PACKED = gzip.compress(TEXT, mtime=0)  # the ids of tests must not contain the time
 
 
 @pytest.mark.parametrize(

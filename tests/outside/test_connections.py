@@ -137,7 +137,7 @@ async def test_an_idle_connection_is_closed_after_a_while(monkeypatch: pytest.Mo
 
 @asynccontextmanager
 async def hanging(*answer: bytes) -> AsyncIterator[tuple[Place, asyncio.Event, asyncio.Event]]:
-    """Says something and waits for the client to hang up; tells when it was asked, and when that happened."""
+    """Says something and waits for the client to hang up; sets an event when it was asked, and when that happened."""
     asked, gone = asyncio.Event(), asyncio.Event()
 
     async def script(peer: Peer) -> None:

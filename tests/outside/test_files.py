@@ -96,7 +96,7 @@ def test_a_file_over_the_limit_is_not_read(rooted: Rooted) -> None:
     assert found.code == "OUTPUT_TOO_LARGE"
 
 
-def test_a_write_creates_its_folders_and_tells_the_hash(rooted: Rooted) -> None:
+def test_a_write_creates_its_folders_and_returns_the_hash(rooted: Rooted) -> None:
     written = rooted.replace("notes/today.md", b"hello", "")
     assert written == Written("notes/today.md", hash_of(b"hello"), 5)
     assert rooted.read("notes/today.md") == b"hello"
@@ -104,7 +104,7 @@ def test_a_write_creates_its_folders_and_tells_the_hash(rooted: Rooted) -> None:
 
 
 @pytest.mark.requirement("OS-W", "S16")
-def test_a_stale_hash_conflicts_and_tells_the_current_one(rooted: Rooted) -> None:
+def test_a_stale_hash_conflicts_and_returns_the_current_one(rooted: Rooted) -> None:
     rooted.replace("plan", b"one", "")
     rooted.replace("plan", b"two", hash_of(b"one"))
     conflict = rooted.replace("plan", b"three", hash_of(b"one"))

@@ -45,7 +45,7 @@ def test_a_program_that_is_gone_before_its_input_is_written_has_still_run(
         started = await spawn(*ends)
         assert started.stdin is not None
         async with asyncio.timeout(20):
-            while not started.stdin.is_closing():  # noqa: ASYNC110  # the loop itself notices, and tells nobody
+            while not started.stdin.is_closing():  # noqa: ASYNC110  # the loop itself notices, and notifies nobody
                 await asyncio.sleep(0.005)
         return started
 

@@ -44,10 +44,10 @@ async def test_a_request_has_one_head_and_one_length() -> None:
         ]
 
 
-@pytest.mark.parametrize(("method", "told"), [("GET", False), ("HEAD", False), ("POST", True), ("DELETE", True)])
-async def test_a_request_without_a_body_says_so_where_one_is_expected(method: str, told: bool) -> None:
+@pytest.mark.parametrize(("method", "expected"), [("GET", False), ("HEAD", False), ("POST", True), ("DELETE", True)])
+async def test_a_request_without_a_body_says_so_where_one_is_expected(method: str, expected: bool) -> None:
     async with a_client() as client:
-        assert ("Content-Length: 0" in await sent(client, OutgoingRequest(method, ""))) is told
+        assert ("Content-Length: 0" in await sent(client, OutgoingRequest(method, ""))) is expected
 
 
 async def test_how_a_message_is_framed_is_nothing_a_caller_decides() -> None:

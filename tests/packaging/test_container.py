@@ -98,11 +98,11 @@ def test_what_is_copied_exists_and_is_let_through_to_the_builder() -> None:
 
 
 def test_variables_of_the_container_files_are_settings() -> None:
-    told = {name for name in ENVIRONMENT if name.startswith(PREFIX)}
+    used = {name for name in ENVIRONMENT if name.startswith(PREFIX)}
     for service in COMPOSE["services"].values():
-        told |= {name for name in service.get("environment", {}) if name.startswith(PREFIX)}
+        used |= {name for name in service.get("environment", {}) if name.startswith(PREFIX)}
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
-    assert told - known == set()
+    assert used - known == set()
 
 
 @pytest.mark.requirement("S22")

@@ -1,4 +1,4 @@
-"""Card numbers are found by their checksum, however they are grouped and whatever stands beside them."""
+"""Card numbers are found by their checksum, however they are grouped and whatever is next to them."""
 
 import pytest
 from hypothesis import given

@@ -82,7 +82,7 @@ async def test_redact_cards_takes_cards_out_of_parts_arguments_and_outputs() -> 
     ]  # fmt: skip
 
 
-async def test_redact_cards_leaves_other_numbers_and_can_be_told_to_take_them() -> None:
+async def test_redact_cards_leaves_other_numbers_and_can_be_set_to_take_them() -> None:
     subject = {"prompt": "1234567812345678"}
     assert isinstance(await ask(workspace(CARDS), Point.USER_PROMPT_SUBMIT, subject), Allow)
     any_run = workspace(CARDS + "\nconfig: {checksum: false}")

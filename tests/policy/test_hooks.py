@@ -26,7 +26,7 @@ PROMPT = Point.USER_PROMPT_SUBMIT
 
 
 class Says:
-    """Answers as told, and keeps what it was asked."""
+    """Answers as configured, and keeps what it was asked."""
 
     def __init__(self, answer: object) -> None:
         self._answer = answer
@@ -46,7 +46,7 @@ def runner(*hooks: Hook) -> HookRunner:
     return HookRunner(hooks, schemas=SCHEMAS)
 
 
-def told(fired: Fired) -> list[JsonObject]:
+def recorded(fired: Fired) -> list[JsonObject]:
     return [entry.payload.to_json() for entry in fired.entries if isinstance(entry.payload, HookFired)]
 
 
@@ -61,7 +61,7 @@ def prompt(text: str) -> Transform:
 async def test_the_higher_priority_is_asked_first_and_then_the_name_decides() -> None:
     hooks = [hook("b", ALLOW), hook("a", ALLOW), hook("last", ALLOW, priority=1), hook("first", ALLOW, priority=900)]
     fired = await runner(*hooks).fire(PROMPT, {"prompt": "hi"}, ABOUT)
-    assert [event["handler"] for event in told(fired)] == ["first", "a", "b", "last"]
+    assert [event["handler"] for event in recorded(fired)] == ["first", "a", "b", "last"]
 
 
 @pytest.mark.requirement("OS-L6", "SH-24")
@@ -84,7 +84,7 @@ async def test_the_first_denial_ends_the_chain() -> None:
     )
     assert fired.decision == Deny("no", "b")
     assert after.asked == []
-    assert [event["decision"] for event in told(fired)] == ["transform", "deny"]
+    assert [event["decision"] for event in recorded(fired)] == ["transform", "deny"]
 
 
 @pytest.mark.requirement("OS-L6")
@@ -196,9 +196,9 @@ async def test_a_new_text_takes_the_place_of_all_text_parts_and_leaves_pictures(
 async def test_a_change_is_recorded_as_the_whole_input_it_makes() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "image", "url": "u"}]
     fired = await runner(hook("a", prompt("c"))).fire(PROMPT, prompt_subject(parts), ABOUT)
-    assert told(fired)[0]["output"] == {"input": [{"type": "text", "text": "c"}, {"type": "image", "url": "u"}]}
+    assert recorded(fired)[0]["output"] == {"input": [{"type": "text", "text": "c"}, {"type": "image", "url": "u"}]}
     fired = await runner(hook("a", Transform({"input": "c"}))).fire(PROMPT, prompt_subject("a"), ABOUT)
-    assert told(fired)[0]["output"] == {"prompt": "c"}
+    assert recorded(fired)[0]["output"] == {"prompt": "c"}
 
 
 async def test_a_new_input_is_shown_to_the_next_hook_as_text_too() -> None:
@@ -221,14 +221,14 @@ def test_recorded_decisions_come_to_the_same_as_the_first_time(answers: list[Dec
     hooks = [hook(str(number), answer, priority=9 - number) for number, answer in enumerate(answers)]
     subject = prompt_subject(value)
     fired = asyncio.run(runner(*hooks).fire(PROMPT, subject, ABOUT, key="k"))
-    again = recall(PROMPT, subject, told(fired))
+    again = recall(PROMPT, subject, recorded(fired))
     assert (again.decision, again.subject) == (fired.decision, fired.subject)
 
 
 async def test_events_of_one_firing_share_its_key_and_what_was_asked_about() -> None:
     hooks = runner(hook("a", prompt("x")), hook("b", ALLOW))
-    first = told(await hooks.fire(PROMPT, {"prompt": "1"}, ABOUT, key="k"))
-    other = told(await hooks.fire(PROMPT, {"prompt": "2"}, ABOUT, key="k"))
+    first = recorded(await hooks.fire(PROMPT, {"prompt": "1"}, ABOUT, key="k"))
+    other = recorded(await hooks.fire(PROMPT, {"prompt": "2"}, ABOUT, key="k"))
     assert {event["key"] for event in first + other} == {"k"}
     assert len({event["subjectHash"] for event in first}) == 1
     assert first[0]["subjectHash"] != other[0]["subjectHash"]
@@ -260,7 +260,7 @@ def echo() -> Spy:
 
 
 @pytest.mark.requirement("OS-L1", "OS-L6", "OS-F")
-async def test_a_denied_call_is_told_and_never_made() -> None:
+async def test_a_denied_call_is_recorded_and_never_made() -> None:
     log, spy = Recording(), echo()
     outcome = await use(runner(hook("a", Deny("no"), Point.PRE_TOOL_USE)), log, spy)
     assert outcome.error.code == "GATE_DENIED"

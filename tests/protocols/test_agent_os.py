@@ -7,13 +7,13 @@ import pytest
 from app.events.catalog import EVENTS, Payload, log, model, policy, request, skill, tool, workflow
 from app.protocols.dialects import agent_os
 from app.protocols.dialects.agent_os import spell
-from tests.views.story import tell
+from tests.views.story import events_from
 
 MODEL = {"messageId": "m", "model": "demo", "provider": "p"}
 
 
 def _spell(payload: Payload) -> tuple[str, dict[str, Any]]:
-    (event,) = tell(payload)
+    (event,) = events_from(payload)
     line = spell(event)
     assert line is not None
     return line["type"], line["payload"]
@@ -21,7 +21,7 @@ def _spell(payload: Payload) -> tuple[str, dict[str, Any]]:
 
 @pytest.mark.requirement("OS-L4")
 @pytest.mark.parametrize(
-    ("payload", "name", "told"),
+    ("payload", "name", "fields"),
     [
         (request.RequestQueued(agent="echo", input="hi"), "session.start", {"prompt": "hi", "agent": "echo"}),
         (request.RequestCompleted(output="o"), "session.close", {"ok": True, "output": "o"}),
@@ -94,13 +94,13 @@ def _spell(payload: Payload) -> tuple[str, dict[str, Any]]:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
-def test_each_fact_has_the_source_s_name_and_fields(payload: Payload, name: str, told: dict[str, Any]) -> None:
-    assert _spell(payload) == (name, told)
+def test_each_fact_has_the_source_s_name_and_fields(payload: Payload, name: str, fields: dict[str, Any]) -> None:
+    assert _spell(payload) == (name, fields)
 
 
 @pytest.mark.requirement("OS-L4", "OS-L3")
 def test_what_a_role_says_and_does_has_the_role_for_its_actor() -> None:
-    events = tell(
+    events = events_from(
         skill.RoleTransitioned.model_validate({"from": "INTAKE", "to": "LEAD"}),
         model.ModelCompleted.model_validate(
             {**MODEL, "role": "planner", "text": "t", "toolCalls": [], "finishReason": "stop", "usage": {}}
@@ -115,7 +115,7 @@ def test_what_a_role_says_and_does_has_the_role_for_its_actor() -> None:
 
 @pytest.mark.requirement("OS-L4", "OS-I1")
 def test_folding_the_dialect_as_its_source_does_gives_the_run_s_story() -> None:
-    events = tell(
+    events = events_from(
         request.RequestQueued(agent="echo", input="hi"),
         skill.RoleTransitioned(to="worker"),
         model.ModelCompleted.model_validate(
@@ -143,7 +143,7 @@ def test_folding_the_dialect_as_its_source_does_gives_the_run_s_story() -> None:
 
 
 def test_what_the_source_has_no_word_for_is_left_out() -> None:
-    (event,) = tell(request.RequestStarted(executor="e", epoch=1))
+    (event,) = events_from(request.RequestStarted(executor="e", epoch=1))
     assert spell(event) is None
 
 

@@ -1,4 +1,4 @@
-"""The AsyncAPI document tells of every frame: each event of the catalog, each alias of the dialect."""
+"""The AsyncAPI document describes every frame: each event of the catalog, each alias of the dialect."""
 
 import pytest
 

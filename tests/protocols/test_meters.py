@@ -33,7 +33,7 @@ def _values(metrics: Metrics) -> dict[str, float]:
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
 
 
-async def _tell(store: Store, *story: Payload, run: str = "run_1") -> None:
+async def _record(store: Store, *story: Payload, run: str = "run_1") -> None:
     scope = Scope(DEFAULT_TENANT, "thr_1", run)
     for payload in story:
         recorded = await store.recorder.record(scope, payload)
@@ -42,8 +42,8 @@ async def _tell(store: Store, *story: Payload, run: str = "run_1") -> None:
 
 def _failed_model(**more: Any) -> model.ModelFailed:
     error = {"code": "PROVIDER_TIMEOUT", "message": "too slow"}
-    told = {"messageId": "m", "model": "main", "provider": "openai", "error": error, "durationMs": 1500}
-    return model.ModelFailed.model_validate(told | more)
+    payload = {"messageId": "m", "model": "main", "provider": "openai", "error": error, "durationMs": 1500}
+    return model.ModelFailed.model_validate(payload | more)
 
 
 def _completed_model(**usage: Any) -> model.ModelCompleted:
@@ -58,13 +58,15 @@ async def test_a_run_is_counted_from_acceptance_to_its_end(store: Store) -> None
     metrics = Metrics()
     metering = Metering(metrics)
     store.log.on_commit = metering.committed
-    await _tell(store, request.RequestQueued(agent="helper", input="hi"), request.RequestStarted(executor="e", epoch=1))
+    await _record(
+        store, request.RequestQueued(agent="helper", input="hi"), request.RequestStarted(executor="e", epoch=1)
+    )
     assert metering.open_runs == 1
-    await _tell(store, _failed_model(), model.ModelRetryScheduled(
+    await _record(store, _failed_model(), model.ModelRetryScheduled(
         message_id="m", model="main", provider="openai", attempt=1, delay_ms=5, reason="timeout"
     ))  # fmt: skip
-    await _tell(store, _completed_model(inputTokens=7, outputTokens=3, cachedTokens=2, costUsd=0.25))
-    await _tell(store, request.RequestCompleted(output="x"))
+    await _record(store, _completed_model(inputTokens=7, outputTokens=3, cachedTokens=2, costUsd=0.25))
+    await _record(store, request.RequestCompleted(output="x"))
     found = _values(metrics)
     assert metering.open_runs == 0
     assert (
@@ -90,14 +92,14 @@ async def test_a_failed_run_is_counted_by_its_code(store: Store) -> None:
     metrics = Metrics()
     store.log.on_commit = Metering(metrics).committed
     error = {"code": "BUDGET_EXCEEDED", "message": "no more"}
-    await _tell(store, request.RequestQueued(agent="helper"), request.RequestFailed.model_validate({"error": error}))
+    await _record(store, request.RequestQueued(agent="helper"), request.RequestFailed.model_validate({"error": error}))
     assert _values(metrics)['holdfast_run_errors_total{code="BUDGET_EXCEEDED"}'] == 1
 
 
 async def test_tool_calls_guard_findings_and_pauses_are_counted(store: Store) -> None:
     metrics = Metrics()
     store.log.on_commit = Metering(metrics).committed
-    await _tell(
+    await _record(
         store,
         request.RequestQueued(agent="helper"),
         tool.ToolGuarded.model_validate(
@@ -185,7 +187,7 @@ def _event(type: str, payload: bytes, run: str = "run_1", at: int = 0) -> Event:
     return Event("evt_1", "default", "thr_1", run, 1, 1, type, "system", at, payload, None, GENESIS, GENESIS)
 
 
-def test_counters_and_histograms_are_told_as_prometheus_reads_them() -> None:
+def test_counters_and_histograms_are_written_as_prometheus_reads_them() -> None:
     metrics = Metrics()
     metrics.counter("things", "Things.", "kind").of("round").inc(2)
     took = metrics.plain_histogram("took_seconds", "How long.", (0.1, 1, 2.5))
@@ -196,7 +198,7 @@ def test_counters_and_histograms_are_told_as_prometheus_reads_them() -> None:
     assert buckets == {"0.1": 1, "1.0": 2, "2.5": 2, "+Inf": 3}
     assert (found["holdfast_took_seconds_count"], found["holdfast_took_seconds_sum"]) == (3, 7.6)
     assert found['holdfast_things_total{kind="round"}'] == 2
-    # Since when it counts, which is how a restart is told from a fall.
+    # Since when it counts, which is how a restart is distinguished from a fall.
     assert found["holdfast_took_seconds_created"] > 0 and found['holdfast_things_created{kind="round"}'] > 0
     families = text_string_to_metric_families(metrics.render().decode())
     kinds = {family.name: family.type for family in families if family.name.startswith("holdfast_")}

@@ -14,7 +14,7 @@ from app.protocols.dialects.openai_chat import ChatAnswer, ChatChunks
 from app.protocols.dialects.openai_progress import progress_frame
 from app.protocols.dialects.openai_responses import ResponseEvents
 from app.protocols.dialects.openai_segment import SegmentReading, parse_response_id, response_id
-from tests.views.story import tell
+from tests.views.story import events_from
 
 CALLED = {"model": "demo", "provider": "p"}
 
@@ -28,8 +28,8 @@ RESUMED = request.RequestResumed(executor="e", epoch=2, reason="answer")
 
 
 def asked(message_id: str, **more: Any) -> model.ModelRequested:
-    told = {"providerModel": "x", "attempt": 1, "requestHash": "0", "parameters": {}}
-    return model.ModelRequested.model_validate({**CALLED, **told, "messageId": message_id, **more})
+    payload = {"providerModel": "x", "attempt": 1, "requestHash": "0", "parameters": {}}
+    return model.ModelRequested.model_validate({**CALLED, **payload, "messageId": message_id, **more})
 
 
 def delta(message_id: str, text: str) -> adapter.AdapterEvent:
@@ -38,12 +38,12 @@ def delta(message_id: str, text: str) -> adapter.AdapterEvent:
 
 
 def said(message_id: str, text: str, finish: str = "stop", calls: tuple[tuple[str, str], ...] = ()) -> Payload:
-    told = {
+    payload = {
         **CALLED, "messageId": message_id, "text": text, "finishReason": finish,
         "toolCalls": [{"id": call, "name": name, "args": {"q": 1}} for call, name in calls],
         "usage": {"inputTokens": 3, "outputTokens": 2},
     }  # fmt: skip
-    return model.ModelCompleted.model_validate(told)
+    return model.ModelCompleted.model_validate(payload)
 
 
 def broke(message_id: str) -> model.ModelFailed:
@@ -63,7 +63,7 @@ def answered(call_id: str) -> interrupt.InterruptResolved:
 
 
 def plain_run() -> list[Event]:
-    return tell(
+    return events_from(
         queued(), STARTED, asked("m1"), delta("m1", "Hel"), delta("m1", "lo"), said("m1", "Hello"),
         request.RequestCompleted(output="Hello", message_id="m1"),
     )  # fmt: skip
@@ -71,7 +71,7 @@ def plain_run() -> list[Event]:
 
 def run_with_client_tools() -> list[Event]:
     tools = [{"name": "look", "input": {"type": "object"}}]
-    return tell(
+    return events_from(
         queued(client_tools=tools), STARTED, asked("m1"), delta("m1", "Let me see."),
         said("m1", "Let me see.", "tool_use", (("c1", "look"), ("c2", "look"))), wanted("c1"), wanted("c2"),
         answered("c1"), answered("c2"), RESUMED, asked("m2"), delta("m2", "Done."), said("m2", "Done."),
@@ -94,9 +94,9 @@ def frames(events: list[Event], segment: int = 0, after: int = -1) -> list[dict[
         reading.feed(event)
         for block in filter(None, reading.take().split(b"\n\n")):
             name, data = block.split(b"\n")
-            told = json.loads(data.removeprefix(b"data: "))
-            assert name == b"event: " + told["type"].encode()
-            made.append(told)
+            frame = json.loads(data.removeprefix(b"data: "))
+            assert name == b"event: " + frame["type"].encode()
+            made.append(frame)
     return made
 
 
@@ -105,7 +105,7 @@ def text_of(made: list[Any]) -> str:
 
 
 @pytest.mark.requirement("PX-3", "SH-22")
-def test_chat_chunks_tell_role_text_finish_usage_and_end() -> None:
+def test_chat_chunks_have_role_text_finish_usage_and_end() -> None:
     made = chunks(plain_run(), include_usage=True)
     assert [c["choices"][0]["delta"] for c in made[:4]] == [
         {"role": "assistant", "content": "", "refusal": None}, {"content": "Hel"}, {"content": "lo"}, {},
@@ -134,7 +134,7 @@ def test_each_pause_for_the_client_s_tools_ends_a_segment_with_all_its_calls() -
 
 
 def test_a_client_call_that_the_guard_refused_is_not_waited_for() -> None:
-    events = tell(
+    events = events_from(
         queued(client_tools=[{"name": "look", "input": {}}]), STARTED, asked("m1"),
         said("m1", "", "tool_use", (("c1", "look"), ("c2", "look"))), wanted("c1"),
         tool.ToolResulted.model_validate(
@@ -147,7 +147,7 @@ def test_a_client_call_that_the_guard_refused_is_not_waited_for() -> None:
 
 
 def test_calls_of_a_message_that_pause_one_by_one_are_segments_of_their_own() -> None:
-    events = tell(
+    events = events_from(
         queued(client_tools=[{"name": "look", "input": {}}]), STARTED,
         asked("m1", parameters={"parallelToolCalls": False}),
         said("m1", "", "tool_use", (("c1", "look"), ("c2", "look"))), wanted("c1"), answered("c1"), RESUMED,
@@ -160,7 +160,7 @@ def test_calls_of_a_message_that_pause_one_by_one_are_segments_of_their_own() ->
 
 
 def test_what_inner_voices_say_is_not_part_of_the_answer() -> None:
-    events = tell(
+    events = events_from(
         queued(), STARTED, asked("m1", role="planner"), delta("m1", "{secret plan}"), said("m1", "{secret plan}"),
         request.RequestCompleted(output="The answer.", message_id="m1"),
     )  # fmt: skip
@@ -169,7 +169,7 @@ def test_what_inner_voices_say_is_not_part_of_the_answer() -> None:
 
 
 def test_text_before_and_after_a_server_side_tool_is_kept_apart() -> None:
-    events = tell(
+    events = events_from(
         queued(), STARTED, asked("m1"), delta("m1", "Looking."), said("m1", "Looking.", "tool_use", (("c", "clock"),)),
         asked("m2"), delta("m2", "Five."), said("m2", "Five."),
         request.RequestCompleted(output="Five.", message_id="m2"),
@@ -187,7 +187,7 @@ def test_text_before_and_after_a_server_side_tool_is_kept_apart() -> None:
 def test_a_message_cut_off_ends_chat_with_an_error_and_opens_another_item_in_responses(how: str) -> None:
     crashed = request.RequestResumed(executor="e2", epoch=2, reason="recovery")
     cut = broke("m1") if how == "by its provider" else crashed
-    events = tell(
+    events = events_from(
         queued(), STARTED, asked("m1"), delta("m1", "Hel"), cut, asked("m2"), delta("m2", "Hello"),
         said("m2", "Hello"), request.RequestCompleted(output="Hello", message_id="m2"),
     )  # fmt: skip
@@ -212,7 +212,7 @@ def test_a_message_cut_off_ends_chat_with_an_error_and_opens_another_item_in_res
     ],
 )
 def test_reasons_to_finish_are_spelled_as_clients_know_them(finish: str, chat: str, status: str, kind: str) -> None:
-    events = tell(
+    events = events_from(
         queued(), STARTED, asked("m"), delta("m", "x"), said("m", "x", finish),
         request.RequestCompleted(output="x", message_id="m"),
     )  # fmt: skip
@@ -223,9 +223,9 @@ def test_reasons_to_finish_are_spelled_as_clients_know_them(finish: str, chat: s
 
 def test_a_failed_and_a_cancelled_run_say_so() -> None:
     failed = request.RequestFailed.model_validate({"error": {"code": "MAX_TURNS", "message": "m"}})
-    assert chunks(tell(queued(), failed))[0]["error"]["code"] == "max_turns"
-    assert frames(tell(queued(), failed))[-1]["response"]["error"] == {"code": "max_turns", "message": "m"}
-    cancelled = tell(queued(), STARTED, delta("m", "x"), request.RequestCancelled())
+    assert chunks(events_from(queued(), failed))[0]["error"]["code"] == "max_turns"
+    assert frames(events_from(queued(), failed))[-1]["response"]["error"] == {"code": "max_turns", "message": "m"}
+    cancelled = events_from(queued(), STARTED, delta("m", "x"), request.RequestCancelled())
     assert chunks(cancelled)[-2]["error"]["code"] == "run_cancelled"
     assert frames(cancelled)[-1]["response"]["status"] == "cancelled"
 
@@ -241,11 +241,11 @@ def test_response_frames_are_numbered_without_gaps_and_can_be_resumed_after_each
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=8))
-def test_any_text_comes_out_as_it_was_told(texts: list[str]) -> None:
+def test_any_text_comes_out_as_it_was_recorded(texts: list[str]) -> None:
     whole = "".join(texts)
-    told = [delta("m", text) for text in texts]
-    events = tell(queued(), STARTED, asked("m"), *told, said("m", whole),
-                  request.RequestCompleted(output=whole, message_id="m"))  # fmt: skip
+    deltas = [delta("m", text) for text in texts]
+    events = events_from(queued(), STARTED, asked("m"), *deltas, said("m", whole),
+                         request.RequestCompleted(output=whole, message_id="m"))  # fmt: skip
     assert text_of(chunks(events)) == whole
     assert "".join(f["delta"] for f in frames(events) if f["type"] == "response.output_text.delta") == whole
 
@@ -253,17 +253,17 @@ def test_any_text_comes_out_as_it_was_told(texts: list[str]) -> None:
 @pytest.mark.requirement("SH-15")
 def test_tools_and_narration_have_extra_frames() -> None:
     invoked = {"callId": "c", "tool": "echo", "arguments": {}, "argumentHash": "0", "effect": "readonly"}
-    events = tell(
+    events = events_from(
         tool.ToolInvoked.model_validate(invoked), tool.ToolResulted(call_id="c", tool="echo", ok=True, output=1),
         ProgressNarration(message="It echoes.", provider="template", source_event_types=["runtime.tool.invoked"]),
         delta("m", "x"),
     )  # fmt: skip
     made = [progress_frame(event, "helper") for event in events]
-    told = [json.loads(frame.split(b"data: ")[1]) for frame in made if frame is not None]
-    assert [t["type"] for t in told] == ["stable_harness.tool.progress"] * 2 + ["stable_harness.progress.narration"]
-    assert [t.get("status") for t in told] == ["started", "completed", None]
-    assert told[2]["message"] == "It echoes."
-    assert {(t["requestId"], t["sessionId"], t["agentId"]) for t in told} == {("run_1", "thr_1", "helper")}
+    extra = [json.loads(frame.split(b"data: ")[1]) for frame in made if frame is not None]
+    assert [t["type"] for t in extra] == ["stable_harness.tool.progress"] * 2 + ["stable_harness.progress.narration"]
+    assert [t.get("status") for t in extra] == ["started", "completed", None]
+    assert extra[2]["message"] == "It echoes."
+    assert {(t["requestId"], t["sessionId"], t["agentId"]) for t in extra} == {("run_1", "thr_1", "helper")}
 
 
 @pytest.mark.parametrize(

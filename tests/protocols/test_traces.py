@@ -1,4 +1,4 @@
-"""Traces: one span a run, model call, tool call and wait, told from the log; the trace goes on to whoever is called."""
+"""Traces: one span a run, model call, tool call and wait, made from the log; the trace goes on to whoever is called."""
 
 import threading
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def _event(seq: int, type: str, payload: bytes, *, run: str = "run_1", at: int =
     return Event(f"evt_{seq}", "default", "thr_1", run, seq, seq, type, "system", at, payload, None, GENESIS, GENESIS)
 
 
-def _told(*events: Event) -> dict[str, Any]:
+def _spans(*events: Event) -> dict[str, Any]:
     """The spans of a story, by name."""
     exporter = InMemorySpanExporter()
     tracer, ids, provider = open_tracer(exporter)
@@ -59,7 +59,7 @@ def _story(first: bytes = STORY[0][0]) -> list[Event]:
 
 @pytest.mark.requirement("HK-12")
 def test_a_run_is_one_trace_with_a_span_for_each_of_its_steps() -> None:
-    spans = _told(*_story())
+    spans = _spans(*_story())
     assert set(spans) == {"invoke_agent helper", "chat gpt-9", "execute_tool add", "wait approval"}
     root = spans.pop("invoke_agent helper")
     assert (root.parent, root.start_time, root.end_time) == (None, 1_000_000_000, 2_000_000_000)
@@ -70,7 +70,7 @@ def test_a_run_is_one_trace_with_a_span_for_each_of_its_steps() -> None:
 
 @pytest.mark.requirement("HK-12")
 def test_spans_speak_the_genai_conventions() -> None:
-    spans = _told(*_story())
+    spans = _spans(*_story())
     assert (
         dict(spans["invoke_agent helper"].attributes).items()
         >= {
@@ -102,8 +102,8 @@ def test_spans_speak_the_genai_conventions() -> None:
 
 @pytest.mark.requirement("G21")
 def test_a_trace_holds_no_contents() -> None:
-    told = " ".join(span.to_json() for span in _told(*_story()).values())
-    assert "secret" not in told
+    exported = " ".join(span.to_json() for span in _spans(*_story()).values())
+    assert "secret" not in exported
 
 
 @pytest.mark.requirement("HK-32", "OS-I3")
@@ -140,10 +140,10 @@ def test_every_event_of_a_span_may_be_permitted() -> None:
 
 def test_a_callers_trace_is_gone_on_with_and_its_decision_not_to_sample_is_kept() -> None:
     first = b'{"agent":"helper","traceContext":{"traceparent":"%s","tracestate":"a=b"}}' % PARENT.encode()
-    root = _told(*_story(first))["invoke_agent helper"]
+    root = _spans(*_story(first))["invoke_agent helper"]
     assert f"{root.context.trace_id:032x}" == PARENT.split("-")[1]
     assert (f"{root.parent.span_id:016x}", root.context.trace_state.to_header()) == (PARENT.split("-")[2], "a=b")
-    assert _told(*_story(first.replace(b"-01", b"-00"))) == {}
+    assert _spans(*_story(first.replace(b"-01", b"-00"))) == {}
 
 
 def test_a_subagents_run_hangs_below_the_call_that_asked_for_it() -> None:
@@ -152,17 +152,17 @@ def test_a_subagents_run_hangs_below_the_call_that_asked_for_it() -> None:
         _event(20, "runtime.request.queued", b'{"agent":"sub","parentRunId":"run_1","callId":"c1"}', run="run_2"),
         _event(21, "runtime.request.completed", b'{"output":"x"}', run="run_2", at=5),
     ]
-    spans = _told(*story[:4], *child, *story[4:])
+    spans = _spans(*story[:4], *child, *story[4:])
     assert spans["invoke_agent sub"].parent.span_id == spans["execute_tool add"].context.span_id
     assert spans["invoke_agent sub"].context.trace_id == spans["invoke_agent helper"].context.trace_id
 
 
-def test_a_run_that_began_before_this_process_is_told_from_where_it_is_met() -> None:
-    spans = _told(*_story()[3:])
+def test_a_run_that_began_before_this_process_is_traced_from_its_first_event_seen() -> None:
+    spans = _spans(*_story()[3:])
     assert set(spans) == {"invoke_agent run", "execute_tool add", "wait approval"}
 
 
-def test_an_event_that_cannot_be_told_does_not_reach_the_writer() -> None:
+def test_an_event_that_cannot_be_traced_does_not_reach_the_writer() -> None:
     tracer, ids, _ = open_tracer(InMemorySpanExporter())
     Spans(tracer, ids).committed([_event(1, "runtime.model.completed", b"{}")])
 
@@ -291,7 +291,7 @@ spec: {model: script, instructions: Use the tool., tools: [outside]}
 
 
 @pytest.mark.requirement("HK-12")
-async def test_a_server_with_traces_on_sends_them_and_tells_the_tools_server(
+async def test_a_server_with_traces_on_sends_them_and_passes_the_trace_to_the_tool_s_server(
     collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = collector.server_address[1]

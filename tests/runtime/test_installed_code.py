@@ -1,4 +1,4 @@
-"""A resumed run tells whether code has changed that its workspace does not hold."""
+"""A resumed run reports whether code has changed that its workspace does not hold."""
 
 import asyncio
 import shutil

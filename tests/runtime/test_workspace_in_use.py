@@ -1,4 +1,4 @@
-"""A running server and its workspace: good changes swap, bad ones are told and kept out, runs keep what they had."""
+"""A running server and its workspace: good changes swap in, bad ones are reported and kept out, runs keep theirs."""
 
 import asyncio
 import shutil
@@ -47,7 +47,9 @@ def accepted(answer: Run | Rejected) -> Run:
 
 
 @pytest.mark.requirement("SH-1", "S24", "CARD-3")
-async def test_a_good_change_is_taken_up_and_a_bad_one_is_told_and_kept_out(settings: Settings, tmp_path: Path) -> None:
+async def test_a_good_change_is_taken_up_and_a_bad_one_is_reported_and_kept_out(
+    settings: Settings, tmp_path: Path
+) -> None:
     root = workspace(tmp_path)
     async with open_holdfast(settings.model_copy(update={"workspace": root})) as holdfast:
         first = holdfast.workspace.current.digest

@@ -21,22 +21,22 @@ def write(root: Path, files: dict[str, str]) -> None:
 
 
 class Heard:
-    """Collects what the callbacks are told."""
+    """Collects what the callbacks are called with."""
 
     def __init__(self) -> None:
-        self.told: asyncio.Queue[tuple[str, WorkspaceStatus]] = asyncio.Queue()
+        self.calls: asyncio.Queue[tuple[str, WorkspaceStatus]] = asyncio.Queue()
 
     async def loaded(self, status: WorkspaceStatus) -> None:
-        await self.told.put(("loaded", status))
+        await self.calls.put(("loaded", status))
 
     async def rejected(self, status: WorkspaceStatus) -> None:
-        await self.told.put(("rejected", status))
+        await self.calls.put(("rejected", status))
 
     async def next(self) -> tuple[str, WorkspaceStatus]:
-        return await asyncio.wait_for(self.told.get(), BOUND)
+        return await asyncio.wait_for(self.calls.get(), BOUND)
 
     def all(self) -> list[str]:
-        return [self.told.get_nowait()[0] for _ in range(self.told.qsize())]
+        return [self.calls.get_nowait()[0] for _ in range(self.calls.qsize())]
 
 
 def holder(root: Path, heard: Heard) -> CurrentWorkspace:
@@ -77,7 +77,7 @@ async def test_bad_change_keeps_the_old_workspace_and_says_so(tmp_path: Path) ->
     assert heard.all() == ["loaded", "rejected"]
 
 
-async def test_same_bad_files_are_told_once_and_going_back_is_told(tmp_path: Path) -> None:
+async def test_same_bad_files_are_reported_once_and_going_back_is_reported(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
     heard = Heard()
     spaces = holder(tmp_path, heard)
@@ -91,7 +91,7 @@ async def test_same_bad_files_are_told_once_and_going_back_is_told(tmp_path: Pat
     assert heard.all() == ["loaded", "rejected", "loaded"]
 
 
-async def test_reload_without_a_change_tells_nobody(tmp_path: Path) -> None:
+async def test_reload_without_a_change_notifies_nobody(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
     heard = Heard()
     spaces = holder(tmp_path, heard)

@@ -119,9 +119,9 @@ class Played:
 
     @property
     def path(self) -> list[str]:
-        return [told["to"] for told in self.told("runtime.role.transitioned")]
+        return [payload["to"] for payload in self.payloads("runtime.role.transitioned")]
 
-    def told(self, event_type: str) -> list[dict[str, Any]]:
+    def payloads(self, event_type: str) -> list[dict[str, Any]]:
         return [event.payload for event in self.events if event.type == event_type]
 
 

@@ -49,7 +49,7 @@ def test_criterion_1_the_required_schemas_are_loaded() -> None:
 async def test_criterion_2_the_greet_skill_is_discovered_and_its_trigger_chooses_it(team: httpx2.AsyncClient) -> None:
     assert "greet" in (await team.get("/api/workspace")).json()["skills"]
     played = await play(team, "please greet the world")
-    assert [told["skill"] for told in played.told("runtime.skill.invoked")] == ["greet"]
+    assert [payload["skill"] for payload in played.payloads("runtime.skill.invoked")] == ["greet"]
 
 
 @pytest.mark.requirement("OS-L1")
@@ -87,7 +87,7 @@ async def test_criterion_5_the_provider_is_swapped_by_a_profile_and_nothing_else
         async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url, verify=False) as client:
             played = await play(client, "hello there")
     assert (played.run["status"], played.run["output"]) == ("completed", "Hello from elsewhere")
-    assert {told["provider"] for told in played.told("runtime.model.requested")} == {"openai"}
+    assert {payload["provider"] for payload in played.payloads("runtime.model.requested")} == {"openai"}
     assert played.path == PATH and played.audit.complete
 
 
@@ -97,8 +97,9 @@ async def test_criterion_6_a_request_goes_through_lead_planner_worker_and_review
     played = await play(team, "hello there")
     assert (played.run["status"], played.run["output"]) == ("completed", "Hello, world")
     assert played.path == PATH
-    assert [told["role"] for told in played.told("runtime.role.reported")] == ["lead", "planner", "worker", "reviewer"]
-    spoken = [told["role"] for told in played.told("runtime.model.requested")]
+    reported = [payload["role"] for payload in played.payloads("runtime.role.reported")]
+    assert reported == ["lead", "planner", "worker", "reviewer"]
+    spoken = [payload["role"] for payload in played.payloads("runtime.model.requested")]
     assert spoken == ["lead", "planner", "worker", "worker", "reviewer"]
 
 
@@ -118,11 +119,11 @@ async def test_criterion_7_the_events_file_has_session_llm_agent_hook_skill_and_
         "hook.fired", "skill.complete", "session.close",
     ]  # fmt: skip
     fired = [line["payload"] for line in lines if line["type"] == "hook.fired"]
-    assert [(told["hook"], told["decision"]) for told in fired] == [
+    assert [(payload["hook"], payload["decision"]) for payload in fired] == [
         ("UserPromptSubmit", "allow"), ("PreToolUse", "allow"), ("PostToolUse", "allow"), ("Stop", "deny"),
     ]  # fmt: skip
-    told = (await team.get(f"/api/runs/{played.run['id']}/audit")).json()
-    assert (told["complete"], told["missing"], told["absent"]) == (True, [], [])
+    report = (await team.get(f"/api/runs/{played.run['id']}/audit")).json()
+    assert (report["complete"], report["missing"], report["absent"]) == (True, [], [])
 
 
 def replay_as_the_source_does(lines: list[dict[str, Any]]) -> dict[str, Any]:
@@ -165,7 +166,7 @@ async def test_criterion_8_replay_reproduces_the_closed_snapshot_and_the_worker_
 @pytest.mark.requirement("OS-W", "OS-F")
 async def test_criterion_9_a_protected_write_rejects_a_stale_hash(team: httpx2.AsyncClient) -> None:
     played = await play(team, "write it down, please")
-    (result,) = played.told("runtime.tool.resulted")
+    (result,) = played.payloads("runtime.tool.resulted")
     assert (result["tool"], result["ok"], result["error"]["code"]) == ("write_file", False, "WRITE_CONFLICT")
 
 
@@ -173,17 +174,19 @@ async def test_criterion_9_a_protected_write_rejects_a_stale_hash(team: httpx2.A
 async def test_criterion_10_an_invalid_payload_fails_closed(team: httpx2.AsyncClient) -> None:
     played = await play(team, "hello there", agent="team-mumbles")
     assert (played.run["status"], played.run["error"]["code"]) == ("failed", "MALFORMED_AGENT_MESSAGE")
-    violated = played.told("runtime.schema.violated")
-    assert {(told["schemaName"], told["boundary"]) for told in violated} == {("lead_directive_v1", "role.lead")}
-    assert played.path == ["LEAD", "FAIL"] and not played.told("runtime.tool.invoked")
+    violated = played.payloads("runtime.schema.violated")
+    assert {(payload["schemaName"], payload["boundary"]) for payload in violated} == {
+        ("lead_directive_v1", "role.lead")
+    }
+    assert played.path == ["LEAD", "FAIL"] and not played.payloads("runtime.tool.invoked")
 
 
 @pytest.mark.requirement("OS-L6")
 async def test_criterion_11_user_prompt_submit_redacts_a_16_digit_sequence(team: httpx2.AsyncClient) -> None:
     played = await play(team, "hello, my card is 1234567812345678")
-    (fired, *_) = played.told("runtime.hook.fired")
+    (fired, *_) = played.payloads("runtime.hook.fired")
     assert (fired["hook"], fired["decision"]) == ("UserPromptSubmit", "transform")
-    heard = json.dumps(played.told("runtime.model.requested")).decode()
+    heard = json.dumps(played.payloads("runtime.model.requested")).decode()
     assert "1234567812345678" not in heard and "[REDACTED:card]" in heard
     assert played.run["status"] == "completed"
 
@@ -195,7 +198,7 @@ async def test_each_event_of_a_successful_session_is_named_by_the_audit_when_it_
     hooks = expected_hooks(example, "team")
     played = await play(team, "hello, too quietly")
     assert played.path.count("REWORK") == 1 and played.audit.complete
-    # Optional: pieces of messages, words for people, a choice of models that is told again.
+    # Optional: pieces of messages, words for people, a choice of models that is recorded again.
     numbered_only = {"runtime.adapter.event", "runtime.progress.narration", "runtime.model.negotiated"}
     assert audit(played.events, hooks).complete
     for gone in played.events:

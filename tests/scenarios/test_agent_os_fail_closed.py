@@ -18,8 +18,8 @@ pytestmark = pytest.mark.requirement("OS-F", "OS-I3")
 
 def refusal(played: Played) -> dict[str, Any]:
     """The one result of a call that must not have acted."""
-    assert not played.told("runtime.tool.invoked")
-    (result,) = played.told("runtime.tool.resulted")
+    assert not played.payloads("runtime.tool.invoked")
+    (result,) = played.payloads("runtime.tool.resulted")
     assert result["ok"] is False
     error: dict[str, Any] = result["error"]
     return error
@@ -43,14 +43,14 @@ async def test_a_tool_outside_the_chosen_skill_is_tool_not_allowed(team: httpx2.
 @pytest.mark.requirement("OS-L5", "S17")
 async def test_without_a_skill_every_tool_is_tool_not_allowed(team: httpx2.AsyncClient) -> None:
     played = await play(team, "good morning")
-    assert not played.told("runtime.skill.invoked")
+    assert not played.payloads("runtime.skill.invoked")
     assert refusal(played)["code"] == "TOOL_NOT_ALLOWED"
-    assert all("tools" not in told for told in played.told("runtime.model.requested"))
+    assert all("tools" not in payload for payload in played.payloads("runtime.model.requested"))
 
 
 async def test_an_invalid_role_message_is_repaired_once(team: httpx2.AsyncClient) -> None:
     played = await play(team, "hello, speaks in prose once")
-    (violated,) = played.told("runtime.schema.violated")
+    (violated,) = played.payloads("runtime.schema.violated")
     assert (violated["code"], violated["schemaName"]) == ("MALFORMED_AGENT_MESSAGE", "lead_directive_v1")
     assert "prose" not in str(violated["issues"])
     assert (played.run["status"], played.audit.complete) == ("completed", True)
@@ -59,7 +59,7 @@ async def test_an_invalid_role_message_is_repaired_once(team: httpx2.AsyncClient
 async def test_a_second_invalid_role_message_is_malformed_agent_message(team: httpx2.AsyncClient) -> None:
     played = await play(team, "hello there", agent="team-mumbles")
     assert played.run["error"]["code"] == "MALFORMED_AGENT_MESSAGE"
-    assert len(played.told("runtime.schema.violated")) == len(played.told("runtime.model.completed")) == 2
+    assert len(played.payloads("runtime.schema.violated")) == len(played.payloads("runtime.model.completed")) == 2
     assert played.audit.complete
 
 
@@ -90,8 +90,12 @@ async def test_a_hook_that_throws_or_sleeps_denies(team: httpx2.AsyncClient, age
     played = await play(team, "hello there", agent=agent)
     error = refusal(played)
     assert error["code"] == "GATE_DENIED" and reason in error["message"]
-    fired = [told for told in played.told("runtime.hook.fired") if told["handler"] == agent.removeprefix("team-")]
-    assert [told["decision"] for told in fired] == ["deny"]
+    fired = [
+        payload
+        for payload in played.payloads("runtime.hook.fired")
+        if payload["handler"] == agent.removeprefix("team-")
+    ]
+    assert [payload["decision"] for payload in fired] == ["deny"]
     assert played.audit.complete
 
 
@@ -99,7 +103,7 @@ async def test_a_hook_that_throws_or_sleeps_denies(team: httpx2.AsyncClient, age
 async def test_a_hook_s_transform_that_breaks_the_next_schema_denies(team: httpx2.AsyncClient) -> None:
     played = await play(team, "hello there", agent="team-babbles")
     assert refusal(played)["code"] == "GATE_DENIED"
-    (violated,) = played.told("runtime.schema.violated")
+    (violated,) = played.payloads("runtime.schema.violated")
     assert violated["boundary"] == "hook.PreToolUse"
     assert played.audit.complete
 
@@ -107,7 +111,7 @@ async def test_a_hook_s_transform_that_breaks_the_next_schema_denies(team: httpx
 @pytest.mark.requirement("OS-L6")
 async def test_a_tool_on_the_deny_list_is_gate_denied_whatever_the_skill_allows(team: httpx2.AsyncClient) -> None:
     played = await play(team, "delete it, please")
-    assert [told["skill"] for told in played.told("runtime.skill.invoked")] == ["keep"]
+    assert [payload["skill"] for payload in played.payloads("runtime.skill.invoked")] == ["keep"]
     assert refusal(played)["code"] == "GATE_DENIED"
 
 
@@ -115,7 +119,7 @@ async def test_a_tool_on_the_deny_list_is_gate_denied_whatever_the_skill_allows(
 async def test_a_denied_prompt_is_prompt_denied_and_nobody_speaks(team: httpx2.AsyncClient) -> None:
     played = await play(team, "hello there", agent="team-refuses")
     assert (played.run["status"], played.run["error"]["code"]) == ("failed", "PROMPT_DENIED")
-    assert not played.told("runtime.model.requested") and not played.told("runtime.role.transitioned")
+    assert not played.payloads("runtime.model.requested") and not played.payloads("runtime.role.transitioned")
     assert played.audit.complete
 
 
@@ -123,7 +127,7 @@ async def test_a_denied_prompt_is_prompt_denied_and_nobody_speaks(team: httpx2.A
 async def test_a_team_without_the_evidence_that_its_agent_demands_fails(team: httpx2.AsyncClient) -> None:
     played = await play(team, "hello there", agent="team-of-proof")
     assert (played.run["status"], played.run["error"]["code"]) == ("failed", "EVIDENCE_MISSING")
-    (failed,) = played.told("runtime.execution.contract.failed")
+    (failed,) = played.payloads("runtime.execution.contract.failed")
     assert failed["missingEvidenceTools"] == ["clock"]
     assert played.audit.complete
 
@@ -131,7 +135,7 @@ async def test_a_team_without_the_evidence_that_its_agent_demands_fails(team: ht
 @pytest.mark.requirement("OS-W")
 async def test_a_stale_file_hash_is_write_conflict(team: httpx2.AsyncClient) -> None:
     played = await play(team, "write it down, please")
-    (result,) = played.told("runtime.tool.resulted")
+    (result,) = played.payloads("runtime.tool.resulted")
     assert result["error"]["code"] == "WRITE_CONFLICT"
 
 
@@ -139,7 +143,7 @@ async def test_a_stale_file_hash_is_write_conflict(team: httpx2.AsyncClient) -> 
 async def test_exhausted_retries_are_provider_error(team: httpx2.AsyncClient) -> None:
     played = await play(team, "hello, nobody is there")
     assert played.run["error"]["code"] == "PROVIDER_ERROR"
-    assert [told["attempt"] for told in played.told("runtime.model.requested")] == [1, 2]
+    assert [payload["attempt"] for payload in played.payloads("runtime.model.requested")] == [1, 2]
     assert played.path == ["LEAD", "FAIL"] and played.audit.complete
 
 

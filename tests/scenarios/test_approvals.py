@@ -133,7 +133,7 @@ spec:
 """
 
 
-class House:
+class ApprovalSetup:
     def __init__(self, server: ServerProcess, witness: Path) -> None:
         self.server, self._witness = server, witness
 
@@ -149,7 +149,7 @@ class House:
 
 
 @pytest.fixture(scope="module")
-def house(settings: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def setup(settings: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApprovalSetup]:
     folder = tmp_path_factory.mktemp("approvals")
     witness = folder / "witness.txt"
     workspace = folder / "workspace"
@@ -162,10 +162,10 @@ def house(settings: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[H
     variables = {"HOLDFAST_AUTH": "header", "HOLDFAST_TRUSTED_PROXIES": "127.0.0.1"}
     server = ServerProcess.start(settings.data_dir, settings.database_url, workspace, variables)
     try:
-        house = House(server, witness)
-        yield house
+        setup = ApprovalSetup(server, witness)
+        yield setup
     finally:
-        house.server.stop()
+        setup.server.stop()
 
 
 async def begin(client: httpx2.AsyncClient, agent: str, text: str, **more: Any) -> dict[str, Any]:
@@ -197,39 +197,39 @@ async def call_ids(client: httpx2.AsyncClient, run_id: str) -> list[str]:
 
 
 @pytest.mark.requirement("G9")
-async def test_an_approval_of_one_tool_does_not_let_another_run_under_the_same_id(house: House) -> None:
-    async with house.caller("anna") as anna:
+async def test_an_approval_of_one_tool_does_not_let_another_run_under_the_same_id(setup: ApprovalSetup) -> None:
+    async with setup.caller("anna") as anna:
         run = await begin(anna, "single", "swap")
         (first,) = run["waitingOn"]
         assert (await decide(anna, first, "approve")).status_code == 200
         run = await settled(anna, run["id"], (first,))
-        assert run["status"] == "waiting" and house.acted("R1") == ["publish"]
+        assert run["status"] == "waiting" and setup.acted("R1") == ["publish"]
         (second,) = run["waitingOn"]
         asked = (await anna.get(f"/api/interrupts/{second}")).json()
         assert asked["tool"] == "destroy" and asked["callId"] != "x"
         await decide(anna, second, "deny")
         run = await settled(anna, run["id"], (first, second))
-        assert run["status"] == "completed" and house.acted("R1") == ["publish"]
+        assert run["status"] == "completed" and setup.acted("R1") == ["publish"]
 
 
 @pytest.mark.requirement("G9")
-async def test_an_approval_is_used_once_however_often_a_model_repeats_its_call(house: House) -> None:
-    async with house.caller("anna") as anna:
+async def test_an_approval_is_used_once_however_often_a_model_repeats_its_call(setup: ApprovalSetup) -> None:
+    async with setup.caller("anna") as anna:
         run = await begin(anna, "single", "again")
         seen: tuple[str, ...] = ()
         for number in range(5):
             (asked,) = run["waitingOn"]
-            assert len(house.acted("R2")) == number
+            assert len(setup.acted("R2")) == number
             await decide(anna, asked, "approve")
             seen = (*seen, asked)
             run = await settled(anna, run["id"], seen)
-        assert run["output"] == "finished" and len(house.acted("R2")) == 5
+        assert run["output"] == "finished" and len(setup.acted("R2")) == 5
         assert len(set(seen)) == 5
 
 
 @pytest.mark.requirement("G9")
-async def test_of_two_calls_with_one_id_in_one_answer_only_the_approved_one_runs(house: House) -> None:
-    async with house.caller("anna") as anna:
+async def test_of_two_calls_with_one_id_in_one_answer_only_the_approved_one_runs(setup: ApprovalSetup) -> None:
+    async with setup.caller("anna") as anna:
         run = await begin(anna, "several", "twins")
         run = await settled(anna, run["id"], tuple(run["waitingOn"])) if len(run["waitingOn"]) < 2 else run
         asked = {}
@@ -240,62 +240,64 @@ async def test_of_two_calls_with_one_id_in_one_answer_only_the_approved_one_runs
         await decide(anna, asked["destroy"]["id"], "deny")
         await decide(anna, asked["publish"]["id"], "approve")
         run = await settled(anna, run["id"], tuple(one["id"] for one in asked.values()))
-        assert run["status"] == "completed" and house.acted("R3") == ["publish"]
+        assert run["status"] == "completed" and setup.acted("R3") == ["publish"]
 
 
 @pytest.mark.requirement("G9")
-async def test_calls_with_odd_and_repeated_ids_each_run_once_under_ids_of_ours(house: House) -> None:
-    async with house.caller("anna") as anna:
+async def test_calls_with_odd_and_repeated_ids_each_run_once_under_ids_of_ours(setup: ApprovalSetup) -> None:
+    async with setup.caller("anna") as anna:
         run = await begin(anna, "several", "odd")
-        assert run["status"] == "completed" and len(house.acted("R4")) == 7
+        assert run["status"] == "completed" and len(setup.acted("R4")) == 7
         ids = await call_ids(anna, run["id"])
         assert len(set(ids)) == 7 and all(one.startswith("call_") and len(one) == 37 for one in ids)
 
 
 @pytest.mark.requirement("G9")
 async def test_an_answer_for_the_session_holds_for_the_same_call_later_in_the_thread_and_for_nothing_else(
-    house: House,
+    setup: ApprovalSetup,
 ) -> None:
-    async with house.caller("anna") as anna:
-        before = len(house.acted("R7"))
+    async with setup.caller("anna") as anna:
+        before = len(setup.acted("R7"))
         run = await begin(anna, "single", "publish")
         wrong = await decide(anna, run["waitingOn"][0], "deny", scope="session")
         assert wrong.status_code == 400 and wrong.json()["error"]["code"] == "ANSWER_INVALID"
         await decide(anna, run["waitingOn"][0], "approve", scope="session")
         await settled(anna, run["id"], tuple(run["waitingOn"]))
         later = await begin(anna, "single", "publish", threadId=run["threadId"])
-        assert later["status"] == "completed" and len(house.acted("R7")) == before + 2
+        assert later["status"] == "completed" and len(setup.acted("R7")) == before + 2
         elsewhere = await begin(anna, "single", "publish")
         assert elsewhere["status"] == "waiting"
         other = await begin(anna, "single", "swap", threadId=run["threadId"])
-        assert other["status"] == "waiting" and len(house.acted("R7")) == before + 2
+        assert other["status"] == "waiting" and len(setup.acted("R7")) == before + 2
         for waiting in (elsewhere, other):
             await anna.post(f"/api/runs/{waiting['id']}/cancel")
 
 
 @pytest.mark.requirement("G9", "G5")
-async def test_an_approved_call_runs_once_when_the_server_is_killed_right_after_the_answer(house: House) -> None:
-    async with house.caller("anna") as anna:
-        before = len(house.acted("R7"))
+async def test_an_approved_call_runs_once_when_the_server_is_killed_right_after_the_answer(
+    setup: ApprovalSetup,
+) -> None:
+    async with setup.caller("anna") as anna:
+        before = len(setup.acted("R7"))
         run = await begin(anna, "single", "publish")
         assert (await decide(anna, run["waitingOn"][0], "approve")).status_code == 200
-    old = house.server
+    old = setup.server
     old.kill()
-    house.server = old.again()
-    async with house.caller("anna") as anna:
+    setup.server = old.again()
+    async with setup.caller("anna") as anna:
         ended = await settled(anna, run["id"], tuple(run["waitingOn"]))
         if ended["status"] == "waiting":
             # It was cut off inside the tool, whose outcome is unknown then: an operator is asked, it is not repeated.
             (asked,) = ended["waitingOn"]
             assert (await anna.get(f"/api/interrupts/{asked}")).json()["kind"] == "recovery"
-            assert len(house.acted("R7")) - before <= 1
+            assert len(setup.acted("R7")) - before <= 1
         else:
-            assert ended["status"] == "completed" and len(house.acted("R7")) - before == 1
+            assert ended["status"] == "completed" and len(setup.acted("R7")) - before == 1
 
 
 @pytest.mark.requirement("G9")
-async def test_who_submitted_a_run_may_not_approve_it_where_the_rule_says_other(house: House) -> None:
-    async with house.caller("anna") as anna, house.caller("bert") as bert:
+async def test_who_submitted_a_run_may_not_approve_it_where_the_rule_says_other(setup: ApprovalSetup) -> None:
+    async with setup.caller("anna") as anna, setup.caller("bert") as bert:
         run = await begin(anna, "single", "pay")
         (asked,) = run["waitingOn"]
         assert (await anna.get(f"/api/interrupts/{asked}")).json()["approver"] == "other"
@@ -303,31 +305,31 @@ async def test_who_submitted_a_run_may_not_approve_it_where_the_rule_says_other(
         assert refused.status_code == 403 and refused.json()["error"]["code"] == "APPROVER_NOT_ALLOWED"
         contract = await anna.post(f"/api/approvals/{asked}/decision", json={"decision": "accept"})
         assert contract.status_code == 403 and contract.json()["code"] == "approver_not_allowed"
-        assert house.acted("R5") == []
+        assert setup.acted("R5") == []
         assert (await decide(bert, asked, "approve", scope="session")).status_code == 200
         assert (await settled(anna, run["id"], (asked,)))["status"] == "completed"
         # What Bert allowed for the session does not let Bert pay by himself.
         own = await begin(bert, "single", "pay", threadId=run["threadId"])
-        assert own["status"] == "waiting" and house.acted("R5") == ["pay"]
+        assert own["status"] == "waiting" and setup.acted("R5") == ["pay"]
         await bert.post(f"/api/runs/{own['id']}/cancel")
 
 
 @pytest.mark.requirement("G9")
-async def test_only_the_named_role_may_approve(house: House) -> None:
-    async with house.caller("anna", "admin") as anna, house.caller("carl", "member,treasurer") as carl:
+async def test_only_the_named_role_may_approve(setup: ApprovalSetup) -> None:
+    async with setup.caller("anna", "admin") as anna, setup.caller("carl", "member,treasurer") as carl:
         run = await begin(anna, "single", "transfer")
         (asked,) = run["waitingOn"]
         refused = await decide(anna, asked, "approve")
         assert refused.status_code == 403 and "treasurer" in refused.json()["error"]["message"]
         assert (await decide(carl, asked, "approve")).status_code == 200
         assert (await settled(anna, run["id"], (asked,)))["status"] == "completed"
-        assert house.acted("R6") == ["transfer"]
+        assert setup.acted("R6") == ["transfer"]
 
 
 @pytest.mark.requirement("S17")
-async def test_a_subagent_uses_only_what_its_parent_has_or_passes_on(house: House) -> None:
-    async with house.caller("anna") as anna:
-        before = len(house.acted("R7"))
+async def test_a_subagent_uses_only_what_its_parent_has_or_passes_on(setup: ApprovalSetup) -> None:
+    async with setup.caller("anna") as anna:
+        before = len(setup.acted("R7"))
         withheld = await begin(anna, "parent", "delegate")
         assert withheld["status"] == "completed" and "TOOL_NOT_ALLOWED" in withheld["output"]
         # A parent that is a subagent itself passes on only what it was let use.
@@ -337,4 +339,4 @@ async def test_a_subagent_uses_only_what_its_parent_has_or_passes_on(house: Hous
         assert passed["status"] == "waiting"
         await decide(anna, passed["waitingOn"][0], "approve")
         assert (await settled(anna, passed["id"], tuple(passed["waitingOn"])))["status"] == "completed"
-        assert len(house.acted("R7")) == before + 1
+        assert len(setup.acted("R7")) == before + 1

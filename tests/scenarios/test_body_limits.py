@@ -97,7 +97,7 @@ async def test_a_huge_command_is_answered_as_invalid_and_the_socket_lives(server
         assert json.loads(await socket.recv())["type"] == "pong"
 
 
-async def test_a_large_body_is_read_beside_the_loop_and_a_small_one_at_once() -> None:
+async def test_a_large_body_is_read_in_a_thread_and_a_small_one_at_once() -> None:
     here = threading.current_thread()
     assert await off_loop(LARGE_BYTES, threading.current_thread) is here
     assert await off_loop(LARGE_BYTES + 1, threading.current_thread) is not here

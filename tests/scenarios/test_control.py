@@ -1,4 +1,4 @@
-"""Controlling runs: busy threads, cancelling, deleted threads. With a backend that waits until it is told to go on."""
+"""Controlling runs: busy threads, cancelling, deleted threads. With a backend that waits until it is released."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -162,7 +162,7 @@ async def test_concurrent_cancels_of_one_run_leave_one_end(
     assert mine[-1] == "runtime.request.cancelled"
 
 
-async def test_a_backend_s_failure_ends_the_run_without_telling_its_detail(client: httpx2.AsyncClient) -> None:
+async def test_a_backend_s_failure_ends_the_run_without_revealing_its_detail(client: httpx2.AsyncClient) -> None:
     answer = await client.post("/api/runs", params={"wait": 10}, json={"agent": "echo", "input": "fail"})
     run = answer.json()
     assert (answer.status_code, run["status"], run["output"]) == (200, "failed", None)

@@ -27,8 +27,10 @@ async def test_every_way_to_submit_keeps_the_request_s_name(client: httpx2.Async
     for number, (path, body) in enumerate(asked):
         answer = await client.post(path, json=body, headers={"x-request-id": f"order-{number}"})
         assert answer.is_success, (path, answer.text)
-        told = answer.json()
-        run_id = answer.headers.get("x-holdfast-run-id") or told.get("turnId") or told.get("runId") or told["id"]
+        accepted = answer.json()
+        run_id = (
+            answer.headers.get("x-holdfast-run-id") or accepted.get("turnId") or accepted.get("runId") or accepted["id"]
+        )
         assert await _context(client, run_id) == {"requestId": f"order-{number}"}, path
         if path == "/api/runs":
             again = await client.post(f"/api/runs/{run_id}/rerun", json={}, headers={"x-request-id": "again"})
@@ -36,7 +38,7 @@ async def test_every_way_to_submit_keeps_the_request_s_name(client: httpx2.Async
 
 
 @pytest.mark.requirement("HK-12")
-async def test_a_request_without_a_name_is_given_one_beside_its_trace(client: httpx2.AsyncClient) -> None:
+async def test_a_request_without_a_name_is_given_one_in_addition_to_its_trace(client: httpx2.AsyncClient) -> None:
     parent = f"00-{'a1' * 16}-{'b2' * 8}-01"
     for path, body in (
         ("/api/runs", {"agent": "echo", "input": "x"}),

@@ -170,8 +170,8 @@ async def test_an_upload_over_the_limit_is_refused_as_soon_as_that_is_known(sett
 
     async with in_process(settings.model_copy(update={"max_upload_bytes": 2 * MIB})) as server:
         async with httpx2.AsyncClient(base_url=server.url, timeout=20, verify=False) as client:
-            told = await client.post("/api/files", content=b"x" * (2 * MIB + 1))
-            assert (told.status_code, told.json()["error"]["code"]) == (413, "BODY_TOO_LARGE")
+            refused = await client.post("/api/files", content=b"x" * (2 * MIB + 1))
+            assert (refused.status_code, refused.json()["error"]["code"]) == (413, "BODY_TOO_LARGE")
             found_out = await client.post("/api/files", content=of_unknown_length())
             assert (found_out.status_code, found_out.json()["error"]["code"]) == (413, "BODY_TOO_LARGE")
             assert (await client.get("/api/files")).json()["items"] == []

@@ -225,7 +225,7 @@ async def test_a_large_value_is_read_by_its_hash_and_never_shown_as_a_page(clien
     assert (foreign.status_code, foreign.json()["error"]["code"]) == (404, "BLOB_NOT_FOUND")
 
 
-async def test_tools_tell_their_schema_and_what_they_may_do(client: httpx2.AsyncClient) -> None:
+async def test_tools_show_their_schema_and_what_they_may_do(client: httpx2.AsyncClient) -> None:
     tools = {tool["name"]: tool for tool in (await client.get("/api/tools")).json()["items"]}
     assert (tools["publish"]["kind"], tools["publish"]["effect"]) == ("python", "keyed")
     assert tools["calculator"]["input"]["properties"].keys() == {"expression"}

@@ -90,7 +90,7 @@ spec:
 """
 
 
-class House:
+class McpSetup:
     def __init__(self, folder: Path, settings: Settings) -> None:
         self.folder = folder
         (folder / "workspace").mkdir()
@@ -121,12 +121,12 @@ class House:
 
 
 @pytest.fixture(scope="module")
-def house(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    house = House(tmp_path_factory.mktemp("mcp"), settings)
+def setup(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpSetup]:
+    setup = McpSetup(tmp_path_factory.mktemp("mcp"), settings)
     try:
-        yield house
+        yield setup
     finally:
-        house.server.stop()
+        setup.server.stop()
 
 
 async def _kept_again(client: httpx2.AsyncClient, text: str) -> dict[str, Any]:
@@ -140,8 +140,8 @@ async def _kept_again(client: httpx2.AsyncClient, text: str) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("S12", "G9")
-async def test_a_dead_server_fails_its_own_calls_only_and_is_used_again_when_it_is_back(house: House) -> None:
-    async with house.caller() as anna:
+async def test_a_dead_server_fails_its_own_calls_only_and_is_used_again_when_it_is_back(setup: McpSetup) -> None:
+    async with setup.caller() as anna:
         assert (await begin(anna, "keeper", "hi"))["output"] == "hello"
         # What is described by its document is offered all the same; what is not is left out. Both say why.
         for text in ("described", "keep this"):
@@ -150,17 +150,17 @@ async def test_a_dead_server_fails_its_own_calls_only_and_is_used_again_when_it_
             events = (await anna.get(f"/api/runs/{run['id']}/events?limit=1000")).json()["items"]
             (error,) = [it["payload"]["error"] for it in events if it["type"] == "runtime.tool.resulted"]
             assert error["code"] == "TOOL_UNAVAILABLE" and "cannot be reached" in error["message"]
-        doctor = [it for it in await examine(house.settings, {}) if it.about == "mcp"]
+        doctor = [it for it in await examine(setup.settings, {}) if it.about == "mcp"]
         assert doctor[0].level == "wrong" and "memory" in doctor[0].message
-        house.switch(on=True)
+        setup.switch(on=True)
         assert "kept:" in (await _kept_again(anna, "keep that"))["output"]
-        doctor = [it for it in await examine(house.settings, {}) if it.about == "mcp"]
+        doctor = [it for it in await examine(setup.settings, {}) if it.about == "mcp"]
         assert doctor[0].level == "ok"
 
 
-async def test_tenants_do_not_share_a_server_process(house: House) -> None:
-    house.switch(on=True)
-    async with house.caller("acme") as acme, house.caller("bolt") as bolt:
+async def test_tenants_do_not_share_a_server_process(setup: McpSetup) -> None:
+    setup.switch(on=True)
+    async with setup.caller("acme") as acme, setup.caller("bolt") as bolt:
         await _kept_again(acme, "keep the secret of acme")
         again = await begin(acme, "keeper", "keep more")
         assert "kept: keep the secret of acme, keep more" in again["output"]
@@ -168,17 +168,17 @@ async def test_tenants_do_not_share_a_server_process(house: House) -> None:
 
 
 @pytest.mark.requirement("S12", "G9")
-async def test_a_tool_that_changed_while_its_approval_was_pending_over_a_restart_is_not_called(house: House) -> None:
-    house.switch(on=True)
-    async with house.caller() as anna:
+async def test_a_tool_that_changed_while_its_approval_was_pending_over_a_restart_is_not_called(setup: McpSetup) -> None:
+    setup.switch(on=True)
+    async with setup.caller() as anna:
         await _kept_again(anna, "keep it")
         run = await begin(anna, "keeper", "asked")
         (asked,) = run["waitingOn"]
-    house.server.kill()
-    house.describe("Keep a text, and send it to somebody.")
-    house.server = house.server.again()
-    async with house.caller() as anna:
+    setup.server.kill()
+    setup.describe("Keep a text, and send it to somebody.")
+    setup.server = setup.server.again()
+    async with setup.caller() as anna:
         await decide(anna, asked, "approve")
         ended = await settled(anna, run["id"], (asked,))
         assert "TOOL_SCHEMA_CHANGED" in ended["output"], ended
-        assert house.kept("asked") == 0
+        assert setup.kept("asked") == 0

@@ -24,16 +24,16 @@ from tests.server import ServerProcess
 @pytest.mark.requirement("OS-L3")
 async def test_the_advisor_is_asked_when_the_lead_wants_advice(team: httpx2.AsyncClient) -> None:
     played = await play(team, "hello, it is ambiguous")
-    roles = [told["role"] for told in played.told("runtime.role.reported")]
+    roles = [payload["role"] for payload in played.payloads("runtime.role.reported")]
     assert roles == ["lead", "advisor", "planner", "worker", "reviewer"]
-    assert "Greet them by name" in str(played.told("runtime.model.requested")[2]["messages"])
+    assert "Greet them by name" in str(played.payloads("runtime.model.requested")[2]["messages"])
     assert played.audit.complete
 
 
 @pytest.mark.requirement("OS-L3")
 async def test_the_scaffolder_goes_before_the_worker_when_the_plan_wants_it(team: httpx2.AsyncClient) -> None:
     played = await play(team, "hello, prepare the ground")
-    roles = [told["role"] for told in played.told("runtime.role.reported")]
+    roles = [payload["role"] for payload in played.payloads("runtime.role.reported")]
     assert roles == ["lead", "planner", "scaffolder", "worker", "reviewer"]
     assert played.path == ["LEAD", "PLAN", "WORK", "REVIEW", "DONE"] and played.audit.complete
 
@@ -41,15 +41,15 @@ async def test_the_scaffolder_goes_before_the_worker_when_the_plan_wants_it(team
 @pytest.mark.requirement("OS-L3")
 async def test_the_reviewer_hears_nothing_of_the_worker_but_its_report(team: httpx2.AsyncClient) -> None:
     played = await play(team, "hello there")
-    (asked,) = [told for told in played.told("runtime.model.requested") if told["role"] == "reviewer"]
+    (asked,) = [payload for payload in played.payloads("runtime.model.requested") if payload["role"] == "reviewer"]
     assert [message["role"] for message in asked["messages"]] == ["system", "user"]
     assert "tools" not in asked
 
 
 @pytest.mark.requirement("SH-16")
-async def test_the_run_is_narrated_beside_its_events_and_not_after_its_end(team: httpx2.AsyncClient) -> None:
+async def test_the_run_is_narrated_along_with_its_events_and_not_after_its_end(team: httpx2.AsyncClient) -> None:
     played = await play(team, "hello there")
-    assert [told["message"] for told in played.told("runtime.progress.narration")] == [
+    assert [payload["message"] for payload in played.payloads("runtime.progress.narration")] == [
         "Using the skill greet.", "Reading the request.", "The goal: greet the user", "Making a plan.",
         "The plan has 1 step.", "Working on it.", "Using echo.", "Reviewing the work.",
         "The work has passed its review.",
@@ -68,25 +68,26 @@ async def test_what_the_roles_say_to_each_other_is_no_message_of_the_session(
 ) -> None:
     played = await play(team, "hello there")
     thread_id, run_id = played.run["threadId"], played.run["id"]
-    assert {told["role"] for told in played.told("runtime.model.completed")} >= {"lead", "worker", "reviewer"}
+    assert {payload["role"] for payload in played.payloads("runtime.model.completed")} >= {"lead", "worker", "reviewer"}
     raw: list[dict[str, Any]] = []
     async with connect(f"{team_server.stream_url}?threadId={thread_id}&afterSeq=0&types=notification") as socket:
         while not raw or raw[-1]["method"] != "turn/completed":
             frame = json.loads(await asyncio.wait_for(socket.recv(), 10))
             raw += [frame["payload"]] if frame["type"] == "notification" else []
-    assert not [told for told in raw if told["method"].endswith("elta")]
-    said = [told["params"]["item"] for told in raw if "agentMessage" in str(told)]
+    assert not [payload for payload in raw if payload["method"].endswith("elta")]
+    said = [payload["params"]["item"] for payload in raw if "agentMessage" in str(payload)]
     answer = {"type": "agentMessage", "id": f"{run_id}:output"}
     assert said == [answer | {"text": ""}, answer | {"text": played.run["output"]}]
     shown = (await team.get(f"/api/sessions/{thread_id}")).json()["thread"]["turns"][0]["items"]
     assert [item for item in shown if item["type"] == "agentMessage"] == said[1:]
 
 
-def told_once(played: Played) -> None:
+def assert_recorded_once(played: Played) -> None:
     """Nothing that was recorded before a crash was recorded again."""
     assert played.path == ["LEAD", "PLAN", "WORK", "REVIEW", "DONE"]
-    assert [told["role"] for told in played.told("runtime.role.reported")] == ["lead", "planner", "worker", "reviewer"]
-    assert len(played.told("runtime.tool.invoked")) == len(played.told("runtime.tool.resulted")) == 1
+    reported = [payload["role"] for payload in played.payloads("runtime.role.reported")]
+    assert reported == ["lead", "planner", "worker", "reviewer"]
+    assert len(played.payloads("runtime.tool.invoked")) == len(played.payloads("runtime.tool.resulted")) == 1
     assert played.audit.complete, played.audit.missing
 
 
@@ -97,7 +98,7 @@ async def test_a_team_killed_in_the_middle_of_its_work_goes_on_where_it_was(tmp_
     async with httpx2.AsyncClient(base_url=before.url, verify=False) as client:
         run = await submit(client, "team-slow", "hello there")
         async with asyncio.timeout(20):
-            while not (await read(client, run)).told("runtime.tool.resulted"):  # noqa: ASYNC110  # as a client polls
+            while not (await read(client, run)).payloads("runtime.tool.resulted"):  # noqa: ASYNC110  # as a client polls
                 await asyncio.sleep(0.02)
     await asyncio.to_thread(before.kill)
     after = await asyncio.to_thread(ServerProcess.start, tmp_path / "data", None, workspace)
@@ -107,8 +108,8 @@ async def test_a_team_killed_in_the_middle_of_its_work_goes_on_where_it_was(tmp_
     finally:
         await asyncio.to_thread(after.stop)
     assert played.run["output"] == "Hello at last"
-    assert len(played.told("runtime.request.resumed")) == 1
-    told_once(played)
+    assert len(played.payloads("runtime.request.resumed")) == 1
+    assert_recorded_once(played)
 
 
 @pytest.mark.requirement("OS-L3", "G5", "HK-25")
@@ -136,9 +137,12 @@ async def test_what_a_person_says_on_the_way_reaches_every_role_that_follows(tmp
         given = await holdfast.commands.inject(LOCAL, run.id, "steer", {"message": "in French, please"})
         assert not isinstance(given, Rejected), given
         played = await until(holdfast, run, "runtime.request.completed")
-    heard = {told["role"]: "in French" in str(told["messages"]) for told in played.told("runtime.model.requested")}
+    heard = {
+        payload["role"]: "in French" in str(payload["messages"])
+        for payload in played.payloads("runtime.model.requested")
+    }
     assert heard == {"lead": False, "planner": True, "worker": True, "reviewer": True}
-    told_once(played)
+    assert_recorded_once(played)
 
 
 async def started(holdfast: Holdfast, agent: str, text: str) -> Run:
@@ -154,6 +158,6 @@ async def until(holdfast: Holdfast, run: Run, event_type: str) -> Played:
         store = holdfast.store
         async for batch in follow(store.hub, store.reader.events, "default", run.thread_id, 0):
             played.events.extend(event for event in batch if event.run_id == run.id)
-            if played.told(event_type):
+            if played.payloads(event_type):
                 return played
     raise AssertionError("the stream ended")

@@ -136,7 +136,7 @@ async def test_a_used_key_with_another_body_is_422(client: httpx2.AsyncClient) -
 
 
 @pytest.mark.requirement("PX-1", "SH-4", "CARD-3")
-async def test_the_events_of_a_run_tell_its_whole_life_in_order(client: httpx2.AsyncClient) -> None:
+async def test_the_events_of_a_run_record_its_whole_life_in_order(client: httpx2.AsyncClient) -> None:
     body = {"agent": "echo", "input": "one two"}
     run = (await client.post("/api/runs", params={"wait": 10}, json=body)).json()
     events = (await client.get(f"/api/runs/{run['id']}/events")).json()["items"]
@@ -223,13 +223,13 @@ async def test_a_large_input_is_kept_as_a_blob_and_travels_with_the_export(clien
 
 
 @pytest.mark.requirement("G13")
-async def test_metrics_tell_the_size_of_every_queue_and_what_was_committed(client: httpx2.AsyncClient) -> None:
+async def test_metrics_report_the_size_of_every_queue_and_what_was_committed(client: httpx2.AsyncClient) -> None:
     await client.post("/api/runs?wait=10", json={"agent": "echo", "input": "count me"})
     answer = await client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
-    told = dict(line.rsplit(" ", 1) for line in answer.text.splitlines() if not line.startswith("#"))
-    assert float(told["holdfast_events_appended_total"]) >= 5
-    assert float(told["holdfast_commit_seconds_count"]) >= 1
+    metrics = dict(line.rsplit(" ", 1) for line in answer.text.splitlines() if not line.startswith("#"))
+    assert float(metrics["holdfast_events_appended_total"]) >= 5
+    assert float(metrics["holdfast_commit_seconds_count"]) >= 1
     for name in (
         "events_waiting",
         "hot_threads",
@@ -238,4 +238,4 @@ async def test_metrics_tell_the_size_of_every_queue_and_what_was_committed(clien
         "runs_running",
         "runs_wanted",
     ):
-        assert float(told[f"holdfast_{name}"]) >= 0
+        assert float(metrics[f"holdfast_{name}"]) >= 0

@@ -11,7 +11,7 @@ from websockets.asyncio.client import connect
 from app.core import json
 from app.core.ids import new_id
 from tests.clients import create_session, reached, say
-from tests.protocols.auth.house import open_house
+from tests.protocols.auth.auth_server import open_auth_server
 from tests.server import ServerProcess
 
 pytestmark = pytest.mark.requirement("PX-3")
@@ -22,8 +22,8 @@ TOOLS = [{"name": "lookup", "description": "d", "inputSchema": {"type": "object"
 
 
 async def _shown(client: httpx2.AsyncClient, session_id: str) -> dict[str, Any]:
-    told: dict[str, Any] = (await client.get(f"/api/sessions/{session_id}")).json()["session"]["sessionControls"]
-    return told
+    controls: dict[str, Any] = (await client.get(f"/api/sessions/{session_id}")).json()["session"]["sessionControls"]
+    return controls
 
 
 async def _asked(client: httpx2.AsyncClient, session_id: str) -> dict[str, Any]:
@@ -51,9 +51,9 @@ async def test_controls_are_shown_changed_and_said_to_be_unchanged(client: httpx
         "defaultLockReason": None,
     }  # fmt: skip
     wanted = PLAIN | {"model": "assistant", "approvalPolicy": "untrusted", "settings": {"team": {"size": 3}}}
-    told = (await client.post(path, json={"scope": "session", "controls": wanted, "actor": "me"})).json()
-    assert (told["status"], told["scope"], told["applied"], told["controls"]) == ("ok", "session", wanted, wanted)
-    assert told["defaults"] == PLAIN
+    body = (await client.post(path, json={"scope": "session", "controls": wanted, "actor": "me"})).json()
+    assert (body["status"], body["scope"], body["applied"], body["controls"]) == ("ok", "session", wanted, wanted)
+    assert body["defaults"] == PLAIN
     again = (await client.post(path, json={"scope": "session", "controls": wanted})).json()
     assert (again["status"], again["controls"]) == ("unchanged", wanted)
     assert await _shown(client, session_id) == wanted
@@ -62,10 +62,10 @@ async def test_controls_are_shown_changed_and_said_to_be_unchanged(client: httpx
 async def test_controls_without_settings_leave_the_settings_as_they_are(client: httpx2.AsyncClient) -> None:
     session_id = await create_session(client, model="assistant", settings={"a": 1})
     path = f"/api/sessions/{session_id}/session-controls"
-    told = (await client.post(path, json={"controls": {"model": None, "networkAccess": "enabled"}})).json()
-    assert told["controls"] == PLAIN | {"networkAccess": "enabled", "settings": {"a": 1}}
-    told = (await client.post(path, json={"controls": {"settings": {"b": 2}}})).json()
-    assert told["controls"]["settings"] == {"b": 2}
+    body = (await client.post(path, json={"controls": {"model": None, "networkAccess": "enabled"}})).json()
+    assert body["controls"] == PLAIN | {"networkAccess": "enabled", "settings": {"a": 1}}
+    body = (await client.post(path, json={"controls": {"settings": {"b": 2}}})).json()
+    assert body["controls"]["settings"] == {"b": 2}
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ async def test_the_legacy_route_sets_the_approval_policy_alone(client: httpx2.As
     session_id = await create_session(client, model="echo")
     path = f"/api/sessions/{session_id}/approval-policy"
     for _ in range(2):
-        told = await client.post(path, json={"approvalPolicy": "never"})
-        assert told.json() == {"status": "ok", "sessionId": session_id, "approvalPolicy": "never"}
+        answered = await client.post(path, json={"approvalPolicy": "never"})
+        assert answered.json() == {"status": "ok", "sessionId": session_id, "approvalPolicy": "never"}
     assert await _shown(client, session_id) == PLAIN | {"model": "echo", "approvalPolicy": "never"}
     assert (await client.post(path, json={"approvalPolicy": None})).json()["code"] == "invalid_request"
 
@@ -149,9 +149,9 @@ async def test_settings_are_merged_replaced_read_and_removed(client: httpx2.Asyn
     async def post(**body: Any) -> dict[str, Any]:
         answer = await client.post(path, json=body)
         assert answer.status_code == 200, answer.text
-        told: dict[str, Any] = answer.json()
-        assert (told["sessionId"], told["scope"]) == (session_id, "session")
-        return told
+        result: dict[str, Any] = answer.json()
+        assert (result["sessionId"], result["scope"]) == (session_id, "session")
+        return result
 
     assert (await client.get(path)).json() == {
         "status": "ok", "sessionId": session_id, "scope": "session", "settings": {},
@@ -367,14 +367,14 @@ async def test_the_policy_holds_for_subagents_and_after_a_restart(tmp_path: Path
 
 
 async def test_new_sessions_of_the_tenant_begin_with_the_defaults_and_old_ones_keep_theirs(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as house:
-        admin, other = await house.caller("admin"), await house.caller("admin", "elsewhere")
+    async with open_auth_server(tmp_path) as server:
+        admin, other = await server.caller("admin"), await server.caller("admin", "elsewhere")
         before = await create_session(admin)
         path = f"/api/sessions/{before}/session-controls"
         wanted = PLAIN | {"model": "assistant", "approvalPolicy": "untrusted", "settings": {"a": 1, "b": 2}}
-        told = (await admin.post(path, json={"scope": "default", "controls": wanted})).json()
-        assert (told["status"], told["scope"], told["applied"]) == ("ok", "default", wanted)
-        assert (told["controls"], told["defaults"]) == (PLAIN, wanted)
+        answered = (await admin.post(path, json={"scope": "default", "controls": wanted})).json()
+        assert (answered["status"], answered["scope"], answered["applied"]) == ("ok", "default", wanted)
+        assert (answered["controls"], answered["defaults"]) == (PLAIN, wanted)
         again = await admin.post(path, json={"scope": "default", "controls": wanted})
         assert again.json()["status"] == "unchanged"
         settings = f"/api/sessions/{before}/settings"
@@ -387,14 +387,14 @@ async def test_new_sessions_of_the_tenant_begin_with_the_defaults_and_old_ones_k
         fresh = await create_session(admin, model="echo", settings={"c": 4})
         assert await _shown(admin, fresh) == wanted | {"model": "echo", "settings": {"a": 1, "c": 4}}
         assert await _shown(other, await create_session(other)) == PLAIN
-        changes = [payload for type_, payload in await house.ledger() if type_ == "runtime.thread.updated"]
+        changes = [payload for type_, payload in await server.ledger() if type_ == "runtime.thread.updated"]
         assert changes[-1] == {"metadata": {"session.settings.b": None}}
 
 
 @pytest.mark.requirement("S5")
 async def test_defaults_are_for_administrators_to_change(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as house:
-        member = await house.caller("member")
+    async with open_auth_server(tmp_path) as server:
+        member = await server.caller("member")
         session_id = await create_session(member)
         for method, path, body in (
             ("POST", "session-controls", {"scope": "default", "controls": {"model": "echo"}}),
@@ -407,8 +407,8 @@ async def test_defaults_are_for_administrators_to_change(tmp_path: Path) -> None
 
 
 async def test_locked_defaults_answer_423_and_the_session_s_own_can_still_be_changed(tmp_path: Path) -> None:
-    async with open_house(tmp_path, session_defaults_locked=True) as house:
-        client = await house.caller("admin")
+    async with open_auth_server(tmp_path, session_defaults_locked=True) as server:
+        client = await server.caller("admin")
         session_id = await create_session(client)
         shown = (await client.get(f"/api/sessions/{session_id}/session-controls")).json()
         assert (shown["defaultsEditable"], bool(shown["defaultLockReason"])) == (False, True)
@@ -418,9 +418,9 @@ async def test_locked_defaults_answer_423_and_the_session_s_own_can_still_be_cha
             ("DELETE", "settings/a?scope=default", None),
         ):
             answer = await client.request(method, f"/api/sessions/{session_id}/{path}", json=body)
-            told = answer.json()
-            assert (answer.status_code, told["status"], told["code"]) == (423, "locked", "defaults_locked")
-            assert (told["sessionId"], told["defaults"]) == (session_id, PLAIN)
+            refused = answer.json()
+            assert (answer.status_code, refused["status"], refused["code"]) == (423, "locked", "defaults_locked")
+            assert (refused["sessionId"], refused["defaults"]) == (session_id, PLAIN)
         own = {"controls": {"model": "echo"}}
         assert (await client.post(f"/api/sessions/{session_id}/session-controls", json=own)).status_code == 200
 
@@ -429,14 +429,14 @@ async def test_locked_defaults_answer_423_and_the_session_s_own_can_still_be_cha
 
 
 async def test_capabilities_say_what_is_served_and_why_not_the_rest(client: httpx2.AsyncClient) -> None:
-    told = (await client.get("/api/capabilities")).json()
-    assert (told["status"], told["runtime"]["initialized"]) == ("ok", True)
-    assert told["runtime"]["capabilitiesLastUpdatedAt"].endswith("Z")
-    assert told["methods"] == {method: detail["status"] for method, detail in told["details"].items()}
-    assert (told["methods"]["turn/start"], told["methods"]["review/start"]) == ("available", "disabled")
-    assert told["details"]["review/start"]["reason"]
-    assert (told["features"]["threadFork"], told["features"]["reviewStart"]) == (True, False)
+    capabilities = (await client.get("/api/capabilities")).json()
+    assert (capabilities["status"], capabilities["runtime"]["initialized"]) == ("ok", True)
+    assert capabilities["runtime"]["capabilitiesLastUpdatedAt"].endswith("Z")
+    assert capabilities["methods"] == {method: detail["status"] for method, detail in capabilities["details"].items()}
+    assert (capabilities["methods"]["turn/start"], capabilities["methods"]["review/start"]) == ("available", "disabled")
+    assert capabilities["details"]["review/start"]["reason"]
+    assert (capabilities["features"]["threadFork"], capabilities["features"]["reviewStart"]) == (True, False)
     fresh = await client.get("/api/capabilities", params={"refresh": "true"})
-    assert fresh.json()["methods"] == told["methods"]
+    assert fresh.json()["methods"] == capabilities["methods"]
     wrong = await client.get("/api/capabilities", params={"refresh": "perhaps"})
     assert (wrong.status_code, wrong.json()["code"]) == (400, "invalid_request")

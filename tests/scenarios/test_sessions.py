@@ -64,13 +64,13 @@ async def test_a_session_is_a_thread_of_ours(client: httpx2.AsyncClient) -> None
     session_id = await create_session(client)
     turn = await say(client, session_id, "one two")
     assert (await reached(client, turn))["threadId"] == session_id
-    told = (await client.get(f"/api/sessions/{session_id}")).json()
-    assert told["session"]["materialized"] is True
-    [shown] = told["thread"]["turns"]
+    session = (await client.get(f"/api/sessions/{session_id}")).json()
+    assert session["session"]["materialized"] is True
+    [shown] = session["thread"]["turns"]
     assert (shown["id"], shown["status"]) == (turn, "completed")
     assert [item["type"] for item in shown["items"]] == ["userMessage", "agentMessage"]
-    assert told["thread"]["preview"] == "one two"
-    assert [(row["role"], row["content"], row["status"]) for row in told["transcript"]] == [
+    assert session["thread"]["preview"] == "one two"
+    assert [(row["role"], row["content"], row["status"]) for row in session["transcript"]] == [
         ("user", "one two", "complete"), ("assistant", "one two", "complete"),
     ]  # fmt: skip
     assert (await client.get(f"/api/threads/{session_id}")).json()["id"] == session_id
@@ -95,9 +95,9 @@ async def test_the_list_is_newest_first_and_goes_on_at_its_cursor(client: httpx2
 async def test_a_wrong_parameter_of_the_list_is_refused(client: httpx2.AsyncClient, query: str) -> None:
     answer = await client.get(f"/api/sessions?{query}")
     assert answer.status_code == 400
-    told = answer.json()
-    assert (told["status"], told["code"]) == ("error", "invalid_request")
-    assert told["issues"][0]["path"]
+    error = answer.json()
+    assert (error["status"], error["code"]) == ("error", "invalid_request")
+    assert error["issues"][0]["path"]
 
 
 async def test_system_sessions_are_listed_only_when_asked_for(client: httpx2.AsyncClient) -> None:
@@ -142,13 +142,13 @@ async def test_a_session_is_put_away_once_something_was_asked(client: httpx2.Asy
     assert (back["status"], back["thread"]["id"]) == ("ok", session_id)
 
 
-async def test_a_fork_tells_where_it_comes_from(client: httpx2.AsyncClient) -> None:
+async def test_a_fork_names_its_source(client: httpx2.AsyncClient) -> None:
     session_id = await create_session(client)
     await reached(client, await say(client, session_id, "x"))
-    told = (await client.post(f"/api/sessions/{session_id}/fork")).json()
-    assert (told["status"], told["sourceSessionId"]) == ("ok", session_id)
-    assert told["session"]["materialized"] is True
-    assert told["thread"]["id"] == told["session"]["sessionId"] != session_id
+    forked = (await client.post(f"/api/sessions/{session_id}/fork")).json()
+    assert (forked["status"], forked["sourceSessionId"]) == ("ok", session_id)
+    assert forked["session"]["materialized"] is True
+    assert forked["thread"]["id"] == forked["session"]["sessionId"] != session_id
 
 
 async def test_a_fork_shows_the_transcript_of_its_source_and_goes_on_from_it(client: httpx2.AsyncClient) -> None:
@@ -158,10 +158,10 @@ async def test_a_fork_shows_the_transcript_of_its_source_and_goes_on_from_it(cli
     note = ROW | {"turnId": first, "status": "complete", "content": "a note"}
     await client.post(f"/api/sessions/{source}/transcript/upsert", json=note)
     whole = (await client.get(f"/api/sessions/{source}")).json()
-    told = (await client.post(f"/api/sessions/{source}/fork")).json()
-    fork = told["session"]["sessionId"]
-    assert told["thread"]["turns"] == whole["thread"]["turns"]
-    assert told["thread"]["preview"] == "please calculate"
+    forked = (await client.post(f"/api/sessions/{source}/fork")).json()
+    fork = forked["session"]["sessionId"]
+    assert forked["thread"]["turns"] == whole["thread"]["turns"]
+    assert forked["thread"]["preview"] == "please calculate"
     shown = (await client.get(f"/api/sessions/{fork}")).json()
     assert shown["transcript"] == whole["transcript"]
     assert "a note" in [row["content"] for row in shown["transcript"]]
@@ -202,9 +202,9 @@ async def test_a_fork_in_the_middle_of_a_turn_shows_it_as_far_as_it_had_come(cli
     source = await create_session(client, model="assistant")
     turn = await say(client, source, "publish this")
     await _waiting(client, source, "approvals")
-    told = (await client.post(f"/api/sessions/{source}/fork")).json()
-    assert [(one["id"], one["status"]) for one in told["thread"]["turns"]] == [(turn, "interrupted")]
-    shown = (await client.get(f"/api/sessions/{told['session']['sessionId']}")).json()
+    forked = (await client.post(f"/api/sessions/{source}/fork")).json()
+    assert [(one["id"], one["status"]) for one in forked["thread"]["turns"]] == [(turn, "interrupted")]
+    shown = (await client.get(f"/api/sessions/{forked['session']['sessionId']}")).json()
     assert [row["role"] for row in shown["transcript"]][:1] == ["user"]
     assert "streaming" not in {row["status"] for row in shown["transcript"]}
     await client.post(f"/api/sessions/{source}/interrupt")
@@ -231,8 +231,8 @@ async def test_the_rows_that_a_fork_took_over_are_on_the_first_page_of_its_trans
 async def test_resuming_keeps_the_tools_that_it_names(client: httpx2.AsyncClient) -> None:
     session_id = await create_session(client)
     tools = [{"name": "lookup", "description": "d", "inputSchema": {"type": "object"}}]
-    told = (await client.post(f"/api/sessions/{session_id}/resume", json={"dynamicTools": tools})).json()
-    assert set(told) == {"session", "thread"}
+    resumed = (await client.post(f"/api/sessions/{session_id}/resume", json={"dynamicTools": tools})).json()
+    assert set(resumed) == {"session", "thread"}
     refused = await client.post(f"/api/sessions/{session_id}/messages", json={"text": "x"})
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid_params")  # this agent takes none
     many = await client.post(f"/api/sessions/{session_id}/resume", json={"dynamicTools": tools * 129})
@@ -242,8 +242,8 @@ async def test_resuming_keeps_the_tools_that_it_names(client: httpx2.AsyncClient
 async def test_a_deleted_session_answers_410_for_good(client: httpx2.AsyncClient) -> None:
     session_id = await create_session(client)
     await client.post(f"/api/sessions/{session_id}/rename", json={"title": "Plans"})
-    told = (await client.delete(f"/api/sessions/{session_id}")).json()
-    assert told == {"status": "ok", "sessionId": session_id, "title": "Plans", "deletedFileCount": 0}
+    deleted = (await client.delete(f"/api/sessions/{session_id}")).json()
+    assert deleted == {"status": "ok", "sessionId": session_id, "title": "Plans", "deletedFileCount": 0}
     again = await client.delete(f"/api/sessions/{session_id}")
     gone = again.json()
     assert (again.status_code, gone["status"], gone["sessionId"], gone["title"]) == (
@@ -332,8 +332,8 @@ async def test_the_active_turn_is_interrupted(client: httpx2.AsyncClient) -> Non
     await _waiting(client, session_id, "approvals")
     other = await client.post(f"/api/sessions/{session_id}/interrupt", json={"turnId": "run_other"})
     assert other.status_code == 409
-    told = (await client.post(f"/api/sessions/{session_id}/interrupt")).json()
-    assert told == {"status": "ok", "sessionId": session_id, "turnId": turn}
+    interrupted = (await client.post(f"/api/sessions/{session_id}/interrupt")).json()
+    assert interrupted == {"status": "ok", "sessionId": session_id, "turnId": turn}
     assert (await reached(client, turn))["status"] == "cancelled"
     [shown] = (await client.get(f"/api/sessions/{session_id}")).json()["thread"]["turns"]
     assert shown["status"] == "interrupted"
@@ -344,9 +344,9 @@ async def test_a_turn_is_steered_while_it_runs(client: httpx2.AsyncClient) -> No
     turn = await say(client, session_id, "publish this")
     await _waiting(client, session_id, "approvals")
     steer = f"/api/sessions/{session_id}/turns/{turn}/steer"
-    told = await client.post(steer, json={"input": "shorter"})
-    assert (told.status_code, told.json()["result"]["status"]) == (200, "performed")
-    assert told.json()["result"]["actionType"] == "turn.steer.create"
+    steered = await client.post(steer, json={"input": "shorter"})
+    assert (steered.status_code, steered.json()["result"]["status"]) == (200, "performed")
+    assert steered.json()["result"]["actionType"] == "turn.steer.create"
     await client.post(f"/api/sessions/{session_id}/interrupt")
     await reached(client, turn)
     late = await client.post(steer, json={"input": "shorter"})
@@ -355,7 +355,7 @@ async def test_a_turn_is_steered_while_it_runs(client: httpx2.AsyncClient) -> No
     assert (unknown.status_code, unknown.json()["result"]["status"]) == (409, "not_eligible")
 
 
-async def test_controls_that_were_written_wrongly_elsewhere_are_not_told(client: httpx2.AsyncClient) -> None:
+async def test_controls_that_were_written_wrongly_elsewhere_are_not_shown(client: httpx2.AsyncClient) -> None:
     wrong = {"approvalPolicy": ["never"], "networkAccess": 1, "cwd": None, "dynamicTools": [{}], "settings": "x",
              "effort": "huge"}  # fmt: skip
     metadata = {f"session.{name}": value for name, value in (wrong | {"model": "echo"}).items()}
@@ -386,8 +386,8 @@ async def test_an_approval_is_listed_and_decided_once(client: httpx2.AsyncClient
     decide = f"/api/approvals/{asked['approvalId']}/decision"
     wrong = await client.post(decide, json={"decision": "perhaps"})
     assert (wrong.status_code, wrong.json()["code"]) == (400, "invalid_request")
-    told = await client.post(decide, json={"decision": "accept"})
-    assert told.json() == {"status": "ok", "approvalId": asked["approvalId"], "threadId": session_id}
+    decided = await client.post(decide, json={"decision": "accept"})
+    assert decided.json() == {"status": "ok", "approvalId": asked["approvalId"], "threadId": session_id}
     assert (await client.post(decide, json={"decision": "accept"})).status_code == 404
     assert (await reached(client, turn))["status"] == "completed"
     assert (await client.get(f"/api/sessions/{session_id}/approvals")).json() == {"data": []}

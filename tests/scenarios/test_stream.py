@@ -177,7 +177,7 @@ async def test_an_invalid_subscribe_leaves_the_filter_as_it_was(
 
 @pytest.mark.smoke
 @pytest.mark.requirement("CM-1", "PX-1")
-async def test_event_frames_tell_what_the_log_holds(server: ServerProcess, client: httpx2.AsyncClient) -> None:
+async def test_event_frames_show_what_the_log_holds(server: ServerProcess, client: httpx2.AsyncClient) -> None:
     thread_id = new_id("thread")
     async with connect(f"{server.stream_url}?threadId={thread_id}") as socket:
         await _ready(socket)

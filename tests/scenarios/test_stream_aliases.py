@@ -25,7 +25,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server(settings: Settings) -> AsyncIterator[InProcessServer]:
     async with in_process(settings) as server:
-        await server.holdfast.executor.drain(0)  # the runs are told here and not carried out
+        await server.holdfast.executor.drain(0)  # the runs are recorded here and not carried out
         yield server
 
 
@@ -51,7 +51,7 @@ async def _one_event(socket: ClientConnection) -> list[dict[str, Any]]:
     return frames if frames[0]["type"] != "runtime.progress.narration" else await _one_event(socket)
 
 
-async def _told(server: InProcessServer, *payloads: Payload) -> list[list[dict[str, Any]]]:
+async def _frames_of(server: InProcessServer, *payloads: Payload) -> list[list[dict[str, Any]]]:
     """What a subscriber hears of these events of a run, event by event."""
     thread_id, run_id = await _thread_with_run(server)
     async with connect(f"{server.stream_url}?threadId={thread_id}") as socket:
@@ -140,17 +140,17 @@ async def test_a_method_is_normalised_segment_by_segment(method: str, type_: str
     ],
     ids=lambda value: value.type if isinstance(value, Payload) else "",
 )
-async def test_a_notification_is_told_as_signal_then_alias_then_raw(
+async def test_a_notification_is_sent_as_signal_then_alias_then_raw(
     server: InProcessServer, payload: Payload, types: list[str]
 ) -> None:
-    [frames] = await _told(server, payload)
+    [frames] = await _frames_of(server, payload)
     assert _types(frames) == [payload.type, *types]
     assert [frame["last"] for frame in frames] == [False] * len(types) + [True]
 
 
 @pytest.mark.requirement("CM-5")
 async def test_a_signal_of_the_app_server_says_where_it_comes_from(server: InProcessServer) -> None:
-    [frames] = await _told(server, _signal("hi"))
+    [frames] = await _frames_of(server, _signal("hi"))
     own, signal, raw = frames
     thread_id, run_id = own["threadId"], own["runId"]
     params = {"threadId": thread_id, "turnId": run_id, "itemId": "msg_1", "contentIndex": 0, "delta": "hi"}
@@ -165,8 +165,8 @@ async def test_a_signal_of_the_app_server_says_where_it_comes_from(server: InPro
 
 
 @pytest.mark.requirement("CM-6")
-async def test_tokens_are_told_with_the_thread_s_total(server: InProcessServer) -> None:
-    first, second = await _told(server, _said("a", 5), _said("b", 7))
+async def test_tokens_are_sent_with_the_thread_s_total(server: InProcessServer) -> None:
+    first, second = await _frames_of(server, _said("a", 5), _said("b", 7))
     assert _types(first) == [
         "runtime.model.completed", "app_server.item.completed", "notification",
         "app_server.thread.token_usage.updated", "thread_token_usage_updated", "notification",
@@ -182,7 +182,7 @@ async def test_tokens_are_told_with_the_thread_s_total(server: InProcessServer) 
 async def test_the_plan_is_what_the_calls_of_the_todos_tool_add_up_to(server: InProcessServer) -> None:
     one, two = {"id": "1", "title": "look", "status": "in_progress"}, {"id": "2", "title": "do", "status": "pending"}
     done = one | {"status": "done"}
-    heard = await _told(
+    heard = await _frames_of(
         server,
         *_call("todos", {"items": [one, two]}, "c1"),
         *_call("todos", {"items": [done], "mode": "update"}, "c2"),
@@ -214,10 +214,10 @@ async def test_the_plan_is_what_the_calls_of_the_todos_tool_add_up_to(server: In
     ],
     ids=lambda value: value.kind if isinstance(value, interrupt.InterruptRaised) else "",
 )
-async def test_a_request_is_told_as_signal_and_exactly_one_more(
+async def test_a_request_is_sent_as_signal_and_exactly_one_more(
     server: InProcessServer, raised: interrupt.InterruptRaised, method: str, alias: str
 ) -> None:
-    [frames] = await _told(server, raised)
+    [frames] = await _frames_of(server, raised)
     assert _types(frames) == ["runtime.interrupt.raised", f"app_server.request.{method}", alias]
     signal = frames[1]["payload"]
     assert (signal["signalType"], signal["requestId"]) == ("request", "int_1")
@@ -230,7 +230,7 @@ async def test_a_request_is_told_as_signal_and_exactly_one_more(
 
 @pytest.mark.requirement("CM-4")
 @pytest.mark.parametrize(
-    ("kind", "answer", "alias", "told"),
+    ("kind", "answer", "alias", "expected"),
     [
         ("approval", {"decision": "approve"}, "approval_resolved",
          {"approvalId": "int_1", "status": "resolved", "decision": "accept", "scope": "turn"}),
@@ -246,8 +246,8 @@ async def test_a_request_is_told_as_signal_and_exactly_one_more(
         ("approval", None, "approval_resolved", {"approvalId": "int_1", "status": "expired"}),
     ],
 )  # fmt: skip
-async def test_an_answer_is_told_by_the_kind_of_its_request(
-    server: InProcessServer, kind: str, answer: dict[str, Any] | None, alias: str, told: dict[str, Any]
+async def test_an_answer_is_sent_by_the_kind_of_its_request(
+    server: InProcessServer, kind: str, answer: dict[str, Any] | None, alias: str, expected: dict[str, Any]
 ) -> None:
     raised = interrupt.InterruptRaised.model_validate(
         _asked(kind).to_json() | {"interruptId": (asked := new_id("interrupt"))}
@@ -257,10 +257,10 @@ async def test_an_answer_is_told_by_the_kind_of_its_request(
         if answer is None
         else interrupt.InterruptResolved(interrupt_id=asked, answer=answer, answered_by="user:x")
     )
-    _, frames = await _told(server, raised, ended)
+    _, frames = await _frames_of(server, raised, ended)
     assert _types(frames) == [ended.type, alias]
     name = "approvalId" if kind == "approval" else "requestId"
-    assert frames[1]["payload"] == told | {name: asked}
+    assert frames[1]["payload"] == expected | {name: asked}
 
 
 @pytest.mark.requirement("CM-4")
@@ -268,7 +268,7 @@ async def test_an_answer_is_told_by_the_kind_of_its_request(
 async def test_answers_to_requests_without_a_frame_of_their_own_have_none(server: InProcessServer, kind: str) -> None:
     asked = new_id("interrupt")
     raised = interrupt.InterruptRaised.model_validate(_asked(kind).to_json() | {"interruptId": asked})
-    _, frames = await _told(server, raised, interrupt.InterruptExpired(interrupt_id=asked))
+    _, frames = await _frames_of(server, raised, interrupt.InterruptExpired(interrupt_id=asked))
     assert _types(frames) == ["runtime.interrupt.expired"]
 
 
@@ -276,7 +276,7 @@ async def test_answers_to_requests_without_a_frame_of_their_own_have_none(server
 
 
 @pytest.mark.requirement("CM-7")
-async def test_a_row_is_told_as_it_stands_after_the_merge(server: InProcessServer) -> None:
+async def test_a_row_is_sent_as_it_is_after_the_merge(server: InProcessServer) -> None:
     thread_id, _ = await _thread_with_run(server)
     row = {"messageId": "m", "turnId": "t", "role": "user", "type": "note", "content": "x", "status": "complete"}
     async with connect(f"{server.stream_url}?threadId={thread_id}") as socket:
@@ -286,15 +286,15 @@ async def test_a_row_is_told_as_it_stands_after_the_merge(server: InProcessServe
         await _one_event(socket)
         frames = await _one_event(socket)
     assert _types(frames) == ["runtime.transcript.upserted", "transcript_updated"]
-    told = frames[1]["payload"]
-    assert {name: told[name] for name in ("threadId", "turnId", "messageId", "type")} == {
+    data = frames[1]["payload"]
+    assert {name: data[name] for name in ("threadId", "turnId", "messageId", "type")} == {
         "threadId": thread_id, "turnId": "t", "messageId": "m", "type": "note",
     }  # fmt: skip
-    assert (told["entry"]["content"], told["entry"]["status"], told["entry"]["details"]) == ("x", "complete", "d")
+    assert (data["entry"]["content"], data["entry"]["status"], data["entry"]["details"]) == ("x", "complete", "d")
 
 
 @pytest.mark.requirement("CM-5")
-async def test_a_thread_tells_its_beginning_its_name_and_its_archiving(server: InProcessServer) -> None:
+async def test_a_thread_reports_its_beginning_its_name_and_its_archiving(server: InProcessServer) -> None:
     thread_id = new_id("thread")
     async with connect(f"{server.stream_url}?threadId={thread_id}") as socket:
         await receive(socket)
@@ -308,7 +308,7 @@ async def test_a_thread_tells_its_beginning_its_name_and_its_archiving(server: I
 
 
 @pytest.mark.requirement("CM-2")
-async def test_a_deleted_session_is_told_to_everybody_and_the_rest_of_it_to_its_own(server: InProcessServer) -> None:
+async def test_a_deleted_session_is_sent_to_everybody_and_the_rest_of_it_to_its_own(server: InProcessServer) -> None:
     mine, other = (await _thread_with_run(server))[0], (await _thread_with_run(server))[0]
     async with (
         connect(f"{server.stream_url}?threadId={mine}") as filtered,
@@ -327,7 +327,7 @@ async def test_a_deleted_session_is_told_to_everybody_and_the_rest_of_it_to_its_
 
 
 @pytest.mark.requirement("CM-2")
-async def test_the_end_of_a_system_session_is_told_only_to_who_asked_for_it(server: InProcessServer) -> None:
+async def test_the_end_of_a_system_session_is_sent_only_to_who_asked_for_it(server: InProcessServer) -> None:
     mine, _ = await _thread_with_run(server)
     system = new_id("thread").replace("thr_", "sys_")
     await _record(server, system, thread.ThreadCreated(owner="system"))

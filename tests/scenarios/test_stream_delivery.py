@@ -77,9 +77,9 @@ async def test_global_news_reaches_every_socket_without_a_thread(server: InProce
         await _record(server, other, _row(1))
         await _record(server, "sys_ledger", ledger.WorkspaceLoaded(digest="d", agents=1))
         await _record(server, mine, thread.ThreadClosed())
-        told = await _ledger_seq(server)
-        assert await _heard(filtered, "runtime.thread.closed") == [(None, told), (mine, 2)]
-        assert await _heard(unfiltered, "runtime.thread.closed") == [(other, 2), (None, told), (mine, 2)]
+        ledger_seq = await _ledger_seq(server)
+        assert await _heard(filtered, "runtime.thread.closed") == [(None, ledger_seq), (mine, 2)]
+        assert await _heard(unfiltered, "runtime.thread.closed") == [(other, 2), (None, ledger_seq), (mine, 2)]
 
 
 @pytest.mark.requirement("CM-2")
@@ -101,7 +101,7 @@ async def test_a_system_thread_is_heard_only_by_who_asks_for_exactly_it(server: 
 
 @pytest.mark.requirement("CM-2")
 async def test_the_exact_subscriber_of_a_ledger_resumes_it_with_its_global_news(server: InProcessServer) -> None:
-    loaded = await _ledger_seq(server)  # the server has told it of its workspace
+    loaded = await _ledger_seq(server)  # the server has recorded its workspace there
     async with connect(f"{server.stream_url}?threadId=sys_ledger&afterSeq={loaded - 1}") as socket:
         await receive_event(socket)
         await _record(server, "sys_ledger", ledger.WorkspaceLoaded(digest="e", agents=1))
@@ -141,7 +141,7 @@ async def test_a_filter_replaced_while_history_is_sent_hears_its_own_threads(ser
 
 
 @pytest.mark.requirement("PX-1")
-async def test_the_same_thread_asked_for_anew_is_told_from_the_new_cursor(server: InProcessServer) -> None:
+async def test_the_same_thread_asked_for_again_is_sent_from_the_new_cursor(server: InProcessServer) -> None:
     large = await _large_thread(server)
     async with connect(f"{server.stream_url}?threadId={large}&afterSeq=0&types=runtime.*", max_queue=2) as socket:
         await receive_event(socket)

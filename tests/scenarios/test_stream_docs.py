@@ -53,11 +53,11 @@ async def test_the_frames_of_the_page_are_those_of_an_echo(server: ServerProcess
     assert run["status"] == "completed"
     async with connect(f"{server.stream_url}?threadId=thr_plans&afterSeq=0") as socket:
         await _next(socket)
-        told = [await _next(socket)]
-        while '"text":"hello "' not in told[-1]:
-            told.append(await _next(socket))
-        seq = json.loads(told[-1])["seq"]
-        frames = [told[-1], await _next(socket), await _next(socket)]
+        received = [await _next(socket)]
+        while '"text":"hello "' not in received[-1]:
+            received.append(await _next(socket))
+        seq = json.loads(received[-1])["seq"]
+        frames = [received[-1], await _next(socket), await _next(socket)]
     for example, frame in zip(_lines(FRAMES, "<- "), frames, strict=True):
         assert _like(example.replace('"seq":4', f'"seq":{seq}')).fullmatch(frame), frame
     asked = parse_qs(_lines(BACK, "-> GET /api/stream?")[0])
@@ -68,7 +68,7 @@ async def test_the_frames_of_the_page_are_those_of_an_echo(server: ServerProcess
 
 
 async def test_the_description_of_the_stream_is_served(client: httpx2.AsyncClient) -> None:
-    told = (await client.get("/asyncapi.json")).json()
-    assert told["channels"]["stream"]["address"] == "/api/stream"
+    served = (await client.get("/asyncapi.json")).json()
+    assert served["channels"]["stream"]["address"] == "/api/stream"
     checked_in = json.loads((Path(__file__).parents[2] / "openapi/asyncapi.json").read_bytes())
-    assert told == checked_in
+    assert served == checked_in

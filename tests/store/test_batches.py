@@ -52,7 +52,7 @@ def _claim(number: int) -> ports.ClaimRun:
     return ports.ClaimRun(f"run_{number}", "me", 1, 15.0, claimed_at_submit=True)
 
 
-async def _born(store: Store, number: int, tenant: str = "default") -> Answer:
+async def _opened(store: Store, number: int, tenant: str = "default") -> Answer:
     """As the edge opens a run: thread, run and claim in one command."""
     started = request.RequestStarted(executor="me", epoch=1)
     return await store.recorder.record(
@@ -79,7 +79,7 @@ def _codes(answers: list[Answer]) -> list[str | None]:
 
 @pytest.mark.parametrize("count", COUNTS)
 async def test_runs_that_begin_go_on_and_end_together_leave_what_replay_gives(store: Store, count: int) -> None:
-    for step in (_born, _delta, _ended):
+    for step in (_opened, _delta, _ended):
         answers = await asyncio.gather(*(step(store, number) for number in range(count)))
         assert _codes(answers) == [None] * count
     for number in (0, count // 2, count - 1):
@@ -90,13 +90,13 @@ async def test_runs_that_begin_go_on_and_end_together_leave_what_replay_gives(st
 
 @pytest.mark.parametrize("count", COUNTS)
 async def test_a_batch_of_new_old_and_refused_commands_keeps_them_apart(store: Store, count: int) -> None:
-    await asyncio.gather(*(_born(store, number) for number in range(count)))
+    await asyncio.gather(*(_opened(store, number) for number in range(count)))
     kinds: list[tuple[Any, int, str | None]] = []
     for number in range(count):
         kinds += [
             (_delta, number, None),  # a thread that the writer remembers
-            (_born, number, "THREAD_EXISTS"),
-            (_born, count + number, None),  # a new one
+            (_opened, number, "THREAD_EXISTS"),
+            (_opened, count + number, None),  # a new one
             (_ended, count + number, None),  # which ends in the batch that it begins in
             (_delta, count + number, "RUN_TERMINAL"),
             (_delta, 10_000 + number, "STALE_EPOCH"),  # one that there never was
@@ -108,12 +108,12 @@ async def test_a_batch_of_new_old_and_refused_commands_keeps_them_apart(store: S
 
 async def test_one_batch_serves_several_tenants_with_the_same_names(store: Store) -> None:
     tenants = ["default", "b", "c"]
-    for step in (_born, _delta, _ended):
+    for step in (_opened, _delta, _ended):
         answers = await asyncio.gather(*(step(store, number, tenant) for number in range(5) for tenant in tenants))
         assert _codes(list(answers)) == [None] * 15
 
 
-async def test_what_stands_beside_many_threads_is_loaded_for_each_of_them(store: Store) -> None:
+async def test_what_belongs_to_many_threads_is_loaded_for_each_of_them(store: Store) -> None:
     count = 17
     names = [Scope("default", f"thr_{number}", f"run_{number}") for number in range(count)]
     late = "2027-01-01T00:00:00.000Z"
@@ -173,7 +173,7 @@ async def test_a_row_that_cannot_be_stored_takes_its_whole_transaction_back(data
 
 async def test_what_somebody_else_wrote_to_a_thread_in_memory_is_noticed_however_late(store: Store) -> None:
     """Another writer on the same database, and batches of other threads between its work and the thread's next."""
-    await asyncio.gather(*(_born(store, number) for number in range(3)))
+    await asyncio.gather(*(_opened(store, number) for number in range(3)))
     other = Log(store.database, SystemClock(), lambda events: None)
     other.start()
     draft = Draft(StepCompleted.type, {"step": "s", "key": "k"}, "run_0", at=1, encoded=b'{"key":"k","step":"s"}')

@@ -39,7 +39,7 @@ class Recording:
 
 @dataclass
 class Spy:
-    """A tool that notes each call and answers what it was told to."""
+    """A tool that notes each call and answers what it was given to answer."""
 
     definition: ToolDefinition
     answer: Result | Failure = field(default_factory=lambda: JsonResult({"done": True}))

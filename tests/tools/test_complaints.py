@@ -1,4 +1,4 @@
-"""What a model is told of a tool that failed: the tool's words, in one bounded line, and no half of a secret."""
+"""What a model is shown of a tool that failed: the tool's words, in one bounded line, and no half of a secret."""
 
 import logging
 
@@ -28,12 +28,12 @@ async def test_the_words_of_a_tool_error_and_of_any_exception_reach_the_model(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     gateway = Gateway(Registry([PythonTool.of(lookup)]))
-    told = []
+    errors = []
     with caplog.at_level(logging.CRITICAL):
         for name in ("nobody", "7"):
             call = ToolRequest(f"call_{name}", "lookup", {"name": name})
-            told.append((await gateway.call(call, scope("lookup"), Recording().ports())).error)
-    first, second = told
+            errors.append((await gateway.call(call, scope("lookup"), Recording().ports())).error)
+    first, second = errors
     assert first is not None and second is not None
     assert (first.code, first.retryable) == ("TOOL_FAILED", True)
     assert first.message == "There is nobody of that name. Try the surname."

@@ -354,8 +354,8 @@ async def test_what_the_todos_tool_records_is_what_the_view_reads(tmp_path: Path
         await call(todos, {"items": items, "mode": "update"}, log)
     state = Todos()
     for number, payload in enumerate(log.events):
-        told = json.dumps(payload.to_json())
-        happened = Event("e", "t", "th", "run_1", number, number, payload.type, "agent", 0, told, None, "", "")
+        encoded = json.dumps(payload.to_json())
+        happened = Event("e", "t", "th", "run_1", number, number, payload.type, "agent", 0, encoded, None, "", "")
         state = fold(state, happened)
     assert [asdict(item) for item in state.items] == items
 

@@ -10,12 +10,12 @@ THREAD = "thr_1"
 START_MS = 1_767_225_600_000
 
 
-def tell(*payloads: Payload | tuple[str | None, Payload], run_id: str | None = "run_1") -> list[Event]:
+def events_from(*payloads: Payload | tuple[str | None, Payload], run_id: str | None = "run_1") -> list[Event]:
     """The payloads as one thread's events, a millisecond apart; a pair names another run than the first."""
     events: list[Event] = []
     counts: dict[str, int] = {}
-    for seq, told in enumerate(payloads, 1):
-        run, payload = told if isinstance(told, tuple) else (run_id, told)
+    for seq, item in enumerate(payloads, 1):
+        run, payload = item if isinstance(item, tuple) else (run_id, item)
         run = None if payload.of_thread else run
         if run is not None:
             counts[run] = counts.get(run, 0) + 1

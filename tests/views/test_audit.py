@@ -8,7 +8,7 @@ from app.events.catalog import EventModel, Payload, adapter, execution, interrup
 from app.events.envelope import Event
 from app.views.audit import audit
 from app.views.audit_hooks import ExpectedHook
-from tests.views.story import tell
+from tests.views.story import events_from
 
 NUMBERED_ONLY = {adapter.AdapterEvent.type}
 """Bound to nothing else: only the run's numbering shows that one was there."""
@@ -16,8 +16,8 @@ UNBOUND = {"roles": 3, "cancelled": 4}
 """Likewise, by number: a decision of a hook that changed nothing; what a cancel left without an answer."""
 
 
-def made(cls: type[EventModel], **told: Any) -> Payload:
-    return cls.model_validate(told)
+def made(cls: type[EventModel], **fields: Any) -> Payload:
+    return cls.model_validate(fields)
 
 
 def asked(message: str, attempt: int = 1, of: str = "m") -> Payload:
@@ -41,8 +41,8 @@ def failed(message: str) -> Payload:
     )
 
 
-def retry(**told: Any) -> Payload:
-    return made(model.ModelRetryScheduled, messageId="m1", model="m", provider="p", delayMs=1, reason="r", **told)
+def retry(**fields: Any) -> Payload:
+    return made(model.ModelRetryScheduled, messageId="m1", model="m", provider="p", delayMs=1, reason="r", **fields)
 
 
 def invoked(call: str, text: str = "a", attempt: int = 1) -> Payload:
@@ -145,8 +145,8 @@ def names(events: list[Event], gone: Event) -> bool:
 
 @pytest.mark.requirement("OS-A")
 @pytest.mark.parametrize("kind", RUNS)
-def test_a_run_that_tells_everything_is_complete(kind: str) -> None:
-    found = audit(tell(*RUNS[kind]))
+def test_a_run_that_records_everything_is_complete(kind: str) -> None:
+    found = audit(events_from(*RUNS[kind]))
     assert (found.complete, found.missing) == (True, ())
     assert sum(found.counts.values()) == len(RUNS[kind])
 
@@ -154,7 +154,7 @@ def test_a_run_that_tells_everything_is_complete(kind: str) -> None:
 @pytest.mark.requirement("OS-A")
 @pytest.mark.parametrize("kind", RUNS)
 def test_whichever_event_is_taken_out_is_named(kind: str) -> None:
-    events = tell(*RUNS[kind])
+    events = events_from(*RUNS[kind])
     for number, gone in enumerate(events):
         if gone.run_seq == UNBOUND.get(kind):
             assert any(missing.subject == str(gone.run_seq) for missing in audit(without(events, number)).missing)
@@ -163,8 +163,8 @@ def test_whichever_event_is_taken_out_is_named(kind: str) -> None:
 
 
 @pytest.mark.requirement("OS-A")
-def test_what_is_missing_is_told_with_its_subject_and_a_reason() -> None:
-    events = tell(*TOOL_RUN)
+def test_what_is_missing_is_reported_with_its_subject_and_a_reason() -> None:
+    events = events_from(*TOOL_RUN)
     found = audit(without(events, 6))
     assert found.to_json()["missing"] == [
         {"type": None, "subject": "7", "reason": "event 7 of the run is not there"},
@@ -174,7 +174,7 @@ def test_what_is_missing_is_told_with_its_subject_and_a_reason() -> None:
 
 @pytest.mark.requirement("OS-A")
 def test_a_run_that_has_not_ended_is_not_complete() -> None:
-    found = audit(tell(*TOOL_RUN[:4]))
+    found = audit(events_from(*TOOL_RUN[:4]))
     assert [missing.type for missing in found.missing] == [
         "runtime.request.completed | runtime.request.failed | runtime.request.cancelled"
     ]
@@ -184,25 +184,25 @@ def test_a_run_that_has_not_ended_is_not_complete() -> None:
 def test_what_a_dead_executor_left_open_and_the_next_one_did_again_is_complete() -> None:
     recovered = request.RequestResumed(executor="f", epoch=2, reason="recovery")
     found = audit(
-        tell(QUEUED, STARTED, NEGOTIATED, asked("m1"), recovered, NEGOTIATED, asked("m2"), answered("m2", "c"),
-             invoked("c"), request.RequestResumed(executor="g", epoch=3, reason="recovery"), invoked("c", attempt=2),
-             resulted("c"), asked("m3"), answered("m3"), DONE)
+        events_from(QUEUED, STARTED, NEGOTIATED, asked("m1"), recovered, NEGOTIATED, asked("m2"), answered("m2", "c"),
+                    invoked("c"), request.RequestResumed(executor="g", epoch=3, reason="recovery"),
+                    invoked("c", attempt=2), resulted("c"), asked("m3"), answered("m3"), DONE)
     )  # fmt: skip
     assert found.missing == ()
 
 
 @pytest.mark.requirement("OS-A")
-def test_calls_that_ran_beside_one_that_waited_need_no_claim_of_their_own() -> None:
+def test_calls_that_ran_while_one_waited_need_no_claim_of_their_own() -> None:
     found = audit(
-        tell(QUEUED, STARTED, NEGOTIATED, asked("m1"), answered("m1", "c", "d"), RAISED, invoked("d"), RESOLVED,
-             resulted("d"), RESUMED, invoked("c"), resulted("c"), asked("m2"), answered("m2"), DONE)
+        events_from(QUEUED, STARTED, NEGOTIATED, asked("m1"), answered("m1", "c", "d"), RAISED, invoked("d"), RESOLVED,
+                    resulted("d"), RESUMED, invoked("c"), resulted("c"), asked("m2"), answered("m2"), DONE)
     )  # fmt: skip
     assert found.missing == ()
 
 
 @pytest.mark.requirement("OS-A")
-def test_events_after_the_end_are_told() -> None:
-    found = audit(tell(QUEUED, STARTED, DONE, DONE))
+def test_events_after_the_end_are_reported() -> None:
+    found = audit(events_from(QUEUED, STARTED, DONE, DONE))
     assert [missing.reason for missing in found.missing] == ["runtime.request.completed comes after the run's end"]
 
 
@@ -233,7 +233,7 @@ HOOKED = [
 
 @pytest.mark.requirement("OS-A", "OS-L6")
 def test_every_decision_of_a_hook_that_the_workspace_has_is_named_when_it_is_missing() -> None:
-    events = tell(*HOOKED)
+    events = events_from(*HOOKED)
     assert audit(events, HOOKS).missing == ()
     for number, gone in enumerate(events):
         if gone.type == policy.HookFired.type:
@@ -249,8 +249,8 @@ def test_who_stands_behind_a_denial_was_not_asked() -> None:
     first = ExpectedHook("first", frozenset({"PreToolUse", "UserPromptSubmit"}))
     second = ExpectedHook("second", frozenset({"PreToolUse", "UserPromptSubmit"}))
     found = audit(
-        tell(QUEUED, STARTED, fired("UserPromptSubmit", "first", "deny"),
-             made(request.RequestFailed, error={"code": "PROMPT_DENIED", "message": "no"})),
+        events_from(QUEUED, STARTED, fired("UserPromptSubmit", "first", "deny"),
+                    made(request.RequestFailed, error={"code": "PROMPT_DENIED", "message": "no"})),
         [first, second],
     )  # fmt: skip
     assert found.missing == ()
@@ -258,7 +258,7 @@ def test_who_stands_behind_a_denial_was_not_asked() -> None:
 
 @pytest.mark.requirement("OS-A")
 def test_a_direct_call_passes_only_the_hooks_of_tools() -> None:
-    events = tell(*DIRECT)
+    events = events_from(*DIRECT)
     assert [missing.reason for missing in audit(events, HOOKS).missing] == [
         "first had to be asked at PreToolUse about c, and no decision is recorded",
         "second had to be asked at PostToolUse about c, and no decision is recorded",

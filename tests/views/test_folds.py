@@ -9,7 +9,7 @@ from app.events.envelope import GENESIS
 from app.views.journal import KINDS, journal
 from app.views.snapshot import snapshot
 from app.views.usage import usage
-from tests.views.story import THREAD, tell
+from tests.views.story import THREAD, events_from
 
 
 def _completed(message_id: str, name: str, tokens: int, cost: float | None = None) -> model.ModelCompleted:
@@ -44,7 +44,7 @@ RAISED = interrupt.InterruptRaised(
 
 @pytest.mark.requirement("HK-36")
 def test_the_journal_holds_what_changed_state_in_order_and_nothing_else() -> None:
-    events = tell(thread.ThreadCreated(), QUEUED, DELTA, _invoked("c"), request.RequestCompleted(output="y"))
+    events = events_from(thread.ThreadCreated(), QUEUED, DELTA, _invoked("c"), request.RequestCompleted(output="y"))
     items = journal(events)
     assert [(item["seq"], item["kind"]) for item in items] == [
         (2, "InputAccepted"),
@@ -56,12 +56,12 @@ def test_the_journal_holds_what_changed_state_in_order_and_nothing_else() -> Non
 
 @pytest.mark.requirement("HK-36", "G19")
 def test_the_journal_s_links_chain_its_own_items() -> None:
-    items = journal(tell(QUEUED, DELTA, _invoked("c"), request.RequestCompleted(output="y")))
+    items = journal(events_from(QUEUED, DELTA, _invoked("c"), request.RequestCompleted(output="y")))
     link = GENESIS
     for item in items:
         link = sha256((link + item["hash"]).encode()).hexdigest()
         assert item["link"] == link
-    without = journal(tell(QUEUED, DELTA, request.RequestCompleted(output="y")))
+    without = journal(events_from(QUEUED, DELTA, request.RequestCompleted(output="y")))
     assert without[-1]["link"] != items[-1]["link"]
 
 
@@ -71,8 +71,8 @@ def test_every_kind_of_the_journal_names_a_type_of_the_catalog() -> None:
 
 
 @pytest.mark.requirement("OS-I1", "G22")
-def test_a_snapshot_of_a_run_in_motion_tells_what_is_open() -> None:
-    events = tell(
+def test_a_snapshot_of_a_run_in_motion_shows_what_is_open() -> None:
+    events = events_from(
         QUEUED,
         request.RequestStarted(executor="e", epoch=1),
         skill.RoleTransitioned(to="worker"),
@@ -82,42 +82,42 @@ def test_a_snapshot_of_a_run_in_motion_tells_what_is_open() -> None:
         _requested("msg_2"),
         RAISED,
     )
-    told = snapshot(THREAD, events, "run_1")
-    assert told["runs"][0]["status"] == "waiting"
-    assert (told["closed"], told["output"], told["upToSeq"]) == (False, None, 8)
-    assert told["roles"] == {"backend:echo": "worker"}
-    assert told["toolsInvoked"] == [{"callId": "c1", "tool": "add", "arguments": {"a": 1}}]
-    assert (told["messagesInFlight"], told["openInterrupts"]) == (["msg_2"], ["int_1"])
-    assert told["usage"] == {"calls": 1, "inputTokens": 10, "outputTokens": 20, "costUsd": 0.5, "toolCalls": 1}
+    found = snapshot(THREAD, events, "run_1")
+    assert found["runs"][0]["status"] == "waiting"
+    assert (found["closed"], found["output"], found["upToSeq"]) == (False, None, 8)
+    assert found["roles"] == {"backend:echo": "worker"}
+    assert found["toolsInvoked"] == [{"callId": "c1", "tool": "add", "arguments": {"a": 1}}]
+    assert (found["messagesInFlight"], found["openInterrupts"]) == (["msg_2"], ["int_1"])
+    assert found["usage"] == {"calls": 1, "inputTokens": 10, "outputTokens": 20, "costUsd": 0.5, "toolCalls": 1}
 
 
 @pytest.mark.requirement("OS-I1")
 def test_a_snapshot_of_an_ended_run_has_its_output_and_its_way() -> None:
-    events = tell(
+    events = events_from(
         QUEUED,
         workflow.WorkflowPhaseAdvanced(workflow_id="w", to_phase="plan"),
         workflow.WorkflowPhaseAdvanced(workflow_id="w", to_phase="work", from_phase="plan"),
         workflow.WorkflowCompleted(workflow_id="w", adapter="n", verdict="done"),
         request.RequestCompleted(output="y"),
     )
-    told = snapshot(THREAD, events)
-    assert (told["closed"], told["output"]) == (True, "y")
-    assert (told["phases"], told["verdict"]) == (["plan", "work"], "done")
+    found = snapshot(THREAD, events)
+    assert (found["closed"], found["output"]) == (True, "y")
+    assert (found["phases"], found["verdict"]) == (["plan", "work"], "done")
 
 
 def test_a_snapshot_of_one_run_leaves_the_others_out() -> None:
-    events = tell(
+    events = events_from(
         ("run_1", QUEUED), ("run_2", QUEUED), ("run_1", _invoked("c1")), ("run_2", _invoked("c2")), ("run_2", RAISED),
         ("run_1", request.RequestCompleted(output="one")),
     )  # fmt: skip
-    told = snapshot(THREAD, events, "run_1")
-    assert [run["id"] for run in told["runs"]] == ["run_1"]
-    assert [call["callId"] for call in told["toolsInvoked"]] == ["c1"]
-    assert told["openInterrupts"] == []
+    found = snapshot(THREAD, events, "run_1")
+    assert [run["id"] for run in found["runs"]] == ["run_1"]
+    assert [call["callId"] for call in found["toolsInvoked"]] == ["c1"]
+    assert found["openInterrupts"] == []
 
 
 def test_usage_is_summed_in_total_and_by_model() -> None:
-    events = tell(
+    events = events_from(
         _completed("a", "m", 1, 0.5), _completed("b", "m", 2), _completed("c", "n", 4, 0.25), _invoked("c1"), DELTA
     )
     assert usage(events) == {

@@ -6,12 +6,12 @@ from app.events.catalog import Payload, execution, request, thread
 from app.events.catalog.adapter import AdapterEvent
 from app.events.envelope import Event
 from app.views.history import TYPES, History, Message, history, summary_message
-from tests.views.story import tell
+from tests.views.story import events_from
 
-Told = tuple[str | None, Payload]
+RunPayload = tuple[str | None, Payload]
 
 
-def _said(run: str, asked: str, answered: str, agent: str = "one") -> list[Told]:
+def _said(run: str, asked: str, answered: str, agent: str = "one") -> list[RunPayload]:
     signal = {"adapter": "echo", "phase": "agent.output.delta", "messageId": "m", "part": 0, "text": answered}
     delta = AdapterEvent.unchecked({"event": signal})
     return [
@@ -40,7 +40,7 @@ def test_the_types_of_a_conversation_are_all_that_it_is_made_of() -> None:
     )  # fmt: skip
     story = [(None, thread.ThreadCreated(history=[{"role": "user", "content": "hello"}])), *_said("a", "1", "2")]
     story += [*_said("b", "3", "4")[:2], ("b", compacted), *_said("b", "3", "4")[2:], *_said("c", "5", "6", "two")]
-    events = tell(*story)
+    events = events_from(*story)
     for agent in (None, "one", "two"):
         fewer = _fold([event for event in events if event.type in TYPES], agent).messages()
         assert fewer == history(events, agent)
@@ -51,7 +51,9 @@ def test_the_types_of_a_conversation_are_all_that_it_is_made_of() -> None:
 def test_of_a_conversation_that_is_too_long_the_newest_whole_turns_stay_however_it_was_cut() -> None:
     dice = random.Random(5)
     turns = [(f"{n}?" + "a" * dice.randrange(300), f"{n}!" + "b" * dice.randrange(300)) for n in range(60)]
-    events = tell((None, thread.ThreadCreated()), *(it for n, turn in enumerate(turns) for it in _said(f"r{n}", *turn)))
+    events = events_from(
+        (None, thread.ThreadCreated()), *(it for n, turn in enumerate(turns) for it in _said(f"r{n}", *turn))
+    )
     fold = History(max_size=4000)
     for event in events:
         fold.apply(event)
@@ -60,22 +62,22 @@ def test_of_a_conversation_that_is_too_long_the_newest_whole_turns_stay_however_
     whole = [text for turn in turns for text in turn]
     assert 4 < len(kept) < len(whole)
     assert kept == whole[-len(kept) :] and "?" in kept[0]
-    # A fork brings everything at once, and a run on it is told what the run on its source was told.
+    # A fork brings everything at once, and a run on it is given what the run on its source was given.
     forked = thread.ThreadForked(thread_id="t", seq=1, hash="0" * 64, history=history(events))
-    assert _contents(_fold(tell((None, forked)), max_size=4000).messages()) == kept
+    assert _contents(_fold(events_from((None, forked)), max_size=4000).messages()) == kept
 
 
-def test_a_run_is_not_told_of_one_behind_it_that_ended_in_the_queue() -> None:
+def test_a_run_does_not_see_one_behind_it_that_ended_in_the_queue() -> None:
     later = [("c", request.RequestQueued(input="later", agent="one")), ("c", request.RequestCancelled())]
     first = _said("a", "1", "2")
     queued = ("b", request.RequestQueued(input="3", agent="one"))
-    events = tell((None, thread.ThreadCreated()), *first[:2], queued, *later, *first[2:])
+    events = events_from((None, thread.ThreadCreated()), *first[:2], queued, *later, *first[2:])
     (since,) = [event.seq for event in events if event.run_id == "b"]
     assert _contents(_fold(events).messages(since)) == ["1", "2"]
     assert _contents(_fold(events).messages()) == ["later", "1", "2"]
 
 
-def test_a_summary_stands_for_what_its_run_was_told_and_for_nothing_else() -> None:
+def test_a_summary_replaces_what_its_run_was_given_and_for_nothing_else() -> None:
     compacted = execution.ContextCompacted(
         strategy="summarise", messages_before=4, messages_after=2, tokens_before=9, tokens_after=5, summary="old",
         kept_messages=1,
@@ -83,5 +85,5 @@ def test_a_summary_stands_for_what_its_run_was_told_and_for_nothing_else() -> No
     summing = _said("b", "3", "4")
     later = [("c", request.RequestQueued(input="later", agent="one")), ("c", request.RequestCancelled())]
     story = [*_said("a", "1", "2"), *summing[:2], *later, ("b", compacted), *summing[2:]]
-    told = _contents(history(tell((None, thread.ThreadCreated()), *story), "one"))
-    assert told == [summary_message("old")["content"], "2", "later", "3", "4"]
+    contents = _contents(history(events_from((None, thread.ThreadCreated()), *story), "one"))
+    assert contents == [summary_message("old")["content"], "2", "later", "3", "4"]

@@ -38,14 +38,14 @@ from app.views.narration import TemplateNarrator, narrate
         ("runtime.of.tomorrow", {}, None),
     ],
 )  # fmt: skip
-def test_brief_narration_tells_what_a_person_would_ask_about(
+def test_brief_narration_reports_what_a_person_would_ask_about(
     event_type: str, payload: dict[str, Any], sentence: str | None
 ) -> None:
     assert narrate(event_type, payload) == sentence
 
 
 @pytest.mark.requirement("SH-16")
-def test_detailed_narration_also_tells_of_models_results_and_hooks() -> None:
+def test_detailed_narration_also_reports_models_results_and_hooks() -> None:
     narrator = TemplateNarrator("detailed")
     assert narrator.narrate(model.ModelRequested.type, {"model": "m"}) == "Asking m."
     assert narrator.narrate(tool.ToolResulted.type, {"tool": "echo", "ok": True}) == "echo has answered."

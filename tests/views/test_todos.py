@@ -16,9 +16,9 @@ FILE = {"id": "c", "title": "File", "status": "pending"}
 
 
 def event(kind: str, call: str, run: str = "run_1", name: str = "todos", **payload: Any) -> Event:
-    told = {"callId": call, "tool": name} | payload
+    body = {"callId": call, "tool": name} | payload
     return Event(
-        "evt", "default", "thr_1", run, 1, 1, f"runtime.tool.{kind}", "agent", 0, json.dumps(told), None, "", "", told
+        "evt", "default", "thr_1", run, 1, 1, f"runtime.tool.{kind}", "agent", 0, json.dumps(body), None, "", "", body
     )  # fmt: skip
 
 

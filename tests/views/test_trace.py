@@ -16,7 +16,7 @@ from app.events.catalog import (
     workflow,
 )
 from app.views.trace import CATEGORIES, category, trace
-from tests.views.story import tell
+from tests.views.story import events_from
 
 USAGE = {"inputTokens": 1, "outputTokens": 1}
 MODEL = {"messageId": "msg_1", "model": "m", "provider": "p"}
@@ -37,7 +37,7 @@ def _resulted(ok: bool) -> tool.ToolResulted:
 
 @pytest.mark.requirement("SH-14")
 def test_every_category_is_derived_from_stored_events() -> None:
-    events = tell(
+    events = events_from(
         QUEUED,
         tool.ToolDirectStarted(tool_id="add"),
         INVOKED,
@@ -55,7 +55,7 @@ def test_every_category_is_derived_from_stored_events() -> None:
 @pytest.mark.parametrize("name", sorted(EVENTS))
 def test_every_type_of_the_catalog_has_one_of_the_nine_or_none(name: str) -> None:
     payload = {"event": {"adapter": "a", "phase": "agent.handoff"}} if name == adapter.AdapterEvent.type else {}
-    (event,) = tell(QUEUED)
+    (event,) = events_from(QUEUED)
     event.type, event._payload = name, payload
     assert category(event) in (*CATEGORIES, None)
 
@@ -96,14 +96,16 @@ def test_every_type_of_the_catalog_has_one_of_the_nine_or_none(name: str) -> Non
     ids=lambda value: value if isinstance(value, str) else value.type.removeprefix("runtime."),
 )
 def test_a_start_and_its_end_are_one_span(start: object, end: object, status: str) -> None:
-    (span,) = trace(tell(start, end))  # type: ignore[arg-type]  # parameters of one table
+    (span,) = trace(events_from(start, end))  # type: ignore[arg-type]  # parameters of one table
     assert (span["status"], span["seq"], span["endSeq"]) == (status, 1, 2)
     assert span["at"] < span["endAt"]
 
 
 @pytest.mark.requirement("SH-14")
 def test_a_start_without_an_end_is_running_and_a_point_is_an_event() -> None:
-    items = trace(tell(QUEUED, request.RequestStarted(executor="e", epoch=1), execution.CheckpointCreated(label="c")))
+    items = trace(
+        events_from(QUEUED, request.RequestStarted(executor="e", epoch=1), execution.CheckpointCreated(label="c"))
+    )
     assert [(item["name"], item["status"]) for item in items] == [
         ("runtime.request.queued", "running"),
         ("runtime.request.started", "event"),
@@ -116,7 +118,7 @@ def test_spans_of_several_runs_and_calls_do_not_mix() -> None:
     other = tool.ToolInvoked.model_validate(
         {"callId": "c2", "tool": "add", "arguments": {}, "argumentHash": "0", "effect": "readonly"}
     )
-    items = trace(tell(("run_1", QUEUED), ("run_2", QUEUED), INVOKED, other, _resulted(True), ("run_2", DONE)))
+    items = trace(events_from(("run_1", QUEUED), ("run_2", QUEUED), INVOKED, other, _resulted(True), ("run_2", DONE)))
     assert [(item["runId"], item["subject"], item["status"]) for item in items] == [
         ("run_1", "run_1", "running"),
         ("run_2", "run_2", "completed"),
@@ -127,15 +129,15 @@ def test_spans_of_several_runs_and_calls_do_not_mix() -> None:
 
 def test_the_same_skill_in_two_runs_is_two_spans() -> None:
     begun, done = skill.SkillInvoked(skill="greet"), skill.SkillCompleted(skill="greet", ok=True)
-    items = trace(tell(("run_1", begun), ("run_2", begun), ("run_1", done)))
+    items = trace(events_from(("run_1", begun), ("run_2", begun), ("run_1", done)))
     assert [(item["runId"], item["status"]) for item in items] == [("run_1", "completed"), ("run_2", "running")]
 
 
 def test_deltas_and_the_thread_s_own_facts_are_no_items() -> None:
-    events = tell(thread.ThreadCreated(), _signal("agent.output.delta", messageId="m", part=0, text="x"))
+    events = events_from(thread.ThreadCreated(), _signal("agent.output.delta", messageId="m", part=0, text="x"))
     assert trace(events) == []
 
 
 def test_a_signal_may_say_that_it_is_a_plan_or_a_delegation() -> None:
-    items = trace(tell(_signal("agent.note", traceType="plan"), _signal("agent.note", traceType="delegation")))
+    items = trace(events_from(_signal("agent.note", traceType="plan"), _signal("agent.note", traceType="delegation")))
     assert [item["category"] for item in items] == ["plan", "delegation"]

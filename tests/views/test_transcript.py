@@ -6,7 +6,7 @@ import pytest
 
 from app.events.catalog import Payload, model, request, thread, tool
 from app.views.records import records_json, replay
-from tests.views.story import START_MS, THREAD, tell
+from tests.views.story import START_MS, THREAD, events_from
 
 ROW: dict[str, Any] = {
     "messageId": "m1", "turnId": "t1", "role": "assistant", "type": "message", "content": "old", "status": "complete",
@@ -18,8 +18,8 @@ def _upsert(**changes: Any) -> thread.TranscriptUpserted:
 
 
 def _transcript(*payloads: Payload) -> list[dict[str, Any]]:
-    told: list[dict[str, Any]] = records_json(replay(THREAD, tell(*payloads)))["transcript"]
-    return told
+    transcript: list[dict[str, Any]] = records_json(replay(THREAD, events_from(*payloads)))["transcript"]
+    return transcript
 
 
 def _merged(*payloads: Payload) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def test_a_run_gives_the_question_the_tool_calls_and_the_answer_in_order() -> No
     assert (entries[1]["startedAt"], entries[1]["completedAt"]) == (START_MS + 2, START_MS + 3)
 
 
-def test_what_roles_tell_each_other_is_no_part_of_the_conversation() -> None:
+def test_what_roles_say_to_each_other_is_no_part_of_the_conversation() -> None:
     entries = _transcript(
         request.RequestQueued(agent="team", input="x"),
         model.ModelCompleted.model_validate(

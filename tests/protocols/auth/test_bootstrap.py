@@ -1,4 +1,4 @@
-"""The first key beside a running server, and the documentation in a browser with a key."""
+"""The first key next to a running server, and the documentation in a browser with a key."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 
 from app.core.settings import Settings
 from app.runtime.intake.keys import Grant, NewKey
-from tests.protocols.auth.house import bearer, open_house
+from tests.protocols.auth.auth_server import bearer, open_auth_server
 from tests.server import in_process
 
 ADMIN = {"name": "me", "roles": ["admin"]}
@@ -54,8 +54,8 @@ async def test_a_key_that_was_made_elsewhere_ends_the_token(settings: Settings) 
 
 
 async def test_a_browser_opens_the_documentation_with_a_key(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as house:
-        client, key = house.client(), await house.key("viewer")
+    async with open_auth_server(tmp_path) as server:
+        client, key = server.client(), await server.key("viewer")
         for path in ("/docs", "/openapi.json", "/asyncapi.json"):
             asked = await client.get(path)
             assert asked.status_code == 401

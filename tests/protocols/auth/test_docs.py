@@ -14,11 +14,11 @@ PAGE: Final = (Path(__file__).parents[3] / "docs" / "security.md").read_text(enc
 def test_the_table_of_roles_is_the_program_s() -> None:
     rows = re.findall(r"^\| (`[a-z`, ]+`) \| (.*`[a-z]+:[a-z]+`.*) \|$", PAGE, re.MULTILINE)
     allowed: set[str] = set()
-    told: dict[str, set[str]] = {}
+    documented: dict[str, set[str]] = {}
     for names, scopes in rows:
         allowed = allowed | set(re.findall(r"`([a-z]+:[a-z]+)`", scopes))
-        told |= dict.fromkeys(re.findall(r"`([a-z]+)`", names), allowed)
-    assert told == ROLES
+        documented |= dict.fromkeys(re.findall(r"`([a-z]+)`", names), allowed)
+    assert documented == ROLES
     assert allowed == SCOPES.keys()
 
 

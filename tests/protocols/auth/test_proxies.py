@@ -5,33 +5,33 @@ from typing import Final
 
 import pytest
 
-from tests.protocols.auth.house import bearer, open_house
+from tests.protocols.auth.auth_server import bearer, open_auth_server
 
 ADA: Final = {"x-holdfast-user": "ada", "x-holdfast-tenant": "acme", "x-holdfast-roles": "member"}
 
 
 @pytest.mark.requirement("S2", "PX-7")
 async def test_a_listed_proxy_says_who_calls(tmp_path: Path) -> None:
-    async with open_house(tmp_path, auth="header", trusted_proxies="10.0.0.0/8, 127.0.0.1") as house:
-        ada = house.client(ADA)
+    async with open_auth_server(tmp_path, auth="header", trusted_proxies="10.0.0.0/8, 127.0.0.1") as server:
+        ada = server.client(ADA)
         run = (await ada.post("/api/runs", json={"agent": "echo", "input": "x"})).json()
-        events = await house.holdfast.store.reader.run_events("acme", run["id"], 0, 10)
+        events = await server.holdfast.store.reader.run_events("acme", run["id"], 0, 10)
         assert events[0].actor == "user:ada"
         assert (await ada.get("/metrics")).status_code == 403
-        scoped = house.client({"x-holdfast-user": "bot", "x-holdfast-scopes": "metrics:read"})
+        scoped = server.client({"x-holdfast-user": "bot", "x-holdfast-scopes": "metrics:read"})
         assert (await scoped.get("/metrics")).status_code == 200
 
 
 @pytest.mark.requirement("S2")
 async def test_the_same_words_from_anybody_else_count_for_nothing(tmp_path: Path) -> None:
-    async with open_house(tmp_path, auth="header,keys", trusted_proxies="10.0.0.0/8") as house:
-        assert (await house.client(ADA).get("/api/threads")).status_code == 401
+    async with open_auth_server(tmp_path, auth="header,keys", trusted_proxies="10.0.0.0/8") as server:
+        assert (await server.client(ADA).get("/api/threads")).status_code == 401
         # Nor does the word of somebody who claims to come from there.
         forwarded = ADA | {"x-forwarded-for": "10.0.0.1", "forwarded": "for=10.0.0.1", "x-real-ip": "10.0.0.1"}
-        assert (await house.client(forwarded).get("/api/threads")).status_code == 401
-        # A key beside them is what counts, with its own tenant.
-        key = await house.key("admin", "other")
-        keys = (await house.client(ADA | bearer(key)).get("/api/keys")).json()["items"]
+        assert (await server.client(forwarded).get("/api/threads")).status_code == 401
+        # A key sent with them is what counts, with its own tenant.
+        key = await server.key("admin", "other")
+        keys = (await server.client(ADA | bearer(key)).get("/api/keys")).json()["items"]
         assert {listed["tenant"] for listed in keys} == {"other"}
 
 
@@ -55,14 +55,14 @@ SAID: Final[list[tuple[dict[str, str], int]]] = [
 
 @pytest.mark.requirement("S2")
 async def test_what_a_proxy_may_say(tmp_path: Path) -> None:
-    async with open_house(tmp_path, auth="header", trusted_proxies="127.0.0.0/8") as house:
+    async with open_auth_server(tmp_path, auth="header", trusted_proxies="127.0.0.0/8") as server:
         for headers, status in SAID:
-            assert (await house.client(headers).get("/api/threads")).status_code == status, headers
+            assert (await server.client(headers).get("/api/threads")).status_code == status, headers
 
 
 @pytest.mark.requirement("S2")
 async def test_an_identity_that_comes_twice_is_refused(tmp_path: Path) -> None:
-    async with open_house(tmp_path, auth="header", trusted_proxies="127.0.0.1") as house:
+    async with open_auth_server(tmp_path, auth="header", trusted_proxies="127.0.0.1") as server:
         twice = [("x-holdfast-user", "ada"), ("x-holdfast-user", "root"), ("x-holdfast-roles", "admin")]
-        answer = await house.client().get("/api/threads", headers=twice)
+        answer = await server.client().get("/api/threads", headers=twice)
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")

@@ -73,7 +73,7 @@ async def read_by_the_framework(_caller: Caller, _body: Body) -> None: ...
 
 @pytest.mark.requirement("S5", "S10")
 @pytest.mark.parametrize(
-    ("method", "path", "endpoint", "told"),
+    ("method", "path", "endpoint", "message"),
     [
         ("GET", "/api/secrets", not_in_the_table, "GET /api/secrets has no one permission"),
         ("PUT", "/api/runs/{id}", not_in_the_table, "PUT /api/runs/{} has no one permission"),
@@ -81,12 +81,12 @@ async def read_by_the_framework(_caller: Caller, _body: Body) -> None: ...
         ("POST", "/api/runs", read_by_the_framework, "lets the framework read its body"),
     ],
 )
-def test_a_route_that_nobody_guards_stops_the_start(method: str, path: str, endpoint: object, told: str) -> None:
+def test_a_route_that_nobody_guards_stops_the_start(method: str, path: str, endpoint: object, message: str) -> None:
     router = APIRouter()
     router.add_api_route(path, endpoint, methods=[method])  # type: ignore[arg-type]  # any of the three
     with pytest.raises(HoldfastError, match="ROUTE_UNGUARDED") as caught:
         guard(router.routes, authorise)
-    assert told in caught.value.failure.message
+    assert message in caught.value.failure.message
 
 
 @pytest.mark.requirement("S5")

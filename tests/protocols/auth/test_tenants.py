@@ -1,7 +1,7 @@
 """Two tenants on every route there is. The routes come from the application: a new one without an entry here fails.
 
 A route with ids gets those of the other tenant and must say 404 and nothing of theirs; a route without ids must be
-named in `WITHOUT_IDS` with why it cannot tell anything, or be asked and answer nothing of theirs.
+named in `WITHOUT_IDS` with why it cannot reveal anything, or be asked and answer nothing of theirs.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ from app.events.catalog.interrupt import InterruptRaised
 from app.events.recorder import Scope
 from app.protocols.auth.permissions import template
 from app.store.tables import metadata
-from tests.protocols.auth.house import House, open_house
+from tests.protocols.auth.auth_server import AuthServer, open_auth_server
 
 MARK: Final = "theirs-Zq7"
 """Is in everything that the other tenant says; must be in no answer."""
@@ -82,7 +82,7 @@ REFERENCES: Final[dict[str, list[dict[str, Any]]]] = {
 }
 
 
-async def _fill(house: House, client: httpx2.AsyncClient) -> dict[str, str]:
+async def _fill(server: AuthServer, client: httpx2.AsyncClient) -> dict[str, str]:
     """What the other tenant has, by the name that routes give to its id."""
     body = {"agent": "echo", "input": MARK, "metadata": {"mark": MARK}}
     run = (await client.post("/api/runs", params={"wait": 10}, json=body)).json()
@@ -91,7 +91,7 @@ async def _fill(house: House, client: httpx2.AsyncClient) -> dict[str, str]:
         {"interruptId": "int_theirs", "kind": "approval", "title": MARK, "expiresAt": "2099-01-01T00:00:00.000Z"}
     )
     made = ArtifactCreated.model_validate({"artifact": {"id": "art_theirs", "name": MARK}})
-    await house.holdfast.store.recorder.record(scope, raised, made)
+    await server.holdfast.store.recorder.record(scope, raised, made)
     key = (await client.post("/api/keys", json={"name": MARK, "roles": ["viewer"]})).json()
     file = (await client.post("/api/files", params={"name": MARK}, content=MARK.encode())).json()
     return {
@@ -102,9 +102,9 @@ async def _fill(house: House, client: httpx2.AsyncClient) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _routes(house: House) -> list[tuple[str, str, BaseRoute]]:
+def _routes(server: AuthServer) -> list[tuple[str, str, BaseRoute]]:
     found = []
-    for route in house.app.routes:
+    for route in server.app.routes:
         methods = sorted(getattr(route, "methods", None) or {"WS"})
         found += [(method, route.path, route) for method in methods if method != "HEAD"]  # type: ignore[attr-defined]
     return found
@@ -112,12 +112,12 @@ def _routes(house: House) -> list[tuple[str, str, BaseRoute]]:
 
 @pytest.mark.requirement("S6", "PX-7")
 async def test_nothing_crosses_from_one_tenant_to_another_on_any_route(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as house:
-        theirs = await house.caller("admin", "theirs")
-        ours = await house.caller("admin", "ours")
-        known = await _fill(house, theirs)
+    async with open_auth_server(tmp_path) as server:
+        theirs = await server.caller("admin", "theirs")
+        ours = await server.caller("admin", "ours")
+        known = await _fill(server, theirs)
         wrong = []
-        for method, path, _ in _routes(house):
+        for method, path, _ in _routes(server):
             name = f"{method} {template(path)}"
             if name in WITHOUT_IDS:
                 continue
@@ -125,7 +125,7 @@ async def test_nothing_crosses_from_one_tenant_to_another_on_any_route(tmp_path:
                 wrong += await _ask_with_their_ids(ours, method, path, name, known)
             elif name in ASKED_WITHOUT_IDS:
                 answer = await ours.request(method, path)
-                wrong += [] if answer.status_code == 200 and not _tells(answer, known) else [f"{name}: {answer.text}"]
+                wrong += [] if answer.status_code == 200 and not _reveals(answer, known) else [f"{name}: {answer.text}"]
             elif name in REFERENCES:
                 for body in REFERENCES[name]:
                     sent = json.dumps(body).decode()
@@ -158,17 +158,17 @@ async def _ask_with_their_ids(
     return []
 
 
-def _tells(answer: httpx2.Response, known: dict[str, str]) -> bool:
+def _reveals(answer: httpx2.Response, known: dict[str, str]) -> bool:
     return MARK in answer.text or any(len(id) > 8 and id in answer.text for id in known.values())
 
 
 @pytest.mark.requirement("S5")
 async def test_every_route_but_the_open_ones_needs_credentials_and_a_scope(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as house:
-        stranger = house.client()
-        made = await (await house.caller("admin")).post("/api/keys", json={"name": "x", "scopes": ["tools:read"]})
-        nobody = house.client({"authorization": f"Bearer {made.json()['key']}"})
-        for method, path, route in _routes(house):
+    async with open_auth_server(tmp_path) as server:
+        stranger = server.client()
+        made = await (await server.caller("admin")).post("/api/keys", json={"name": "x", "scopes": ["tools:read"]})
+        nobody = server.client({"authorization": f"Bearer {made.json()['key']}"})
+        for method, path, route in _routes(server):
             if method == "WS":
                 continue
             address = path.replace("{", "").replace("}", "")

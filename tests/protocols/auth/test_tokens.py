@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from app.core import json
 from app.core.settings import SettingsError
 from app.protocols.auth.tokens import load_issuers
-from tests.protocols.auth.house import bearer, open_house
+from tests.protocols.auth.auth_server import bearer, open_auth_server
 
 RSA: Final = rsa.generate_private_key(65537, 2048)
 OTHER: Final = rsa.generate_private_key(65537, 2048)
@@ -29,10 +29,10 @@ def public_pem(key: Any) -> bytes:
 
 
 def claims(**changes: Any) -> dict[str, Any]:
-    told = {
+    named = {
         "iss": ISSUER, "aud": "holdfast", "sub": "ada", "exp": time.time() + 300, "tenant": "acme", "roles": ["member"],
     } | changes  # fmt: skip
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in named.items() if value is not None}
 
 
 def issuers(folder: Path, *listed: dict[str, Any]) -> Path:
@@ -46,28 +46,28 @@ def entry(**changes: Any) -> dict[str, Any]:
     return {"issuer": ISSUER, "audience": "holdfast", "algorithm": "RS256", "keys": "rsa.pem"} | changes
 
 
-def sign(told: dict[str, Any], key: Any = RSA, algorithm: str = "RS256", **header: Any) -> str:
-    return jwt.encode(told, key, algorithm, headers=header or None)
+def sign(payload: dict[str, Any], key: Any = RSA, algorithm: str = "RS256", **header: Any) -> str:
+    return jwt.encode(payload, key, algorithm, headers=header or None)
 
 
-def unsigned(told: dict[str, Any]) -> str:
-    parts = (json.dumps({"alg": "none", "typ": "JWT"}), json.dumps(told))
+def unsigned(payload: dict[str, Any]) -> str:
+    parts = (json.dumps({"alg": "none", "typ": "JWT"}), json.dumps(payload))
     return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts) + "."
 
 
 @pytest.mark.requirement("S4", "PX-7")
 async def test_a_token_says_who_it_is_and_what_they_may(tmp_path: Path) -> None:
     listed = issuers(tmp_path, entry(scopes=["metrics:read"]))
-    async with open_house(tmp_path, auth="jwt", jwt_issuers=listed) as house:
-        member = house.client(bearer(sign(claims())))
+    async with open_auth_server(tmp_path, auth="jwt", jwt_issuers=listed) as server:
+        member = server.client(bearer(sign(claims())))
         run = (await member.post("/api/runs", json={"agent": "echo", "input": "x"})).json()
-        events = await house.holdfast.store.reader.run_events("acme", run["id"], 0, 10)
+        events = await server.holdfast.store.reader.run_events("acme", run["id"], 0, 10)
         assert events[0].actor == "user:ada"
         assert (await member.get("/metrics")).status_code == 403
-        by_scope = house.client(bearer(sign(claims(roles=None, scope="openid metrics:read"))))
+        by_scope = server.client(bearer(sign(claims(roles=None, scope="openid metrics:read"))))
         assert (await by_scope.get("/metrics")).status_code == 200
         assert (await by_scope.get("/api/threads")).status_code == 403
-        stranger = house.client(bearer(sign(claims(tenant="other"))))
+        stranger = server.client(bearer(sign(claims(tenant="other"))))
         assert (await stranger.get(f"/api/runs/{run['id']}")).status_code == 404
 
 
@@ -118,11 +118,11 @@ def tampered() -> str:
 
 @pytest.mark.requirement("S4")
 async def test_every_other_token_is_refused_in_the_same_words(tmp_path: Path) -> None:
-    async with open_house(tmp_path, auth="jwt", jwt_issuers=issuers(tmp_path)) as house:
-        assert (await house.client(bearer(sign(claims()))).get("/api/threads")).status_code == 200
+    async with open_auth_server(tmp_path, auth="jwt", jwt_issuers=issuers(tmp_path)) as server:
+        assert (await server.client(bearer(sign(claims()))).get("/api/threads")).status_code == 200
         bodies = set()
         for what, make in BAD.items():
-            answer = await house.client(bearer(make())).get("/api/threads")
+            answer = await server.client(bearer(make())).get("/api/threads")
             assert answer.status_code == 401, what
             bodies.add(answer.content)
         assert len(bodies) == 1
@@ -130,9 +130,9 @@ async def test_every_other_token_is_refused_in_the_same_words(tmp_path: Path) ->
 
 @pytest.mark.requirement("S4")
 async def test_leeway_is_what_the_issuer_s_entry_says(tmp_path: Path) -> None:
-    async with open_house(tmp_path, auth="jwt", jwt_issuers=issuers(tmp_path, entry(leewaySeconds=60))) as house:
+    async with open_auth_server(tmp_path, auth="jwt", jwt_issuers=issuers(tmp_path, entry(leewaySeconds=60))) as server:
         for late, status in ((55, 200), (70, 401)):
-            answer = await house.client(bearer(sign(claims(exp=time.time() - late)))).get("/api/threads")
+            answer = await server.client(bearer(sign(claims(exp=time.time() - late)))).get("/api/threads")
             assert answer.status_code == status
 
 
@@ -151,23 +151,23 @@ async def test_each_issuer_has_its_own_algorithm_and_keys(tmp_path: Path) -> Non
         entry(issuer="ed", algorithm="EdDSA", keys="ed.pem", rolesClaim="role"),
         entry(issuer="hmac", algorithm="HS256", keys="secret", tenantClaim="org"),
     )
-    async with open_house(tmp_path, auth="jwt,keys", jwt_issuers=file) as house:
+    async with open_auth_server(tmp_path, auth="jwt,keys", jwt_issuers=file) as server:
         accepted = {
             "rsa": sign(claims()),
             "curve": sign(claims(iss="curve"), curve, "ES256", kid="one"),
             "ed": sign(claims(iss="ed", roles=None, role="viewer"), edwards, "EdDSA"),
             "hmac": sign(claims(iss="hmac", tenant=None, org="acme"), secret, "HS256"),
-            "key": await house.key(),
+            "key": await server.key(),
         }
         for name, token in accepted.items():
-            assert (await house.client(bearer(token)).get("/api/threads")).status_code == 200, name
+            assert (await server.client(bearer(token)).get("/api/threads")).status_code == 200, name
         refused = {
             "hmac's secret in rsa's name": sign(claims(), secret, "HS256"),
             "curve's key in ed's name": sign(claims(iss="ed"), curve, "ES256"),
             "a key of another kind": sign(claims(iss="curve"), OTHER, "RS256", kid="two"),
         }
         for name, token in refused.items():
-            assert (await house.client(bearer(token)).get("/api/threads")).status_code == 401, name
+            assert (await server.client(bearer(token)).get("/api/threads")).status_code == 401, name
 
 
 @pytest.mark.requirement("S1", "S4")
@@ -204,7 +204,7 @@ def test_a_list_of_issuers_that_cannot_work_stops_the_start(tmp_path: Path, list
 @pytest.mark.requirement("S4")
 @pytest.mark.parametrize("tenant", [{"tenant": "acme"}, {}], ids=["fixed tenant", "claimed tenant"])
 async def test_an_issuer_gives_no_more_than_its_entry_allows(tmp_path: Path, tenant: dict[str, str]) -> None:
-    async with open_house(tmp_path, auth="jwt", jwt_issuers=issuers(tmp_path, entry(**tenant))) as house:
+    async with open_auth_server(tmp_path, auth="jwt", jwt_issuers=issuers(tmp_path, entry(**tenant))) as server:
         for wanted in (
             {"roles": ["system"]},
             {"roles": ["admin", "owner", "system"]},
@@ -212,7 +212,7 @@ async def test_an_issuer_gives_no_more_than_its_entry_allows(tmp_path: Path, ten
             {"roles": [], "scope": "keys:manage tenants:manage keys:* tenants:*"},
             {"roles": ["member"], "scope": "keys:manage tenants:manage metrics:read audit:read"},
         ):
-            client = house.client(bearer(sign(claims(**wanted))))
+            client = server.client(bearer(sign(claims(**wanted))))
             for body in (
                 {"name": "mine", "roles": ["admin"]},
                 {"name": "x", "tenant": "other", "scopes": ["runs:read"]},
@@ -220,14 +220,14 @@ async def test_an_issuer_gives_no_more_than_its_entry_allows(tmp_path: Path, ten
                 assert (await client.post("/api/keys", json=body)).status_code == 403, wanted
             assert (await client.get("/metrics")).status_code == 403
             assert (await client.get("/api/threads/sys_ledger/events")).status_code == 403
-        assert (await house.client(bearer(sign(claims()))).get("/api/threads")).status_code == 200
+        assert (await server.client(bearer(sign(claims()))).get("/api/threads")).status_code == 200
 
 
 @pytest.mark.requirement("S4")
 async def test_an_issuer_that_may_name_admins_names_no_system(tmp_path: Path) -> None:
     listed = issuers(tmp_path, entry(roles=["admin", "finance"]))
-    async with open_house(tmp_path, auth="jwt", jwt_issuers=listed) as house:
-        admin = house.client(bearer(sign(claims(roles=["admin", "system", "finance"], scope="tenants:manage"))))
+    async with open_auth_server(tmp_path, auth="jwt", jwt_issuers=listed) as server:
+        admin = server.client(bearer(sign(claims(roles=["admin", "system", "finance"], scope="tenants:manage"))))
         assert (await admin.post("/api/keys", json={"name": "k", "roles": ["member"]})).status_code == 201
         other = {"name": "k", "tenant": "other", "roles": ["member"]}
         assert (await admin.post("/api/keys", json=other)).status_code == 403

@@ -19,7 +19,7 @@ from app.protocols.edge import gate, limits
 from app.protocols.edge.limits import InFlight, Rates
 from app.protocols.edge.origins import Origins
 from app.protocols.wire import uvicorn_connection
-from tests.protocols.auth.house import House, open_house
+from tests.protocols.auth.auth_server import AuthServer, open_auth_server
 from tests.server import in_process
 
 
@@ -27,9 +27,9 @@ def _is(answer: httpx2.Response, status: int, code: str) -> bool:
     return (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
 
-async def _raw(house: House, request: bytes) -> bytes:
+async def _raw(server: AuthServer, request: bytes) -> bytes:
     """Bytes as they are; everything that comes until the server closes."""
-    address = urlsplit(house.url)
+    address = urlsplit(server.url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     try:
         writer.write(request)
@@ -43,8 +43,8 @@ async def _raw(house: House, request: bytes) -> bytes:
 
 @pytest.mark.requirement("HK-12")
 async def test_every_answer_carries_the_name_of_its_request(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as house:
-        client = house.client()
+    async with open_auth_server(tmp_path) as server:
+        client = server.client()
         for path in ("/healthz", "/api/threads", "/nothing"):
             mine = await client.get(path, headers={"x-request-id": "trace-1.a"})
             assert mine.headers["x-request-id"] == "trace-1.a"
@@ -58,31 +58,31 @@ async def test_every_answer_carries_the_name_of_its_request(tmp_path: Path) -> N
 
 @pytest.mark.requirement("S8")
 async def test_a_host_that_is_not_ours_is_refused(tmp_path: Path) -> None:
-    async with open_house(tmp_path, auth="disabled") as house:
-        client = house.client()
+    async with open_auth_server(tmp_path, auth="disabled") as server:
+        client = server.client()
         for host in ("localhost", "LOCALHOST:1234", "127.0.0.1", "[::1]:8700"):
             assert (await client.get("/api/threads", headers={"host": host})).status_code == 200, host
         for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "[::2]"):
             assert _is(await client.get("/api/threads", headers={"host": host}), 400, "HOST_REFUSED"), host
         assert (await client.get("/healthz", headers={"host": "10.2.3.4:8700"})).status_code == 200
-    async with open_house(tmp_path, auth="disabled", trusted_hosts="agents.example") as house:
-        client = house.client()
+    async with open_auth_server(tmp_path, auth="disabled", trusted_hosts="agents.example") as server:
+        client = server.client()
         assert (await client.get("/api/threads", headers={"host": "agents.example:443"})).status_code == 200
         assert _is(await client.get("/api/threads"), 400, "HOST_REFUSED")
 
 
 @pytest.mark.requirement("S8")
 async def test_exactly_the_listed_origins_may_read_answers(tmp_path: Path) -> None:
-    async with open_house(tmp_path, cors_origins="https://app.example") as house:
-        client = await house.caller()
+    async with open_auth_server(tmp_path, cors_origins="https://app.example") as server:
+        client = await server.caller()
         body = {"agent": "echo", "input": "x"}
         asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
         good, bad = {"origin": "https://app.example"}, {"origin": "https://app.example.evil"}
-        preflight = await house.client().options("/api/runs", headers=asked | good)
+        preflight = await server.client().options("/api/runs", headers=asked | good)
         assert preflight.status_code == 204
         assert preflight.headers["access-control-allow-origin"] == "https://app.example"
         assert "authorization" in preflight.headers["access-control-allow-headers"]
-        assert _is(await house.client().options("/api/runs", headers=asked | bad), 403, "ORIGIN_REFUSED")
+        assert _is(await server.client().options("/api/runs", headers=asked | bad), 403, "ORIGIN_REFUSED")
         answer = await client.post("/api/runs", json=body, headers=good)
         assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (202, "https://app.example")
         assert "origin" in answer.headers["vary"]
@@ -90,25 +90,25 @@ async def test_exactly_the_listed_origins_may_read_answers(tmp_path: Path) -> No
         read = await client.get("/api/threads", headers=bad)
         assert read.status_code == 200
         assert "access-control-allow-origin" not in read.headers
-        refused = await house.client().get("/api/threads", headers=good)
+        refused = await server.client().get("/api/threads", headers=good)
         assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, "https://app.example")
 
 
 @pytest.mark.requirement("S1", "S8")
 async def test_a_page_elsewhere_changes_nothing_on_a_server_without_keys(tmp_path: Path) -> None:
-    async with open_house(tmp_path, auth="disabled") as house:
-        client, body = house.client({"content-type": "text/plain"}), b'{"agent":"echo","input":"x"}'
+    async with open_auth_server(tmp_path, auth="disabled") as server:
+        client, body = server.client({"content-type": "text/plain"}), b'{"agent":"echo","input":"x"}'
         for origin in ("https://evil.example", "null"):
             answer = await client.post("/api/runs", content=body, headers={"origin": origin})
             assert _is(answer, 403, "ORIGIN_REFUSED")
-        assert (await client.post("/api/runs", content=body, headers={"origin": house.url})).status_code == 202
+        assert (await client.post("/api/runs", content=body, headers={"origin": server.url})).status_code == 202
         assert len((await client.get("/api/threads")).json()["items"]) == 1
 
 
 @pytest.mark.requirement("S9")
 async def test_headers_over_the_limit_are_refused(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as house:
-        client = await house.caller()
+    async with open_auth_server(tmp_path) as server:
+        client = await server.caller()
         assert (await client.get("/api/threads", headers={"x-note": "n" * 15_000})).status_code == 200
         assert _is(await client.get("/api/threads", headers={"x-note": "n" * 16_384}), 431, "HEADERS_TOO_LARGE")
         many = {f"x-{number}": "n" for number in range(2_000)}
@@ -117,14 +117,14 @@ async def test_headers_over_the_limit_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("S9")
 async def test_headers_that_never_end_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with open_house(tmp_path) as house:
-        assert b" 431 " in await _raw(house, b"GET /healthz HTTP/1.1\r\nx-note: " + b"n" * 200_000)
-        assert b" 431 " in await _raw(house, b"GET /" + b"n" * 200_000)
+    async with open_auth_server(tmp_path) as server:
+        assert b" 431 " in await _raw(server, b"GET /healthz HTTP/1.1\r\nx-note: " + b"n" * 200_000)
+        assert b" 431 " in await _raw(server, b"GET /" + b"n" * 200_000)
         monkeypatch.setattr(uvicorn_connection, "HEAD_SECONDS", 0.2)
-        assert await _raw(house, b"GET /healthz HTTP/1.1\r\nhost: x\r\n") == b""
-        assert await _raw(house, b"") == b""
+        assert await _raw(server, b"GET /healthz HTTP/1.1\r\nhost: x\r\n") == b""
+        assert await _raw(server, b"") == b""
         complete = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
-        assert (await _raw(house, complete)).startswith(b"HTTP/1.1 200")
+        assert (await _raw(server, complete)).startswith(b"HTTP/1.1 200")
 
 
 async def _pieces(size: int) -> AsyncIterator[bytes]:
@@ -134,8 +134,8 @@ async def _pieces(size: int) -> AsyncIterator[bytes]:
 
 @pytest.mark.requirement("S9")
 async def test_a_body_over_the_limit_is_refused_announced_or_not(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as house:
-        client = await house.caller("system")
+    async with open_auth_server(tmp_path) as server:
+        client = await server.caller("system")
         for path, size in (("/api/keys", limits.MAX_BODY_BYTES), ("/api/runs", limits.MAX_PARTS_BYTES)):
             for kind in ("application/json", "text/plain", "application/octet-stream", "multipart/form-data"):
                 headers = {"content-type": kind}
@@ -149,7 +149,7 @@ async def test_a_body_over_the_limit_is_refused_announced_or_not(tmp_path: Path)
             b"POST /api/keys HTTP/1.1\r\nhost: localhost\r\nauthorization: %s\r\ncontent-length: 99999999999\r\n\r\n"
         )
         key = client.headers["authorization"].encode()
-        address = urlsplit(house.url)
+        address = urlsplit(server.url)
         reader, writer = await asyncio.open_connection(address.hostname, address.port)
         writer.write(lying % key)
         assert (await reader.readline()).startswith(b"HTTP/1.1 413")
@@ -162,20 +162,20 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(limits, "BODY_SECONDS", 0.2)
-    async with open_house(tmp_path) as house:
-        key = await house.key("system")
+    async with open_auth_server(tmp_path) as server:
+        key = await server.key("system")
         for path in ("/api/runs", "/api/keys"):
             for rest in ('content-length: 100\r\n\r\n{"na', 'transfer-encoding: chunked\r\n\r\n9\r\n{"na'):
                 head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n"
-                answer = await _raw(house, f"{head}content-type: {kind}\r\n{rest}".encode())
+                answer = await _raw(server, f"{head}content-type: {kind}\r\n{rest}".encode())
                 assert b" 408 " in answer.split(b"\r\n")[0], answer or "closed without an answer"
                 assert b"BODY_TIMEOUT" in answer
 
 
 @pytest.mark.requirement("S9", "G14")
-async def test_a_caller_that_asks_too_often_is_told_when_to_come_back(tmp_path: Path) -> None:
-    async with open_house(tmp_path, rate_per_key=1) as house:
-        busy, other = await house.caller(), await house.caller()
+async def test_a_caller_that_asks_too_often_learns_when_to_come_back(tmp_path: Path) -> None:
+    async with open_auth_server(tmp_path, rate_per_key=1) as server:
+        busy, other = await server.caller(), await server.caller()
         run = (await busy.post("/api/runs", json={"agent": "echo", "input": "x"})).json()
         answers = [await busy.get("/api/threads") for _ in range(5)]
         refused = [answer for answer in answers if answer.status_code == 429]
@@ -215,11 +215,11 @@ def test_a_tenant_that_fills_its_share_leaves_room_for_others() -> None:
 
 @pytest.mark.requirement("G14")
 async def test_under_load_new_requests_are_turned_away_and_what_ends_work_is_served(tmp_path: Path) -> None:
-    async with open_house(tmp_path, max_requests=3, max_requests_per_tenant=2) as house:
-        ours, theirs = await house.caller("member", "ours"), await house.caller("member", "theirs")
+    async with open_auth_server(tmp_path, max_requests=3, max_requests_per_tenant=2) as server:
+        ours, theirs = await server.caller("member", "ours"), await server.caller("member", "theirs")
         body = {"agent": "assistant", "input": "publish it"}
         slow = [b"POST /api/runs HTTP/1.1\r\nhost: localhost\r\nauthorization: %s\r\ncontent-length: 9\r\n\r\n"] * 2
-        address = urlsplit(house.url)
+        address = urlsplit(server.url)
         held = []
         for request in slow:
             _, writer = await asyncio.open_connection(address.hostname, address.port)
@@ -256,12 +256,12 @@ async def test_a_server_without_keys_meters_nobody(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("S7")
 async def test_an_event_stream_ends_when_its_reader_s_key_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with open_house(tmp_path) as house:
-        admin = await house.caller("admin")
+    async with open_auth_server(tmp_path) as server:
+        admin = await server.caller("admin")
         made = (await admin.post("/api/keys", json={"name": "reader", "roles": ["viewer"]})).json()
         body = {"agent": "echo", "input": "x"}
         thread = (await admin.post("/api/runs", params={"wait": 10}, json=body)).json()["threadId"]
-        reader = house.client({"authorization": f"Bearer {made['key']}"})
+        reader = server.client({"authorization": f"Bearer {made['key']}"})
         async with asyncio.timeout(10), reader.stream("GET", f"/api/threads/{thread}/stream") as stream:
             lines = stream.aiter_lines()
             assert any([line.startswith("event: ") async for line in _until_blank(lines)])
@@ -304,8 +304,8 @@ async def _nobody(*_: object) -> Any:
 
 @pytest.mark.requirement("S9", "G14")
 async def test_only_routes_that_cancel_have_a_rate_of_their_own_and_it_ends_too(tmp_path: Path) -> None:
-    async with open_house(tmp_path, rate_per_key=1) as house:
-        client = await house.caller()
+    async with open_auth_server(tmp_path, rate_per_key=1) as server:
+        client = await server.caller()
         body = {"agent": "echo", "input": "x", "threadId": "cancel", "createThread": True}
         run = (await client.post("/api/runs", json=body)).json()
         while (await client.get("/api/threads")).status_code != 429:
@@ -327,9 +327,9 @@ async def test_only_routes_that_cancel_have_a_rate_of_their_own_and_it_ends_too(
 @pytest.mark.requirement("S9")
 @pytest.mark.parametrize(("size", "ended"), [(17_000, True), (40_000, True), (40_000, False), (300_000, False)])
 async def test_headers_over_the_limit_are_answered_not_cut_off(tmp_path: Path, size: int, ended: bool) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_auth_server(tmp_path) as server:
         for head in (b"GET /api/threads HTTP/1.1\r\nhost: localhost\r\nx-note: ", b"GET /api/threads?after="):
-            answer = await _raw(house, head + b"n" * size + (b" HTTP/1.1\r\n\r\n" if ended else b""))
+            answer = await _raw(server, head + b"n" * size + (b" HTTP/1.1\r\n\r\n" if ended else b""))
             assert b" 431 " in answer.split(b"\r\n")[0], answer[:200] or "closed without an answer"
             assert b"HEADERS_TOO_LARGE" in answer
             assert b"connection: close" in answer
@@ -337,8 +337,8 @@ async def test_headers_over_the_limit_are_answered_not_cut_off(tmp_path: Path, s
 
 @pytest.mark.requirement("S9")
 async def test_headers_in_small_pieces_that_never_end_are_answered(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as house:
-        address = urlsplit(house.url)
+    async with open_auth_server(tmp_path) as server:
+        address = urlsplit(server.url)
         reader, writer = await asyncio.open_connection(address.hostname, address.port)
         writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n")
         for number in range(60):
@@ -350,16 +350,16 @@ async def test_headers_in_small_pieces_that_never_end_are_answered(tmp_path: Pat
 
 
 async def test_the_end_of_the_headers_may_come_in_two_pieces_before_a_large_body(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as house:
-        key = await house.key()
-        address = urlsplit(house.url)
+    async with open_auth_server(tmp_path) as server:
+        key = await server.key()
+        address = urlsplit(server.url)
         reader, writer = await asyncio.open_connection(address.hostname, address.port)
         body = b'{"agent": "echo", "input": "' + b"x" * 100_000 + b'"}'
         head = f"POST /api/runs HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n"
         writer.write(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r".encode())
         await writer.drain()
         # A request of our own goes through in between, so that the first piece was read by itself.
-        assert (await house.client().get("/healthz")).status_code == 200
+        assert (await server.client().get("/healthz")).status_code == 200
         writer.write(b"\n" + body)
         async with asyncio.timeout(10):
             assert b" 202 " in (await reader.read()).split(b"\r\n")[0]

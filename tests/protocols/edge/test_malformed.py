@@ -15,7 +15,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from app.core import json
-from tests.protocols.auth.house import bearer, open_house
+from tests.protocols.auth.auth_server import bearer, open_auth_server
 
 COUNT: Final = 1000
 SUBMITTED: Final = "Zq7-never-say-this-back"
@@ -86,8 +86,8 @@ class Line:
 
 @pytest.mark.requirement("S9", "S10")
 async def test_a_thousand_malformed_bodies_get_their_answer(tmp_path: Path) -> None:
-    async with open_house(tmp_path, auth="disabled") as house:
-        address = urlsplit(house.url)
+    async with open_auth_server(tmp_path, auth="disabled") as server:
+        address = urlsplit(server.url)
         reader, writer = await asyncio.open_connection(address.hostname, address.port)
         line = Line(reader, writer)
         answered: Counter[str] = Counter()
@@ -104,13 +104,13 @@ async def test_a_thousand_malformed_bodies_get_their_answer(tmp_path: Path) -> N
         assert answered.keys() >= CODES
         assert answered["accepted"] < COUNT / 4
         writer.close()
-        assert (await house.client().get("/readyz")).status_code == 200
+        assert (await server.client().get("/readyz")).status_code == 200
 
 
 @pytest.mark.requirement("S9", "S10", "CM-1")
 async def test_a_thousand_malformed_frames_get_their_answer_on_one_socket(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as house:
-        async with connect(house.stream_url, additional_headers=bearer(await house.key())) as socket:
+    async with open_auth_server(tmp_path) as server:
+        async with connect(server.stream_url, additional_headers=bearer(await server.key())) as socket:
             assert json.loads(await socket.recv())["type"] == "ready"
             chance = random.Random(11)
             errors = 0
@@ -120,10 +120,10 @@ async def test_a_thousand_malformed_frames_get_their_answer_on_one_socket(tmp_pa
                 except UnicodeDecodeError:
                     await socket.send(frame)
                 await socket.send('{"type":"ping"}')
-                told = json.loads(await socket.recv())
-                if told != {"type": "pong"}:
-                    assert told == {"type": "error", "message": "invalid websocket command"}, frame
+                answer = json.loads(await socket.recv())
+                if answer != {"type": "pong"}:
+                    assert answer == {"type": "error", "message": "invalid websocket command"}, frame
                     errors += 1
                     assert json.loads(await socket.recv()) == {"type": "pong"}
             assert errors > COUNT * 0.8
-        assert (await house.client().get("/readyz")).status_code == 200
+        assert (await server.client().get("/readyz")).status_code == 200

@@ -7,7 +7,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from app.protocols.auth.permissions import OPEN, needs_of, template
-from tests.protocols.auth.house import open_house
+from tests.protocols.auth.auth_server import open_auth_server
 
 LENIENT = ("/v1/", "/api/sessions", "/api/approvals/", "/api/tool-input/", "/api/tool-calls/", "/api/capabilities")
 """Interfaces of others: their clients may send more than we know."""
@@ -23,10 +23,10 @@ def _issues(answer: httpx2.Response) -> dict[str, str]:
 
 @pytest.mark.requirement("S10")
 async def test_no_route_of_ours_takes_a_parameter_that_it_does_not_declare(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as house:
-        client = await house.caller("system")
+    async with open_auth_server(tmp_path) as server:
+        client = await server.caller("system")
         walked = 0
-        for route in house.app.routes:
+        for route in server.app.routes:
             if not isinstance(route, APIRoute) or needs_of(route) == OPEN or route.path.startswith(LENIENT):
                 continue
             for method in (route.methods or set()) - {"HEAD"}:
@@ -39,9 +39,9 @@ async def test_no_route_of_ours_takes_a_parameter_that_it_does_not_declare(tmp_p
 
 @pytest.mark.requirement("S10")
 async def test_no_route_of_ours_takes_a_field_that_it_does_not_declare(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as house:
-        client = await house.caller("system")
-        for route in house.app.routes:
+    async with open_auth_server(tmp_path) as server:
+        client = await server.caller("system")
+        for route in server.app.routes:
             if not isinstance(route, APIRoute) or needs_of(route) == OPEN or route.path.startswith(LENIENT):
                 continue
             if route.path in ("/api/files", "/api/interrupts/{interrupt_id}/answer"):
@@ -54,8 +54,8 @@ async def test_no_route_of_ours_takes_a_field_that_it_does_not_declare(tmp_path:
 
 
 async def test_who_misspells_a_name_learns_the_nearest(tmp_path: Path) -> None:
-    async with open_house(tmp_path, auth="disabled") as house:
-        client = house.client()
+    async with open_auth_server(tmp_path, auth="disabled") as server:
+        client = server.client()
         for address, meant in (("/api/runs?statsu=queued", "status"), ("/api/runs?threadID=x", "threadId")):
             assert f"`{meant}`" in next(iter(_issues(await client.get(address)).values()))
         waited = await client.post("/api/runs?wiat=10", json={"agent": "echo", "input": "x"})
@@ -72,8 +72,8 @@ async def test_who_misspells_a_name_learns_the_nearest(tmp_path: Path) -> None:
 
 
 async def test_clients_of_other_interfaces_may_send_more(tmp_path: Path) -> None:
-    async with open_house(tmp_path, auth="disabled") as house:
-        client = house.client()
+    async with open_auth_server(tmp_path, auth="disabled") as server:
+        client = server.client()
         assert (await client.get("/v1/models?api-version=2024")).status_code == 200
         assert (await client.get("/api/sessions?page=1")).status_code == 200
         assert (await client.post("/api/sessions?x=1", json={"unheard": 1})).status_code < 300

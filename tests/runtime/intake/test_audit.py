@@ -75,7 +75,7 @@ def names_whatever_is_missing(events: list[Event]) -> None:
         found = audit(event for event in events if event is not gone)
         named = {name for missing in found.missing for name in (missing.type or missing.subject or "").split(" | ")}
         assert not found.complete
-        # A choice of models that is told again after a resume is bound to nothing either.
+        # A choice of models that is recorded again after a resume is bound to nothing either.
         again = gone.type == model.ModelNegotiated.type and gone is not first_choice
         numbered = gone.type in NUMBERED_ONLY or again
         assert (str(gone.run_seq) if numbered else gone.type) in named, (gone, found.missing)

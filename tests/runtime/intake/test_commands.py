@@ -138,7 +138,7 @@ async def test_a_run_takes_up_steering_at_its_next_step(
         (tmp_path / "open").touch()
         assert (await ended(holdfast, run)).output == answer
         taken = [e for e in await events_until(holdfast, run) if e.type == "runtime.step.completed"]
-        assert [told["arguments"] for e in taken for told in e.payload["result"]] == [said]
+        assert [injected["arguments"] for e in taken for injected in e.payload["result"]] == [said]
 
 
 @pytest.mark.requirement("HK-5", "HK-26")
@@ -313,9 +313,9 @@ async def test_an_answer_without_its_evidence_fails_the_run_and_names_what_is_mi
     (tmp_path / "open").touch()
     async with opened(settings, space) as holdfast:
         run = await submit(holdfast, "prover", "hello")
-        told = {e.type: e.payload for e in await events_until(holdfast, run)}
-        assert told["runtime.execution.contract.failed"]["missingEvidenceTools"] == ["gate"]
-        assert told["runtime.request.failed"]["error"]["code"] == "EVIDENCE_MISSING"
+        payloads = {e.type: e.payload for e in await events_until(holdfast, run)}
+        assert payloads["runtime.execution.contract.failed"]["missingEvidenceTools"] == ["gate"]
+        assert payloads["runtime.request.failed"]["error"]["code"] == "EVIDENCE_MISSING"
         assert (await ended(holdfast, await submit(holdfast, "prover", "pass the gate"))).output == "passed"
 
 
@@ -329,27 +329,27 @@ async def test_an_answer_without_its_evidence_fails_the_run_and_names_what_is_mi
         ("hello", {"tokens": 1}, "tokens"),
     ],
 )
-async def test_a_used_up_budget_is_told_and_ends_the_run(
+async def test_a_used_up_budget_is_recorded_and_ends_the_run(
     settings: Settings, space: Path, tmp_path: Path, text: str, limits: dict[str, float], budget: str
 ) -> None:
     (tmp_path / "open").touch()
     async with opened(settings, space) as holdfast:
         run = await submit(holdfast, "worker", text, limits=limits, client_tools=[LOOKUP])
-        told = {e.type: e.payload for e in await events_until(holdfast, run)}
-        exceeded = told["runtime.budget.exceeded"]
+        payloads = {e.type: e.payload for e in await events_until(holdfast, run)}
+        exceeded = payloads["runtime.budget.exceeded"]
         assert (exceeded["budget"], exceeded["limit"]) == (budget, [*limits.values()][-1])
-        assert told["runtime.request.failed"]["error"]["code"] == "BUDGET_EXCEEDED"
+        assert payloads["runtime.request.failed"]["error"]["code"] == "BUDGET_EXCEEDED"
 
 
 @pytest.mark.requirement("SH-12")
 async def test_a_model_may_mend_a_call_that_the_guard_refused(settings: Settings, space: Path) -> None:
     async with opened(settings, space) as holdfast:
         run = await submit(holdfast, "worker", "wrong")
-        told = [
+        events = [
             e for e in await events_until(holdfast, run) if e.type in ("runtime.tool.guarded", "runtime.tool.invoked")
         ]
-        assert [e.payload.get("outcome") for e in told][:1] == ["repaired"]
-        assert told[1].payload["arguments"] == {"text": "mended"}
+        assert [e.payload.get("outcome") for e in events][:1] == ["repaired"]
+        assert events[1].payload["arguments"] == {"text": "mended"}
 
 
 @pytest.mark.requirement("G8")
@@ -366,11 +366,11 @@ async def test_a_run_that_takes_another_s_place_cancels_it_in_the_commit_that_ac
         assert (await ended(holdfast, first)).status == "cancelled"
         assert (await ended(holdfast, queued)).status == "cancelled"
         (asked,) = [e for e in await events_until(holdfast, second) if e.type == "runtime.model.requested"]
-        told = [(m["role"], m["content"]) for m in asked.payload["messages"]]
-        assert told[-1] == ("user", "hello")
-        assert (("user", "pass the gate") in told) is (busy == "interrupt")
-        if busy == "interrupt":  # what was begun is told, and its open call is closed
-            assert [role for role, _ in told] == ["user", "user", "assistant", "tool", "user"]
+        messages = [(m["role"], m["content"]) for m in asked.payload["messages"]]
+        assert messages[-1] == ("user", "hello")
+        assert (("user", "pass the gate") in messages) is (busy == "interrupt")
+        if busy == "interrupt":  # what was begun is sent, and its open call is closed
+            assert [role for role, _ in messages] == ["user", "user", "assistant", "tool", "user"]
 
 
 async def test_a_new_thread_can_begin_with_a_history(settings: Settings, space: Path) -> None:

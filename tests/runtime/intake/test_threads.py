@@ -1,4 +1,4 @@
-"""Threads through the real log, on both databases: born, changed, forked, deleted, and what clients add to them."""
+"""Threads through the real log, on both databases: created, changed, forked, deleted, and what clients add to them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ from tests.store_equals_replay import assert_tables_equal_replay
 
 
 class Remembering:
-    """Answers with what it was told and what was said before."""
+    """Answers with its input and what was said before."""
 
     kind = "echo"
     resume: Resume = "restart"
@@ -219,8 +219,8 @@ async def test_a_fork_beyond_the_thread_is_refused(holdfast: Holdfast) -> None:
 
 
 def _row(**more: Any) -> facts.TranscriptUpserted:
-    told = {"messageId": "m", "turnId": "t", "role": "system", "type": "note", "content": "x", "status": "complete"}
-    return facts.TranscriptUpserted.model_validate(told | more)
+    payload = {"messageId": "m", "turnId": "t", "role": "system", "type": "note", "content": "x", "status": "complete"}
+    return facts.TranscriptUpserted.model_validate(payload | more)
 
 
 @pytest.mark.requirement("CM-7")

@@ -29,14 +29,14 @@ def space(tmp_path: Path) -> Space:
 
 def story(events: list[Event]) -> list[str]:
     """Types without their prefix, hooks with their point and decision."""
-    told = []
+    names = []
     for event in events:
         name = event.type.removeprefix("runtime.")
         if name == "hook.fired":
             name = f"{event.payload['hook']} {event.payload['decision']}"
         if name not in ("adapter.event", "model.negotiated", "progress.narration"):
-            told.append(name)
-    return told
+            names.append(name)
+    return names
 
 
 async def one_run(space: Space, text: str, agent: str = "clerk") -> tuple[Run, list[Event]]:
@@ -50,7 +50,7 @@ async def one_run(space: Space, text: str, agent: str = "clerk") -> tuple[Run, l
 
 @pytest.mark.smoke
 @pytest.mark.requirement("OS-L6", "OS-L1", "SH-24")
-async def test_each_point_is_asked_in_its_place_and_told_in_the_log(space: Space) -> None:
+async def test_each_point_is_asked_in_its_place_and_recorded_in_the_log(space: Space) -> None:
     points = "SessionStart, UserPromptSubmit, SkillStart, PreToolUse, PostToolUse, Stop"
     space.write({"all": python("all", points, "witness:allow")})
     run, events = await one_run(space, "hello, look around")
@@ -67,7 +67,7 @@ async def test_each_point_is_asked_in_its_place_and_told_in_the_log(space: Space
     assert asked == ["SessionStart", "UserPromptSubmit", "SkillStart", "PreToolUse", "PostToolUse", "Stop"]
 
 
-async def test_without_hooks_nothing_is_told(space: Space) -> None:
+async def test_without_hooks_nothing_is_recorded(space: Space) -> None:
     _, events = await one_run(space.write({}), "hello")
     assert payloads(events, "hook.fired") == []
 
@@ -94,7 +94,7 @@ async def test_a_denied_start_fails_the_run_before_any_model_is_asked(space: Spa
     assert payloads(events, "model.requested") == []
 
 
-async def test_a_denied_prompt_is_not_told_to_later_runs(space: Space) -> None:
+async def test_a_denied_prompt_is_not_shown_to_later_runs(space: Space) -> None:
     rules = (
         "def no(input):\n"
         "    bad = 'secret' in input['prompt']\n"
@@ -221,7 +221,7 @@ async def test_a_skill_can_be_left_with_fewer_tools(space: Space) -> None:
 
 
 @pytest.mark.requirement("OS-L1", "OS-F")
-async def test_a_denied_tool_call_is_not_made_and_the_model_is_told(space: Space) -> None:
+async def test_a_denied_tool_call_is_not_made_and_the_model_sees_the_denial(space: Space) -> None:
     space.write({"no": builtin("no", "PreToolUse", "deny_tools", ", config: {tools: [look]}")})
     run, events = await one_run(space, "look around")
     assert payloads(events, "tool.invoked") == []

@@ -1,4 +1,4 @@
-"""A thread with many runs: what the next one is told, what that costs, and that it is always the same."""
+"""A thread with many runs: what the next one is given, what that costs, and that it is always the same."""
 
 import shutil
 from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ spec: {model: script, tools: [publish], contextPolicy: {strategy: summarise, max
 
 
 class Remembering:
-    """Says a few words, then answers with how much it was told."""
+    """Says a few words, then answers with how much history it was given."""
 
     kind = "echo"
     resume: Resume = "restart"
@@ -84,14 +84,14 @@ async def test_the_next_run_of_a_long_thread_reads_what_came_since_the_last(sett
         for number in range(1, 31):
             counts.clear()
             over = await _ended(holdfast, listener, "echo", f"run {number}")
-            told = f"{2 * (number - 1)} from " + ("run 1" if number > 1 else "nothing")
-            assert over.output == told
+            expected = f"{2 * (number - 1)} from " + ("run 1" if number > 1 else "nothing")
+            assert over.output == expected
             read.append(sum(counts))
         assert len(set(read[3:])) == 1, f"every run costs the same: {read}"
         assert read[-1] < 10, "the words of the answers are not read"
 
 
-async def test_a_server_that_just_started_tells_a_run_what_one_would_that_knew_its_thread(settings: Settings) -> None:
+async def test_a_server_that_just_started_gives_a_run_the_same_history_as_one_with_a_cache(settings: Settings) -> None:
     for number in range(1, 4):
         async with open_holdfast(settings, backends={"echo": Remembering()}) as holdfast:
             over = await _ended(holdfast, Listener(holdfast.store.hub), "echo", f"run {number}")
@@ -100,7 +100,7 @@ async def test_a_server_that_just_started_tells_a_run_what_one_would_that_knew_i
 
 @pytest.mark.requirement("G4", "G5")
 @pytest.mark.parametrize("restarted", [False, True])
-async def test_a_run_that_summed_up_its_thread_goes_on_after_an_answer_with_what_it_was_told(
+async def test_a_run_that_summed_up_its_thread_goes_on_after_an_answer_with_what_it_was_given(
     settings: Settings, tmp_path: Path, restarted: bool
 ) -> None:
     root = tmp_path / "workspace"

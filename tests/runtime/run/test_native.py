@@ -114,7 +114,7 @@ async def test_a_model_uses_a_tool_and_answers(settings: Settings, space: Path) 
         assert said == 'That makes {"value":42}.'
 
 
-async def test_a_thread_s_next_run_is_told_what_was_said_before(settings: Settings, space: Path) -> None:
+async def test_a_thread_s_next_run_is_given_what_was_said_before(settings: Settings, space: Path) -> None:
     async with opened(settings, space) as holdfast:
         first = await ended(holdfast, await submit(holdfast, "worker", "one"))
         run = await submit(holdfast, "worker", "two", first.thread_id)
@@ -158,7 +158,9 @@ async def test_of_two_decisions_at_once_one_counts_and_the_other_learns_who_was_
 
 
 @pytest.mark.requirement("G9")
-async def test_a_denied_call_records_no_invocation_and_the_model_is_told(settings: Settings, space: Path) -> None:
+async def test_a_denied_call_records_no_invocation_and_the_model_sees_the_denial(
+    settings: Settings, space: Path
+) -> None:
     async with opened(settings, space) as holdfast:
         run = await submit(holdfast, "assistant", "publish it now")
         asked = await waiting(holdfast, run)

@@ -8,7 +8,7 @@ from app.models.negotiate import ModelChoice
 from app.runtime.run.parameters import requested_parameters
 from app.workspace.specs.agent import AgentSpec
 from app.workspace.specs.base import Parameters
-from tests.models.house import a_model
+from tests.models.provider_setup import a_model
 
 
 def agent(**fields: Any) -> AgentSpec:

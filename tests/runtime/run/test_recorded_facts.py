@@ -1,4 +1,4 @@
-"""A run that is entered again tells its model what it told it the first time, word for word."""
+"""A run that is entered again sends its model what it sent the first time, word for word."""
 
 import shutil
 from pathlib import Path
@@ -68,5 +68,5 @@ async def test_a_resumed_run_sees_of_a_tool_s_result_what_the_first_one_saw(
         await listener.until([run.id])
         over = await holdfast.store.reader.run("default", run.id)
         assert over is not None and (over.error, over.output) == (None, "published")
-        told = b"".join(event.payload_bytes for event in listener.events[run.id])
-        assert SECRET.encode() not in told
+        recorded = b"".join(event.payload_bytes for event in listener.events[run.id])
+        assert SECRET.encode() not in recorded

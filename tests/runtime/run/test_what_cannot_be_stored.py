@@ -100,7 +100,7 @@ async def test_an_answer_that_was_ready_is_kept_when_what_follows_cannot_be_stor
     assert [event.type for event in events][-2:] == [ModelCompleted.type, RequestFailed.type]
 
 
-async def test_a_piece_of_text_of_any_size_is_told_in_parts(settings: Settings) -> None:
+async def test_a_piece_of_text_of_any_size_is_recorded_in_parts(settings: Settings) -> None:
     async def much(ctx: Context) -> str:
         await ctx.say("msg", "x" * 3_000_000)
         return "done"

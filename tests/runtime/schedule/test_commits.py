@@ -90,7 +90,7 @@ async def test_a_run_that_finds_a_place_is_accepted_and_claimed_in_one_commit(
         run = await submit(holdfast, "worker", "hello")
         first = await commits.until(request.RequestQueued.type)
         assert first[-2:] == [request.RequestQueued.type, request.RequestStarted.type]
-        assert run.status == "queued", "whoever submitted it is told what was accepted"
+        assert run.status == "queued", "whoever submitted it is shown what was accepted"
         await asyncio.wait_for(holdfast.executor.idle(), 10)
 
 

@@ -1,4 +1,4 @@
-"""Stopping: the executor's own loops end whatever they are doing when they are told."""
+"""Stopping: the executor's own loops end whatever they are doing when asked to."""
 
 import asyncio
 

@@ -135,7 +135,7 @@ async def test_an_overloaded_server_refuses_with_a_time_to_come_back_and_still_c
 
 
 @pytest.mark.requirement("G14", "HK-31")
-async def test_a_tenant_over_its_own_limit_is_told_so_and_others_are_served(settings: Settings) -> None:
+async def test_a_tenant_over_its_own_limit_is_refused_and_others_are_served(settings: Settings) -> None:
     gate = Gate()
     small = {"max_concurrent_runs": 1, "max_queued_runs": 10, "max_queued_runs_per_tenant": 2}
     async with open_holdfast(settings.model_copy(update=small), backends={"echo": gate}) as holdfast:

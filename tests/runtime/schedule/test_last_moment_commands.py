@@ -76,7 +76,7 @@ async def inject(holdfast: Holdfast, run_id: str, name: str, **arguments: Any) -
 
 def denied(events: list[Event]) -> list[Any]:
     taken = [event.payload["result"] for event in events if event.type == "runtime.step.completed"]
-    return [told["arguments"].get("denied") for result in taken for told in result]
+    return [command["arguments"].get("denied") for result in taken for command in result]
 
 
 @pytest.mark.requirement("HK-26")

@@ -36,7 +36,7 @@ async def test_a_deleted_thread_is_purged_when_its_days_are_over(settings: Setti
     async with open_holdfast(settings, clock=clock) as holdfast:
         async with asyncio.timeout(10):
             while await _kind(holdfast, made.id) is not Tombstone:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)  # the purge runs beside everything else and tells nobody
+                await asyncio.sleep(0.01)  # the purge runs in the background and notifies nobody
 
 
 def _workspace(folder: Path, retention: str) -> Path:
@@ -51,7 +51,7 @@ def _workspace(folder: Path, retention: str) -> Path:
 async def _becomes(holdfast: Holdfast, thread_id: str, done: Callable[[Thread | Tombstone | None], bool]) -> None:
     async with asyncio.timeout(10):
         while not done(await holdfast.store.reader.thread("default", thread_id)):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)  # what runs beside everything else tells nobody
+            await asyncio.sleep(0.01)  # what runs in the background notifies nobody
 
 
 @pytest.mark.requirement("G13")

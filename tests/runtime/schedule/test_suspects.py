@@ -1,4 +1,4 @@
-"""What speaks against a run whose owner died: told by its last lease and by what it did since."""
+"""What speaks against a run whose owner died: shown by its last lease and by what it did since."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -95,8 +95,8 @@ async def test_a_completed_step_since_the_claim_clears_a_run(settings: Settings,
             await store.leases.expire_all()
 
         queued = request.RequestQueued.model_validate({"agent": "a", "input": "x", "busy": "enqueue"})
-        born = ThreadCreated.model_validate({"metadata": {}, "labels": {}, "owner": "user"})
-        assert isinstance(await store.recorder.record(scope, born, queued), Appended)
+        created = ThreadCreated.model_validate({"metadata": {}, "labels": {}, "owner": "user"})
+        assert isinstance(await store.recorder.record(scope, created, queued), Appended)
         # A step before the newest claim says nothing about what happened since.
         await claim(1, tool.ToolResulted(call_id="c1", tool="t", ok=True, output=1))
         await claim(2, *_steps(stepped), suspect=2, deaths=1)

@@ -98,7 +98,7 @@ def _said(value: dict[str, Any]) -> CallToolResult:
 
 @server.tool()
 def flood(size: int, say: str = "") -> CallToolResult:
-    """Answers with a text of this size, and tells its own log something."""
+    """Answers with a text of this size, and writes something to its own log."""
     print(say, file=sys.stderr, flush=True)
     return CallToolResult(content=[TextContent(type="text", text="x" * size)])
 

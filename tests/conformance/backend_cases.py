@@ -86,16 +86,16 @@ def publish(at: str) -> str:
 
 
 @dataclass(frozen=True)
-class House:
+class BackendCase:
     kind: str
     says: Mapping[str, str]
     """What it answers to the words that it has a way to obey."""
 
 
-HOUSES: Final = (
-    House("echo", {ANSWER: ANSWER}),
-    House("native", {ANSWER: "answered", PUBLISH: "published", WAIT: "", BREAK: ""}),
-    House("plan_work_review", {ANSWER: "answered", PUBLISH: "published", WAIT: "", BREAK: ""}),
+BACKEND_CASES: Final = (
+    BackendCase("echo", {ANSWER: ANSWER}),
+    BackendCase("native", {ANSWER: "answered", PUBLISH: "published", WAIT: "", BREAK: ""}),
+    BackendCase("plan_work_review", {ANSWER: "answered", PUBLISH: "published", WAIT: "", BREAK: ""}),
 )
 
 

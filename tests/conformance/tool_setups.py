@@ -1,4 +1,4 @@
-"""One house per kind of tool: the kind as it ships, and a real peer that does what a test asks of it.
+"""One setup per kind of tool: the kind as it ships, and a real peer that does what a test asks of it.
 
 A peer that works on holds a connection to the `Presence` of the test, so that the end of the work can be seen
 from outside in the same way for a function, a server and a program.
@@ -43,7 +43,7 @@ def template(text: str) -> Template:
 
 
 @dataclass(frozen=True)
-class House:
+class ToolSetup:
     kind: str
     make: Make
     warm: Callable[[], Any] | None = None
@@ -85,11 +85,11 @@ class Presence:
 
 
 @asynccontextmanager
-async def a_house(kind: str) -> AsyncIterator[House]:
+async def open_tool_setup(kind: str) -> AsyncIterator[ToolSetup]:
     async with {
         "python": _python, "http": _http, "mcp": _mcp, "builtin": _builtin, "subprocess": _subprocess,
-    }[kind]() as house:  # fmt: skip
-        yield house
+    }[kind]() as setup:  # fmt: skip
+        yield setup
 
 
 # -- within the process ----------------------------------------------------------------------------
@@ -128,19 +128,19 @@ async def _work(port: int) -> None:
 
 
 @asynccontextmanager
-async def _python() -> AsyncIterator[House]:
+async def _python() -> AsyncIterator[ToolSetup]:
     async def act(do: str, ctx: ToolContext, port: int = 0) -> Any:
         return await _act(do, port, ctx)
 
-    yield House("python", lambda _, definition: PythonTool(definition, act))
+    yield ToolSetup("python", lambda _, definition: PythonTool(definition, act))
 
 
 @asynccontextmanager
-async def _builtin() -> AsyncIterator[House]:
+async def _builtin() -> AsyncIterator[ToolSetup]:
     async def act(arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
         return as_result(await _act(arguments["do"], arguments.get("port", 0), ctx))
 
-    yield House("builtin", lambda _, definition: BuiltinTool(definition, act))
+    yield ToolSetup("builtin", lambda _, definition: BuiltinTool(definition, act))
 
 
 # -- a server --------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ async def _answer(request: web.Request) -> web.Response:
 
 
 @asynccontextmanager
-async def _http() -> AsyncIterator[House]:
+async def _http() -> AsyncIterator[ToolSetup]:
     app = web.Application()
     app.router.add_post("/act", _answer)
     runner = web.AppRunner(app, handler_cancellation=True)
@@ -188,14 +188,14 @@ async def _http() -> AsyncIterator[House]:
         return HttpTool(definition, request, client, {"TOKEN": SECRET}.get)
 
     try:
-        yield House("http", make)
+        yield ToolSetup("http", make)
     finally:
         await client.close()
         await runner.cleanup()
 
 
 @asynccontextmanager
-async def _mcp() -> AsyncIterator[House]:
+async def _mcp() -> AsyncIterator[ToolSetup]:
     client = HttpClient()
     command = (sys.executable, "-m", "tests.tools.servers.mcp_server")
     env = {"PYTHONPATH": str(ROOT), "TOKEN": "${env:TOKEN}"}
@@ -210,7 +210,7 @@ async def _mcp() -> AsyncIterator[House]:
         def make(_do: str, definition: ToolDefinition) -> Tool:
             return replace(server.tool(offer, "act"), definition=definition)
 
-        yield House("mcp", make, server.offers)
+        yield ToolSetup("mcp", make, server.offers)
     finally:
         await sessions.close()
         await client.close()
@@ -220,7 +220,7 @@ async def _mcp() -> AsyncIterator[House]:
 
 
 @asynccontextmanager
-async def _subprocess() -> AsyncIterator[House]:
+async def _subprocess() -> AsyncIterator[ToolSetup]:
     def make(do: str, definition: ToolDefinition) -> Tool:
         argv = tuple(template(word) for word in (os.path.realpath(sys.executable), "-I", "-S", str(PROGRAM)))
         command = CommandTemplate(
@@ -229,4 +229,4 @@ async def _subprocess() -> AsyncIterator[House]:
         )  # fmt: skip
         return SubprocessTool(definition, command, secret={"TOKEN": SECRET}.get, grace=0.2)
 
-    yield House("subprocess", make)
+    yield ToolSetup("subprocess", make)

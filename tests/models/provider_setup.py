@@ -88,7 +88,7 @@ def a_model(name: str, provider: str, model: str, **fields: Any) -> ModelConfig:
     return ModelConfig.model_construct(name=name, provider=provider, model=model, **fields)
 
 
-class House:
+class ProviderSetup:
     def __init__(
         self, kind: str, fake: Fake | None, router: ModelRouter, clock: ManualClock, slept: list[float]
     ) -> None:
@@ -186,7 +186,9 @@ def quick(**changes: Any) -> Retry:
 
 
 @asynccontextmanager
-async def a_house(kind: str, *, limiter: Limiter | None = None, in_turn: bool = True) -> AsyncIterator[House]:
+async def open_provider_setup(
+    kind: str, *, limiter: Limiter | None = None, in_turn: bool = True
+) -> AsyncIterator[ProviderSetup]:
     """Waiting between attempts is only noted and moves the clock, so that tests take no time."""
     clock, slept = ManualClock(), list[float]()
 
@@ -210,7 +212,7 @@ async def a_house(kind: str, *, limiter: Limiter | None = None, in_turn: bool = 
             sleep=sleep,
             limiter=limiter,
         )
-        yield House(kind, fake, router, clock, slept)
+        yield ProviderSetup(kind, fake, router, clock, slept)
 
 
 __all__ = [
@@ -220,10 +222,10 @@ __all__ = [
     "SECRET",
     "Answer",
     "Hang",
-    "House",
+    "ProviderSetup",
     "Recorder",
     "Status",
-    "a_house",
     "a_model",
+    "open_provider_setup",
     "quick",
 ]

@@ -17,7 +17,7 @@ from tests.server import in_process
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class AuthServer:
     url: str
     holdfast: Holdfast
     app: FastAPI
@@ -50,15 +50,15 @@ def bearer(secret: str) -> dict[str, str]:
 
 
 @contextlib.asynccontextmanager
-async def open_house(folder: Path, **settings: Any) -> AsyncIterator[House]:
+async def open_auth_server(folder: Path, **settings: Any) -> AsyncIterator[AuthServer]:
     made = Settings(data_dir=folder / "data", **({"auth": "keys"} | settings))
-    async with in_process(made) as server:
-        house = House(server.url, server.holdfast, server.app)
+    async with in_process(made) as started:
+        server = AuthServer(started.url, started.holdfast, started.app)
         try:
-            yield house
+            yield server
         finally:
-            for client in house._clients:
+            for client in server._clients:
                 await client.aclose()
 
 
-__all__ = ["DAY_MS", "House", "bearer", "open_house"]
+__all__ = ["DAY_MS", "AuthServer", "bearer", "open_auth_server"]

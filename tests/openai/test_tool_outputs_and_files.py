@@ -1,4 +1,4 @@
-"""What stands beside a plain answer: words beside tool outputs, uploaded files, subagents, people who are slow."""
+"""More than a plain answer: text sent with tool outputs, uploaded files, subagents, slow approvals."""
 
 import asyncio
 from pathlib import Path
@@ -11,7 +11,7 @@ import pytest
 from app.core import json
 from app.core.settings import Settings
 from tests.openai.conftest import write_workspace
-from tests.openai.test_chat import WEATHER, told, user
+from tests.openai.test_chat import WEATHER, first_event, user
 from tests.openai.test_responses import TOOL, frames
 from tests.server import in_process
 
@@ -33,7 +33,7 @@ async def _asked_for_weather(client: openai.AsyncOpenAI) -> tuple[str, list[Any]
 
 
 @pytest.mark.requirement("PX-5")
-async def test_what_the_user_says_beside_tool_outputs_follows_them(
+async def test_what_the_user_says_with_tool_outputs_follows_them(
     client: openai.AsyncOpenAI, api: httpx2.AsyncClient
 ) -> None:
     run_id, messages = await _asked_for_weather(client)
@@ -50,7 +50,7 @@ async def test_what_the_user_says_beside_tool_outputs_follows_them(
         await client.chat.completions.create(model="helper", messages=[*messages, user("Else?")], tools=[WEATHER])
 
 
-async def test_words_beside_the_outputs_of_a_response_follow_them(client: openai.AsyncOpenAI) -> None:
+async def test_text_with_the_outputs_of_a_response_follows_them(client: openai.AsyncOpenAI) -> None:
     first = await client.responses.create(model="helper", input="the weather, please", tools=[TOOL])
     items: Any = [
         {"type": "function_call_output", "call_id": item.call_id, "output": "fine"}
@@ -62,7 +62,7 @@ async def test_words_beside_the_outputs_of_a_response_follow_them(client: openai
     assert second.output_text == "You said: And in Bergen?"
 
 
-async def test_a_picture_beside_tool_outputs_is_refused_and_the_run_waits_on(client: openai.AsyncOpenAI) -> None:
+async def test_a_picture_with_tool_outputs_is_refused_and_the_run_waits_on(client: openai.AsyncOpenAI) -> None:
     _, messages = await _asked_for_weather(client)
     picture: Any = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
     with pytest.raises(openai.BadRequestError, match="must be text"):
@@ -134,7 +134,7 @@ async def test_a_person_whom_a_subagent_awaits_is_awaited_by_the_run(
     thread_id = (await api.get(f"/api/runs/{body['runId']}")).json()["threadId"]
     waiting = (await api.get("/api/interrupts", params={"threadId": thread_id, "status": "open"})).json()["items"]
     await api.post(f"/api/interrupts/{waiting[0]['id']}/answer", json={"decision": "approve"})
-    ended = await told(api, body["runId"], "runtime.request.completed")
+    ended = await first_event(api, body["runId"], "runtime.request.completed")
     assert ended["payload"]["output"] == "Printed."
 
 

@@ -1,4 +1,4 @@
-"""Streaming an agent's answer to OpenAI clients, as one JSON line: `python -m bench.edge [--quick] [--against CHECKOUT]`.
+"""Streaming an agent's answer to OpenAI clients: `python -m bench.edge [--quick] [--against CHECKOUT]` prints JSON.
 
 The server has one core to itself, the load and the fake model have the other. Everything is stored with
 `synchronous=FULL`. Each figure is a ratio to `bench.lean_proxy` from the same run, in turns, because absolute figures

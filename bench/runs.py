@@ -163,7 +163,7 @@ async def growth(settings: Settings, sizes: list[int], count: int) -> dict[str, 
         stored = 2 * AT_ONCE
         for size in sizes:
             await seed(holdfast, max(0, size - stored))
-            # The least of some rounds: what the machine does besides only ever adds.
+            # The least of some rounds: what else the machine does only ever adds.
             rounds = [await play(holdfast, ends, CASES["model"], count) for _ in range(3)]
             costs[str(size)] = min(one["cpu_ms"] for one in rounds)
             stored = max(stored, size) + 3 * count

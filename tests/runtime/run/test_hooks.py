@@ -67,7 +67,7 @@ async def test_each_point_is_asked_in_its_place_and_recorded_in_the_log(space: S
     assert asked == ["SessionStart", "UserPromptSubmit", "SkillStart", "PreToolUse", "PostToolUse", "Stop"]
 
 
-async def test_without_hooks_nothing_is_recorded(space: Space) -> None:
+async def test_without_hooks_no_decision_is_recorded(space: Space) -> None:
     _, events = await one_run(space.write({}), "hello")
     assert payloads(events, "hook.fired") == []
 

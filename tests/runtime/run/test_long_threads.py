@@ -91,7 +91,7 @@ async def test_the_next_run_of_a_long_thread_reads_what_came_since_the_last(sett
         assert read[-1] < 10, "the words of the answers are not read"
 
 
-async def test_a_server_that_just_started_gives_a_run_the_same_history_as_one_with_a_cache(settings: Settings) -> None:
+async def test_a_server_that_just_started_gives_a_run_the_same_history_as_one_that_kept_it(settings: Settings) -> None:
     for number in range(1, 4):
         async with open_holdfast(settings, backends={"echo": Remembering()}) as holdfast:
             over = await _ended(holdfast, Listener(holdfast.store.hub), "echo", f"run {number}")

@@ -50,7 +50,7 @@ class Line:
         return str((await self.http.post(f"/api/runs/{run_id}/cancel")).json()["status"])
 
     async def settled(self, working: int) -> None:
-        """Runs that cannot begin have been refused."""
+        """Waits until exactly `working` runs are at work."""
         await until(lambda: self._works.running == working)
 
     async def output(self, run_id: str) -> object:

@@ -28,36 +28,6 @@ PAGES: Final = [
     *sorted(ROOT.glob("docs/*.md")),
     *sorted(ROOT.glob("app/*/README.md")),
 ]
-UNCLEAN: Final[frozenset[str]] = frozenset(
-    {
-        "app/core/expression_cost.py",
-        "app/policy/contract.py",
-        "app/policy/hooks.py",
-        "app/policy/kinds/command.py",
-        "app/policy/kinds/python.py",
-        "app/protocols/dialects/agent_os.py",
-        "app/runtime/run/steps/backend.py",
-        "app/runtime/run/steps/evidence.py",
-        "app/runtime/schedule/queue.py",
-        "app/store/engine.py",
-        "app/tools/decorator.py",
-        "app/tools/invocation.py",
-        "app/tools/kinds/http.py",
-        "app/tools/kinds/mcp_sessions.py",
-        "app/tools/kinds/mcp_tools.py",
-        "app/tools/kinds/python.py",
-        "app/tools/kinds/subprocess.py",
-        "app/tools/loading.py",
-        "app/tools/stages.py",
-        "app/views/audit.py",
-        "app/views/replay_token.py",
-        "app/wiring/store.py",
-        "app/workspace/parse.py",
-        "app/workspace/specs/agent.py",
-        "app/workspace/specs/base.py",
-    }
-)
-"""Modules of `app/` that still name requirements. Remove what was cleaned; never add one."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -90,7 +60,7 @@ def test_sources_name_no_requirement_ids() -> None:
         for path in (ROOT / "app").rglob("*.py")
         if IDS.search(_prose(path)) or "fifth source" in path.read_text(encoding="utf-8")
     }
-    assert sorted(named - UNCLEAN) == []
+    assert sorted(named) == []
 
 
 def _messages(path: Path) -> Iterator[str]:

@@ -115,7 +115,7 @@ READERS: Final[dict[str, str]] = {
     **_of("ApprovalRule", "workspace/specs/tool", "when"),
     **_of("ApprovalRule", "runtime/intake/interrupts", "approver"),
     **_of("Rule", "tools/declared", "check", "message", "example"),
-    **_of("Repair", "tools/declared", "enabled", "json_", "names", "types", "enums", "model_round"),
+    **_of("RepairPolicy", "tools/declared", "enabled", "json_", "names", "types", "enums", "model_round"),
     **_of("HttpTemplate", "tools/kinds/http", "method", "url", "headers", "query", "body", "json_", "text", "hosts"),
     **_of("HttpTemplate", "tools/kinds/http", "result", "ok_status"),
     **_of("McpTarget", "tools/kinds/mcp_tools", "server", "tool"),

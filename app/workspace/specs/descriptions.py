@@ -274,7 +274,7 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "message": "The error message for the model if the check is false.",
         "example": "Arguments that satisfy the rule.",
     },
-    "Repair": {
+    "RepairPolicy": {
         "enabled": "Whether to repair calls at all.",
         "json": "Repair arguments that are almost valid JSON.",
         "names": "Repair misspelt names of tools and arguments.",

@@ -84,7 +84,7 @@ class Rule(Spec):
     example: JsonMap | None = None
 
 
-class Repair(Spec):
+class RepairPolicy(Spec):
     """Which repairs the guard may try, in this order."""
 
     enabled: bool = True
@@ -137,7 +137,7 @@ class ToolSpec(Spec):
     paths: tuple[Text, ...] = Field(
         (), description="Arguments that are paths, in addition to those with `format: path`."
     )
-    repair: Repair = Repair()
+    repair: RepairPolicy = RepairPolicy()
     examples: tuple[JsonMap, ...] = ()
     http: HttpTemplate | None = None
     mcp: McpTarget | None = None

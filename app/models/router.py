@@ -27,10 +27,10 @@ from app.models.contract import Budget, CancelSignal, ContentPolicy, Outside, Re
 from app.models.deadline import Deadline, Ended
 from app.models.limits import Limiter
 from app.models.negotiate import ModelChoice, Negotiation, negotiate
-from app.models.patience import Patience, Wait
 from app.models.prepare import prepare
 from app.models.registry import Providers
 from app.models.reliability import Health, Random
+from app.models.retry_schedule import RetrySchedule, Wait
 
 _REQUEST_SCHEMA: Final = "completion_request_v1"
 _RESPONSE_SCHEMA: Final = "completion_response_v1"
@@ -148,9 +148,9 @@ class ModelRouter:
             causes.append((config.name, prepared))
             return AttemptFailed(prepared)
         services, own = self._services, list[Failure]()
-        patience = Patience(config, services.health, services.clock, self._random, last=last)
+        schedule = RetrySchedule(config, services.health, services.clock, self._random, last=last)
         while True:
-            attempt = ModelAttempt(services, talk, prepared, provider, message_id, patience.made + 1)
+            attempt = ModelAttempt(services, talk, prepared, provider, message_id, schedule.made + 1)
             outcome = await attempt.run()
             if isinstance(outcome, CompletionResponse):
                 return outcome
@@ -158,29 +158,29 @@ class ModelRouter:
             own[config.retry.attempts - 1 :] = [outcome.failure]
             wait = None
             if not outcome.published or config.retry.mid_stream == "restart":
-                wait = patience.after(outcome.failure, outcome.retry_after)
+                wait = schedule.after(outcome.failure, outcome.retry_after)
             if wait is None:
                 causes += [(config.name, failure) for failure in own]
                 return outcome
             if outcome.published:
                 message_id = new_id("message")
-            await talk.record(_scheduled(message_id, config, patience.made + 1, wait, outcome.failure))
-            if (ended := await self._wait(wait, patience, talk)) is not None:
+            await talk.record(_scheduled(message_id, config, schedule.made + 1, wait, outcome.failure))
+            if (ended := await self._wait(wait, schedule, talk)) is not None:
                 return AttemptFailed(ended)
 
-    async def _wait(self, wait: Wait, patience: Patience, talk: CompletionCall) -> Failure | None:
+    async def _wait(self, wait: Wait, schedule: RetrySchedule, talk: CompletionCall) -> Failure | None:
         """Waits outside of the run's place where that takes a while; answers why the call ends instead."""
         outside = talk.outside if wait.seconds >= _LONG_SECONDS else nullcontext
         try:
             with outside(), Deadline(talk.cancelled):
                 await self._sleep(wait.seconds)
-                while wait.waits_for == "breaker" and (seconds := patience.breaker_seconds()):
+                while wait.waits_for == "breaker" and (seconds := schedule.breaker_seconds()):
                     await self._sleep(max(seconds, _SHORT_SECONDS))
         except Ended as ended:
-            patience.give_up()
+            schedule.give_up()
             return ended.failure
         except BaseException:
-            patience.give_up()
+            schedule.give_up()
             raise
         return None
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from app.core import json
 from app.core.schemas import json_pointer
 from app.events.catalog.tool import Repair
-from app.tools.closing import opened
+from app.tools.closed_schema import opened
 from app.tools.names import same_but_spelling
 
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,18})\Z")

@@ -6,7 +6,7 @@ Never a value that is used: an example only shows a model the shape.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from app.tools.closing import resolve
+from app.tools.closed_schema import resolve
 
 _FORMATS: Final[dict[str, str]] = {
     "date": "2026-01-31", "date-time": "2026-01-31T09:30:00Z", "time": "09:30:00Z",

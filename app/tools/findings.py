@@ -12,7 +12,7 @@ import jsonschema_rs
 from app.core import json
 from app.core.schemas import PATTERN_OPTIONS, json_pointer
 from app.events.catalog.tool import Finding
-from app.tools.closing import opened, resolve
+from app.tools.closed_schema import opened, resolve
 from app.tools.examples import example_of
 
 MAX_FINDINGS: Final = 20

@@ -23,7 +23,7 @@ from typing import Final
 from app.core.clock import Clock, SystemClock
 from app.core.errors import Failure
 from app.core.suspend import Suspended
-from app.tools import mending, stages
+from app.tools import repair_stage, stages
 from app.tools.attempt import GatewayServices, Next, Returned, ToolAttempt, Turn
 from app.tools.contract import CallScope, Ports, ToolOutcome, ToolRequest
 from app.tools.invocation import CANCEL_GRACE
@@ -32,7 +32,7 @@ from app.tools.registry import Registry
 
 ORDER: Final = (
     stages.account,
-    mending.repair,
+    repair_stage.repair,
     stages.find,
     stages.scope,
     stages.validate,

@@ -17,7 +17,7 @@ from app.core.errors import Failure, HoldfastError
 from app.core.schema_bounds import Bounds
 from app.core.schemas import PATTERN_OPTIONS, UNLISTED, SchemaInvalid, bounded, json_pointer
 from app.events.catalog.tool import Finding
-from app.tools.closing import close
+from app.tools.closed_schema import close
 from app.tools.contract import ToolDefinition
 from app.tools.findings import MAX_FINDINGS, findings_of
 from app.tools.paths import problem_with

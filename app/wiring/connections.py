@@ -19,7 +19,7 @@ from yarl import URL
 from app.core import json
 from app.core.errors import Failure, HoldfastError
 from app.core.settings import Settings
-from app.models.listing import LISTS
+from app.models.model_list import LISTS
 from app.outside.addresses import AddressPolicy, normal_host
 from app.outside.http import Deadlines, HttpClient, OutgoingRequest
 from app.outside.proxies import OutgoingProxies, ProxyInvalid

@@ -35,9 +35,9 @@ from app.policy.kinds import command as command_hook
 from app.policy.kinds import python as python_hook
 from app.policy.redaction import PERSONAL
 from app.tools.declared import build
+from app.tools.entry_loader import load_entry
 from app.tools.kind import ToolDeps, ToolKind
 from app.tools.kinds import builtin, http, mcp, python, subprocess
-from app.tools.loading import load_entry
 from app.tools.registry import Registry
 from app.views.narration import TemplateNarrator
 from app.workspace.catalog import AnyConfig, BrokenKind, Kind, KindCatalog, Kinds

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from app.cli.check import check
 from app.core import json
 from app.models.kinds import anthropic, gemini, ollama, openai
-from app.models.listing import LISTS
+from app.models.model_list import LISTS
 from app.wiring import connections
 from tests.workspace.building import GOOD, RUNTIME, document
 

@@ -14,7 +14,7 @@ from app.policy.contract import About, Point
 from app.policy.declared import build
 from app.policy.hooks import HookRunner
 from app.policy.kind import BuiltinHook, HookDeps
-from app.tools.loading import load_entry
+from app.tools.entry_loader import load_entry
 from app.wiring import kinds
 from app.wiring.kinds import HOOKS, builtin_hooks
 from app.workspace.catalog import AnyConfig

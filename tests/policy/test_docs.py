@@ -13,7 +13,7 @@ from app.policy.declared import build
 from app.policy.hooks import HookRunner
 from app.policy.kind import HookDeps
 from app.policy.points import RULES
-from app.tools.loading import load_entry
+from app.tools.entry_loader import load_entry
 from app.wiring.kinds import HOOKS, builtin_hooks
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled

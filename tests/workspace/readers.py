@@ -73,7 +73,7 @@ READERS: Final[dict[str, str]] = {
     **_of("Retry", "models/router", "attempts", "mid_stream"),
     **_of("Retry", "models/reliability", "initial_delay_seconds", "max_delay_seconds"),
     **_of("Breaker", "models/breaker", "failure_rate"),
-    **_of("Retry", "models/patience", "total_seconds", "budget_per_minute"),
+    **_of("Retry", "models/retry_schedule", "total_seconds", "budget_per_minute"),
     **_of("Breaker", "models/breaker", "failures", "window_seconds", "open_seconds"),
     **_of("Parameters", "models/kinds/openai", "temperature", "top_p", "max_tokens", "stop", "seed"),
     **_of("Parameters", "models/kinds/openai", "presence_penalty", "frequency_penalty"),

@@ -27,8 +27,8 @@ from app.tools.contract import (
 )
 from app.tools.declared import define
 from app.tools.decorator import CONTEXT, FunctionTool, tool
+from app.tools.entry_loader import load_entry
 from app.tools.kind import ToolDeps, ToolKind
-from app.tools.loading import load_entry
 from app.workspace.compiled import CompiledTool, CompiledWorkspace
 
 

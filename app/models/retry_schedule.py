@@ -26,7 +26,7 @@ class Wait:
     waits_for: WaitsFor
 
 
-class Patience:
+class RetrySchedule:
     def __init__(self, config: ModelConfig, health: Health, clock: Clock, random: Random, *, last: bool) -> None:
         """`last` when no other model is left to ask."""
         self._config, self._health, self._clock, self._random = config, health, clock, random

@@ -183,9 +183,13 @@ class Context(Protocol):
         ...
 
     async def compacted(
-        self, strategy: str, before: tuple[int, int], after: tuple[int, int], summary: str | None = None,
+        self,
+        strategy: str,
+        before: tuple[int, int],
+        after: tuple[int, int],
+        summary: str | None = None,
         kept: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Record that the conversation was shortened, from so many messages and tokens to so many. Once.
 
         `kept` messages of the history stay next to the summary; later runs of the agent get the same.

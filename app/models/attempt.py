@@ -278,13 +278,24 @@ def _as_stored(response: CompletionResponse, stored: ModelCompleted) -> Completi
 
 
 def _call_json(call: ToolCall) -> JsonObject:
-    return present({
-        "id": call.id, "name": call.name, "args": call.args, "rawArgs": call.raw_args, "upstreamId": call.upstream_id,
-    })  # fmt: skip
+    return present(
+        {
+            "id": call.id,
+            "name": call.name,
+            "args": call.args,
+            "rawArgs": call.raw_args,
+            "upstreamId": call.upstream_id,
+        }
+    )
 
 
 def _usage_json(usage: TokenUsage) -> JsonObject:
-    return present({
-        "inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens,
-        "reasoningTokens": usage.reasoning_tokens, "cachedTokens": usage.cached_tokens, "costUsd": usage.cost_usd,
-    })  # fmt: skip
+    return present(
+        {
+            "inputTokens": usage.input_tokens,
+            "outputTokens": usage.output_tokens,
+            "reasoningTokens": usage.reasoning_tokens,
+            "cachedTokens": usage.cached_tokens,
+            "costUsd": usage.cost_usd,
+        }
+    )

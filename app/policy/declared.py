@@ -46,9 +46,14 @@ def make(
     if isinstance(handler, Failure):
         return handler
     return Hook(
-        declared.name, points_of(spec), handler, spec.priority, float(spec.timeout_seconds),
-        frozenset(spec.match.tools), _agents(declared, workspace),
-    )  # fmt: skip
+        declared.name,
+        points_of(spec),
+        handler,
+        spec.priority,
+        float(spec.timeout_seconds),
+        frozenset(spec.match.tools),
+        _agents(declared, workspace),
+    )
 
 
 def points_of(spec: HookSpec) -> frozenset[Point]:

@@ -195,22 +195,34 @@ def _fired_event(
     point: Point, hook: Hook, decision: Decision, key: str | None, digest: str | None, call_id: str | None, took: int
 ) -> HookFired:
     names: dict[type, Literal["allow", "deny", "transform"]] = {
-        Allow: "allow", Deny: "deny", Transform: "transform",
-    }  # fmt: skip
+        Allow: "allow",
+        Deny: "deny",
+        Transform: "transform",
+    }
     output = decision.changes if isinstance(decision, Transform) else None
     return HookFired(
-        hook=point, handler=hook.name, decision=names[type(decision)], reason=decision.reason, output=output,
-        key=key, subject_hash=digest, call_id=call_id, duration_ms=took,
-    )  # fmt: skip
+        hook=point,
+        handler=hook.name,
+        decision=names[type(decision)],
+        reason=decision.reason,
+        output=output,
+        key=key,
+        subject_hash=digest,
+        call_id=call_id,
+        duration_ms=took,
+    )
 
 
 def _violated(
     schema: str, issues: Sequence[Issue], hook: Hook, point: Point | None = None, call_id: str | None = None
 ) -> SchemaViolated:
     return SchemaViolated(
-        schema_name=schema, boundary=f"hook.{point or hook.name}", code="GATE_DENIED", call_id=call_id,
+        schema_name=schema,
+        boundary=f"hook.{point or hook.name}",
+        code="GATE_DENIED",
+        call_id=call_id,
         issues=[IssueValue(path=issue.path, message=issue.message) for issue in issues],
-    )  # fmt: skip
+    )
 
 
 def _short(reason: object) -> str | None:

@@ -75,9 +75,14 @@ class ToolAttempt:
 
     def ended(self, error: Failure | None, **fields: Any) -> ToolOutcome:
         return ToolOutcome(
-            self.call.id, self.call.name, error=error, arguments=self.call.arguments,
-            findings=self.findings, repairs=self.repairs, **fields,
-        )  # fmt: skip
+            self.call.id,
+            self.call.name,
+            error=error,
+            arguments=self.call.arguments,
+            findings=self.findings,
+            repairs=self.repairs,
+            **fields,
+        )
 
 
 @dataclass(frozen=True, slots=True)

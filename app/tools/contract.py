@@ -83,9 +83,13 @@ class ToolDefinition:
 def definition_hash(definition: ToolDefinition) -> str:
     """What an approval is bound to besides the arguments: the tool as the person who decides can know it."""
     described = {
-        "name": definition.name, "description": definition.description, "input": definition.input,
-        "output": definition.output, "effect": definition.effect, "pin": definition.pin,
-    }  # fmt: skip
+        "name": definition.name,
+        "description": definition.description,
+        "input": definition.input,
+        "output": definition.output,
+        "effect": definition.effect,
+        "pin": definition.pin,
+    }
     return hashlib.sha256(json.canonical(described)).hexdigest()
 
 

@@ -116,11 +116,17 @@ async def perform(gate: GatewayServices, attempt: ToolAttempt) -> Returned:
     key = idempotency_key(attempt.scope, call) if definition.effect == "keyed" else None
     await record(
         ToolInvoked(
-            call_id=call.id, tool=call.name, arguments=attempt.arguments, effect=definition.effect,
-            argument_hash=argument_hash(attempt.arguments), attempt=call.attempt, idempotency_key=key,
-            message_id=call.message_id, approval_id=attempt.approval_id,
+            call_id=call.id,
+            tool=call.name,
+            arguments=attempt.arguments,
+            effect=definition.effect,
+            argument_hash=argument_hash(attempt.arguments),
+            attempt=call.attempt,
+            idempotency_key=key,
+            message_id=call.message_id,
+            approval_id=attempt.approval_id,
         )
-    )  # fmt: skip
+    )
     started = gate.clock.monotonic()
     context = _context(attempt, key)
     with step(call_key(attempt.scope.run_id, call.id)):
@@ -152,10 +158,16 @@ async def _record_result(attempt: ToolAttempt, invoked: Invoked, took: int) -> R
     truncated = not isinstance(output, Failure) and output.truncated
     stored = await attempt.ports.record(
         ToolResulted(
-            call_id=call.id, tool=call.name, ok=failed is None, output=shown, error=_error(failed),
-            duration_ms=took, truncated=truncated or None, applied=None if invoked.applied else False,
+            call_id=call.id,
+            tool=call.name,
+            ok=failed is None,
+            output=shown,
+            error=_error(failed),
+            duration_ms=took,
+            truncated=truncated or None,
+            applied=None if invoked.applied else False,
         )
-    )  # fmt: skip
+    )
     failed, shown = _as_stored(failed, stored), shown if stored is None else stored.get("output")
     if failed is None and not invoked.applied:
         failed = Failure("TOOL_CANCELLED", "the run was cancelled while the tool was running")
@@ -175,9 +187,12 @@ async def post_hook(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Nex
     if not outcome.executed or not outcome.applied:
         return returned
     subject: JsonObject = {
-        "tool": outcome.tool, "callId": outcome.call_id, "arguments": outcome.arguments,
-        "ok": outcome.ok, "output": outcome.output,
-    }  # fmt: skip
+        "tool": outcome.tool,
+        "callId": outcome.call_id,
+        "arguments": outcome.arguments,
+        "ok": outcome.ok,
+        "output": outcome.output,
+    }
     if outcome.error is not None:
         subject["error"] = {"code": outcome.error.code, "message": outcome.error.message}
     decision = await _ask_hook(gate, attempt.ports, "PostToolUse", subject)
@@ -233,12 +248,17 @@ def idempotency_key(scope: CallScope, call: ToolRequest) -> str:
 def _context(attempt: ToolAttempt, key: str | None) -> ToolContext:
     definition = attempt.found.definition
     return ToolContext(
-        run_id=attempt.scope.run_id, call_id=attempt.call.id, tool=definition.name,
-        tenant=attempt.scope.tenant, effect=definition.effect,
+        run_id=attempt.scope.run_id,
+        call_id=attempt.call.id,
+        tool=definition.name,
+        tenant=attempt.scope.tenant,
+        effect=definition.effect,
         deadline=asyncio.get_running_loop().time() + definition.timeout_seconds,
-        trace_id=attempt.scope.trace_id, idempotency_key=key, max_output_bytes=definition.max_output_bytes,
+        trace_id=attempt.scope.trace_id,
+        idempotency_key=key,
+        max_output_bytes=definition.max_output_bytes,
         progress=attempt.ports.progress,
-    )  # fmt: skip
+    )
 
 
 def _refusal(attempt: ToolAttempt, code: str, findings: "list[Finding] | tuple[Finding, ...]") -> Returned:
@@ -266,10 +286,13 @@ async def _ask_hook(gate: GatewayServices, ports: Ports, point: str, subject: Js
 async def _violated(attempt: ToolAttempt, boundary: str, code: str, issues: list[tuple[str, str]]) -> None:
     await attempt.ports.record(
         SchemaViolated(
-            schema_name=f"tool:{attempt.call.name}", boundary=boundary, code=code, call_id=attempt.call.id,
+            schema_name=f"tool:{attempt.call.name}",
+            boundary=boundary,
+            code=code,
+            call_id=attempt.call.id,
             issues=[IssueValue(path=path, message=message) for path, message in issues],
         )
-    )  # fmt: skip
+    )
 
 
 def _as_stored(failure: Failure | None, stored: JsonObject | None) -> Failure | None:

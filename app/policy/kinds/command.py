@@ -74,9 +74,13 @@ class CommandHandler:
     def _program(self, subject: JsonObject, ctx: HookContext, folder: Path) -> Program:
         about = ctx.about
         question = {
-            "hook": ctx.point, "input": subject, "runId": about.run_id, "threadId": about.thread_id,
-            "agent": about.agent, "config": self.config,
-        }  # fmt: skip
+            "hook": ctx.point,
+            "input": subject,
+            "runId": about.run_id,
+            "threadId": about.thread_id,
+            "agent": about.agent,
+            "config": self.config,
+        }
         argv = list(self.command)
         if self.folder is not None and "/" in argv[0]:
             argv[0] = str(self.folder / argv[0])
@@ -84,9 +88,15 @@ class CommandHandler:
         limits = ProcessLimits(wall_seconds=ctx.timeout_seconds, output_bytes=_OUTPUT_BYTES)
         read = () if self.folder is None else (self.folder,)
         return Program(
-            argv, folder, json.dumps(question), self._environment(), read, limits=limits,
-            scratch=True, required=self.required,
-        )  # fmt: skip
+            argv,
+            folder,
+            json.dumps(question),
+            self._environment(),
+            read,
+            limits=limits,
+            scratch=True,
+            required=self.required,
+        )
 
     def _environment(self) -> dict[str, str]:
         names = {name for text in self.env.values() for name in env_names(text)}

@@ -98,9 +98,15 @@ class HttpTool:
             raise RenderingError(Failure("ADDRESS_REFUSED", message))
         left = max(0.05, ctx.deadline - asyncio.get_running_loop().time())
         return OutgoingRequest(
-            request.method, url, headers, body, AddressPolicy(request.private, hosts, proxied=bool(request.within)),
-            Deadlines(connect=min(10.0, left), idle=left, total=left), ctx.max_output_bytes, _MAX_REDIRECTS,
-        )  # fmt: skip
+            request.method,
+            url,
+            headers,
+            body,
+            AddressPolicy(request.private, hosts, proxied=bool(request.within)),
+            Deadlines(connect=min(10.0, left), idle=left, total=left),
+            ctx.max_output_bytes,
+            _MAX_REDIRECTS,
+        )
 
     def _body(self, rendering: Rendering, arguments: JsonObject) -> tuple[bytes | None, str | None]:
         request = self._request

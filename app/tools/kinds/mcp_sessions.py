@@ -329,9 +329,13 @@ async def _connect(
     if server.url is None:
         env = {name: rendering.text(tolerant_template(value, ())) for name, value in server.env.items()}
         transport = stdio_transport(
-            server.name, server.command, env,
-            max_message=server.max_message_bytes, too_large=too_large, secrets=rendering.secrets,
-        )  # fmt: skip
+            server.name,
+            server.command,
+            env,
+            max_message=server.max_message_bytes,
+            too_large=too_large,
+            secrets=rendering.secrets,
+        )
     else:
         headers = {name: rendering.text(tolerant_template(value, ())) for name, value in server.headers.items()}
         url = rendering.text(tolerant_template(server.url, ()))

@@ -119,8 +119,11 @@ class McpTool:
             left = max(0.05, ctx.deadline - asyncio.get_running_loop().time())
             # Not the tenant: its name is on no wire.
             meta: JsonObject = {
-                "runId": ctx.run_id, "callId": ctx.call_id, "secondsLeft": round(left, 3), **tracing.outgoing()
-            }  # fmt: skip
+                "runId": ctx.run_id,
+                "callId": ctx.call_id,
+                "secondsLeft": round(left, 3),
+                **tracing.outgoing(),
+            }
             if ctx.idempotency_key is not None:
                 meta["idempotencyKey"] = ctx.idempotency_key
 
@@ -168,9 +171,12 @@ def _offer(tool: "mcp_types.Tool") -> Offer:
         "output": tool.output_schema,
     }
     return Offer(
-        tool.name, tool.description or "", tool.input_schema, tool.output_schema,
+        tool.name,
+        tool.description or "",
+        tool.input_schema,
+        tool.output_schema,
         hashlib.sha256(json.canonical(described)).hexdigest(),
-    )  # fmt: skip
+    )
 
 
 def _result(answer: "mcp_types.CallToolResult", secrets: SecretRedaction) -> Result | Failure:
@@ -233,6 +239,15 @@ def server_of(
     """`private` and `hosts` as the Runtime's `outgoing` lists them."""
     spec = named.spec
     return McpEndpoint(
-        named.name, spec.command, spec.url, dict(spec.env), dict(spec.headers), private,
-        float(spec.connect_seconds), float(spec.call_seconds), spec.sessions, spec.shared, only=hosts or None,
-    )  # fmt: skip
+        named.name,
+        spec.command,
+        spec.url,
+        dict(spec.env),
+        dict(spec.headers),
+        private,
+        float(spec.connect_seconds),
+        float(spec.call_seconds),
+        spec.sessions,
+        spec.shared,
+        only=hosts or None,
+    )

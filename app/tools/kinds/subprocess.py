@@ -95,9 +95,17 @@ class SubprocessTool:
         limits = replace(command.limits, wall_seconds=left, output_bytes=ctx.max_output_bytes)
         stdin = json.dumps(arguments) if command.stdin == "json" else b""
         return Program(
-            argv, folder, stdin, env, command.read, command.write, command.network, limits,
-            scratch=True, required=command.required,
-        )  # fmt: skip
+            argv,
+            folder,
+            stdin,
+            env,
+            command.read,
+            command.write,
+            command.network,
+            limits,
+            scratch=True,
+            required=command.required,
+        )
 
     def _argument(self, rendering: Rendering, template: Template) -> str:
         text = rendering.text(template)

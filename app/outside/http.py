@@ -149,7 +149,8 @@ class Reply:
 
     def close(self) -> None:
         """Drop the connection at once unless all of the body has arrived; then it is kept for reuse."""
-        self._response.close()
+        if self._response.connection is not None or not self._content.at_eof():
+            self._response.close()
 
     def _unpacking(self) -> Inflater | None:
         try:

@@ -10,14 +10,15 @@ import asyncpg
 import pytest
 
 from app.core.settings import Settings
-from app.store import postgres
+from app.store import postgres, sqlite
 from app.store.migrate import migrate
 from tests.postgres import PostgresServer, running_postgres
 from tests.server import secret_file
 
 # A machine that runs many tests at once stalls for seconds. What the time limit does is shown with servers of their own
 # (tests/faults/test_frozen_database.py); everywhere else it must not decide a test.
-postgres.ANSWER_SECONDS = 10.0  # type: ignore[attr-defined]  # a constant, for everybody else
+for database in (postgres, sqlite):
+    database.ANSWER_SECONDS = 10.0  # type: ignore[attr-defined]  # a constant, for everybody else
 
 _names = itertools.count(1)
 

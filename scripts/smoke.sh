@@ -10,7 +10,7 @@ READY_LIMIT=90
 STOP_LIMIT=40
 TEST_LIMIT=600
 
-root=$(cd "$(dirname "$0")/../.." && pwd)
+root=$(cd "$(dirname "$0")/.." && pwd)
 place=$(mktemp -d "${TMPDIR:-/tmp}/holdfast-smoke.XXXXXX")
 clone=$place/clone
 output=$place/serve.log

@@ -30,9 +30,23 @@ class Event:
     """Immutable by convention; a class with slots because hundreds of thousands are made in a second."""
 
     __slots__ = (
-        "_payload", "_wire", "actor", "at", "hash", "id", "parent_id", "payload_bytes", "prev_hash",
-        "run_id", "run_seq", "seq", "spelled", "tenant", "thread_id", "type",
-    )  # fmt: skip
+        "_payload",
+        "_wire",
+        "actor",
+        "at",
+        "hash",
+        "id",
+        "parent_id",
+        "payload_bytes",
+        "prev_hash",
+        "run_id",
+        "run_seq",
+        "seq",
+        "spelled",
+        "tenant",
+        "thread_id",
+        "type",
+    )
 
     def __init__(
         self,

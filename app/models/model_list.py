@@ -31,13 +31,17 @@ def _models(answer: Any) -> list[str]:
 LISTS: Final[Mapping[str, ModelList]] = {
     "openai": ModelList("https://api.openai.com/v1", "/models", _bearer, _data),
     "anthropic": ModelList(
-        "https://api.anthropic.com", "/v1/models?limit=1000",
-        lambda key: {"anthropic-version": "2023-06-01"} | ({} if key is None else {"x-api-key": key}), _data,
+        "https://api.anthropic.com",
+        "/v1/models?limit=1000",
+        lambda key: {"anthropic-version": "2023-06-01"} | ({} if key is None else {"x-api-key": key}),
+        _data,
     ),
     "gemini": ModelList(
-        "https://generativelanguage.googleapis.com", "/v1beta/models?pageSize=1000",
-        lambda key: {} if key is None else {"x-goog-api-key": key}, _models,
+        "https://generativelanguage.googleapis.com",
+        "/v1beta/models?pageSize=1000",
+        lambda key: {} if key is None else {"x-goog-api-key": key},
+        _models,
     ),
     "ollama": ModelList("http://localhost:11434", "/api/tags", _bearer, _models),
-}  # fmt: skip
+}
 """By provider; those that have no network, or are brought by somebody else, are not here."""

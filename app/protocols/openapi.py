@@ -18,14 +18,30 @@ from app.protocols.sessions import shapes as session_shapes
 
 _SUFFIX: Final = "Shape"
 _EVERYWHERE: Final = (
-    "STORAGE_DOWN", "NOT_READY", "UNAUTHENTICATED", "FORBIDDEN", "HOST_REFUSED", "ORIGIN_REFUSED", "HEADERS_TOO_LARGE",
-    "RATE_LIMITED", "TENANT_BUSY", "OVERLOADED", "UNKNOWN_PARAMETER",
-)  # fmt: skip
+    "STORAGE_DOWN",
+    "NOT_READY",
+    "UNAUTHENTICATED",
+    "FORBIDDEN",
+    "HOST_REFUSED",
+    "ORIGIN_REFUSED",
+    "HEADERS_TOO_LARGE",
+    "RATE_LIMITED",
+    "TENANT_BUSY",
+    "OVERLOADED",
+    "UNKNOWN_PARAMETER",
+)
 """What any call may answer: of the gate, and of whatever looks at the store."""
 _WITH_BODY: Final = (
-    "BODY_TIMEOUT", "BODY_TOO_LARGE", "INVALID_REQUEST", "JSON_INVALID", "JSON_DUPLICATE_KEY", "JSON_NUMBER_RANGE",
-    "JSON_NUL", "JSON_TOO_DEEP", "JSON_TOO_MANY_VALUES",
-)  # fmt: skip
+    "BODY_TIMEOUT",
+    "BODY_TOO_LARGE",
+    "INVALID_REQUEST",
+    "JSON_INVALID",
+    "JSON_DUPLICATE_KEY",
+    "JSON_NUMBER_RANGE",
+    "JSON_NUL",
+    "JSON_TOO_DEEP",
+    "JSON_TOO_MANY_VALUES",
+)
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
 
 

@@ -109,6 +109,23 @@ def _operation_id(route: APIRoute) -> str:
 
 # Looked through from the first on, so the ones that are asked most stand there.
 _ROUTES = (
-    openai, runs, health, metrics, run_views, threads, thread_views, interrupts, tools, artifacts, files, workspace,
-    keys, sessions, turns, controls, requests, capabilities, stream,
-)  # fmt: skip
+    openai,
+    runs,
+    health,
+    metrics,
+    run_views,
+    threads,
+    thread_views,
+    interrupts,
+    tools,
+    artifacts,
+    files,
+    workspace,
+    keys,
+    sessions,
+    turns,
+    controls,
+    requests,
+    capabilities,
+    stream,
+)

@@ -45,10 +45,18 @@ _PING: Final = (
 )
 
 _TYPES: Final = {
-    "thread_key": "bigint", "seq": "bigint", "run_seq": "bigint", "at": "bigint", "payload": "bytea",
-    "prev_hash": "bytea", "hash": "bytea", "key": "bigint", "last_seq": "bigint", "head_hash": "bytea",
+    "thread_key": "bigint",
+    "seq": "bigint",
+    "run_seq": "bigint",
+    "at": "bigint",
+    "payload": "bytea",
+    "prev_hash": "bytea",
+    "hash": "bytea",
+    "key": "bigint",
+    "last_seq": "bigint",
+    "head_hash": "bytea",
     "updated_at": "bigint",
-}  # fmt: skip
+}
 
 
 def _unnest(columns: Sequence[str], first: int) -> str:

@@ -9,11 +9,18 @@ from typing import Any, Final
 from app.tools.closed_schema import resolve
 
 _FORMATS: Final[dict[str, str]] = {
-    "date": "2026-01-31", "date-time": "2026-01-31T09:30:00Z", "time": "09:30:00Z",
+    "date": "2026-01-31",
+    "date-time": "2026-01-31T09:30:00Z",
+    "time": "09:30:00Z",
     "email": "ada@example.org",
-    "uri": "https://example.org/", "uuid": "123e4567-e89b-42d3-a456-426614174000", "ipv4": "192.0.2.1",
-    "ipv6": "2001:db8::1", "hostname": "example.org", "path": "notes/today.md", "duration": "PT15M",
-}  # fmt: skip
+    "uri": "https://example.org/",
+    "uuid": "123e4567-e89b-42d3-a456-426614174000",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "hostname": "example.org",
+    "path": "notes/today.md",
+    "duration": "PT15M",
+}
 _DEPTH: Final = 6
 _MOST: Final = 100  # schemas looked at for one example; what needs more would not be shown anyway
 

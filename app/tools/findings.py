@@ -135,9 +135,19 @@ def _allowed(schema: Any, document: Mapping[str, Any]) -> str:
 
 
 _LIMITS: Final = (
-    "format", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
-    "minLength", "maxLength", "minItems", "maxItems", "uniqueItems",
-)  # fmt: skip
+    "format",
+    "pattern",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+)
 
 
 def _options(schema: Mapping[str, Any]) -> str:

@@ -20,8 +20,15 @@ _WORD: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 _WORDS: Final = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 # Without \' on purpose: it is not JSON, and what stood there before somebody replaced the quotes is open.
 _ESCAPES: Final = {
-    '"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t",
-}  # fmt: skip
+    '"': '"',
+    "\\": "\\",
+    "/": "/",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+}
 _HEX4: Final = re.compile(r"[0-9a-fA-F]{4}")
 
 

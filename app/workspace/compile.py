@@ -43,8 +43,9 @@ from app.workspace.units import compile_roles, compile_skills, compile_workflow_
 
 SpecT = TypeVar("SpecT", bound=Spec)
 
-TOLERATED: Final = frozenset({"NOT_SERVED", "ARGUMENT_UNKNOWN", "SIGNATURE_DIFFERS", "TEMPLATE_BRACES",
-                              "SKILL_WITHOUT_TOOLS"})  # fmt: skip
+TOLERATED: Final = frozenset(
+    {"NOT_SERVED", "ARGUMENT_UNKNOWN", "SIGNATURE_DIFFERS", "TEMPLATE_BRACES", "SKILL_WITHOUT_TOOLS"}
+)
 _MAX_VALIDATORS: Final = 20_000  # some kilobytes each; begun anew when full
 
 

@@ -14,11 +14,24 @@ DocPath = tuple[str | int, ...]
 
 SYNTAX: Final = frozenset(
     {
-        "FILE_TOO_LARGE", "FILE_UNREADABLE", "FILE_ENCODING", "YAML_SYNTAX", "YAML_ALIAS", "YAML_TAG",
-        "YAML_DUPLICATE_KEY", "YAML_KEY", "YAML_NUMBER", "YAML_TOO_DEEP", "FRONTMATTER_OPEN", "DOCUMENT_NOT_MAPPING",
-        "API_VERSION", "KIND_MISSING", "KIND_UNKNOWN", "PYTHON_SYNTAX",
+        "FILE_TOO_LARGE",
+        "FILE_UNREADABLE",
+        "FILE_ENCODING",
+        "YAML_SYNTAX",
+        "YAML_ALIAS",
+        "YAML_TAG",
+        "YAML_DUPLICATE_KEY",
+        "YAML_KEY",
+        "YAML_NUMBER",
+        "YAML_TOO_DEEP",
+        "FRONTMATTER_OPEN",
+        "DOCUMENT_NOT_MAPPING",
+        "API_VERSION",
+        "KIND_MISSING",
+        "KIND_UNKNOWN",
+        "PYTHON_SYNTAX",
     }
-)  # fmt: skip
+)
 """What keeps a file from being read. Such a mistake may be the cause of others, so it is shown first."""
 
 _RED: Final = "\x1b[31m"

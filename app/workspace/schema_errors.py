@@ -29,19 +29,65 @@ _TYPES: Final = {
 }
 """What other languages call the types."""
 
-_ONE: Final = frozenset({
-    "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then",
-    "unevaluatedItems", "unevaluatedProperties",
-})  # fmt: skip
+_ONE: Final = frozenset(
+    {
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
 _LIST: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _MAP: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
-_VALUES: Final = frozenset({
-    "$anchor", "$comment", "$dynamicAnchor", "$dynamicRef", "$id", "$ref", "$schema", "$vocabulary", "const",
-    "contentEncoding", "contentMediaType", "default", "dependentRequired", "deprecated", "description", "enum",
-    "examples", "exclusiveMaximum", "exclusiveMinimum", "format", "maxContains", "maxItems", "maxLength",
-    "maxProperties", "maximum", "minContains", "minItems", "minLength", "minProperties", "minimum", "multipleOf",
-    "pattern", "readOnly", "required", "title", "type", "uniqueItems", "writeOnly",
-})  # fmt: skip
+_VALUES: Final = frozenset(
+    {
+        "$anchor",
+        "$comment",
+        "$dynamicAnchor",
+        "$dynamicRef",
+        "$id",
+        "$ref",
+        "$schema",
+        "$vocabulary",
+        "const",
+        "contentEncoding",
+        "contentMediaType",
+        "default",
+        "dependentRequired",
+        "deprecated",
+        "description",
+        "enum",
+        "examples",
+        "exclusiveMaximum",
+        "exclusiveMinimum",
+        "format",
+        "maxContains",
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "maximum",
+        "minContains",
+        "minItems",
+        "minLength",
+        "minProperties",
+        "minimum",
+        "multipleOf",
+        "pattern",
+        "readOnly",
+        "required",
+        "title",
+        "type",
+        "uniqueItems",
+        "writeOnly",
+    }
+)
 KEYWORDS: Final = _ONE | _LIST | _MAP | _VALUES
 _ELSEWHERE: Final = frozenset({"additionalItems", "dependencies", "example", "externalDocs", "id", "nullable", "xml"})
 """Keywords of other drafts and of OpenAPI, which their authors mean as they write them."""

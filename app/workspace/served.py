@@ -75,7 +75,7 @@ UNSERVED: Final = UnservedParts(
         "personas": "remove it; write an Agent, or a role of the backend `plan_work_review` in roles/",
         "artifacts": "remove it; write the form into the agent's instructions",
     },
-)  # fmt: skip
+)
 
 
 def check_document(document: ParsedDocument, unserved: UnservedParts, report: Report) -> None:

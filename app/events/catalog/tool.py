@@ -21,9 +21,18 @@ class ToolDirectCompleted(EventModel):
 
 class Finding(Value):
     kind: Literal[
-        "unknown_tool", "near_miss_name", "unparsable_arguments", "missing_required", "wrong_type",
-        "bad_enum", "extra_argument", "bad_path", "semantic", "constraint", "not_allowed",
-    ]  # fmt: skip
+        "unknown_tool",
+        "near_miss_name",
+        "unparsable_arguments",
+        "missing_required",
+        "wrong_type",
+        "bad_enum",
+        "extra_argument",
+        "bad_path",
+        "semantic",
+        "constraint",
+        "not_allowed",
+    ]
     path: str
     message: str
 

@@ -48,8 +48,15 @@ _FINISH: Final[dict[str, FinishReason]] = {
 }
 _BROKEN_CALLS: Final = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"})
 _NAME: Final = "gemini"
-_LEVELS: Final = {"none": "minimal", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high",
-                  "xhigh": "high", "max": "high"}  # fmt: skip
+_LEVELS: Final = {
+    "none": "minimal",
+    "minimal": "minimal",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "high",
+    "max": "high",
+}
 
 
 def provider(deps: ProviderDeps) -> Provider:

@@ -50,17 +50,79 @@ _NUMBERS: Final[dict[str, tuple[int | None, int | None]]] = {
 }  # fmt: skip
 
 _REFUSED: Final = (
-    "acct", "add_key", "adjtimex", "bpf", "chroot", "clock_adjtime", "clock_settime", "create_module", "delete_module",
-    "fanotify_init", "finit_module", "fsconfig", "fsmount", "fsopen", "fspick", "init_module", "io_uring_enter",
-    "io_uring_register", "io_uring_setup", "ioperm", "iopl", "kcmp", "kexec_file_load", "kexec_load", "keyctl",
-    "lookup_dcookie", "migrate_pages", "modify_ldt", "mount", "mount_setattr", "move_mount", "move_pages",
-    "name_to_handle_at", "nfsservctl", "open_by_handle_at", "open_tree", "perf_event_open", "pidfd_getfd",
-    "pivot_root", "process_madvise", "process_mrelease", "process_vm_readv", "process_vm_writev", "ptrace", "quotactl",
-    "quotactl_fd", "reboot", "request_key", "setdomainname", "sethostname", "setns", "settimeofday", "swapoff",
-    "swapon", "sysctl", "syslog", "umount2", "uselib", "userfaultfd", "vhangup",
-)  # fmt: skip
+    "acct",
+    "add_key",
+    "adjtimex",
+    "bpf",
+    "chroot",
+    "clock_adjtime",
+    "clock_settime",
+    "create_module",
+    "delete_module",
+    "fanotify_init",
+    "finit_module",
+    "fsconfig",
+    "fsmount",
+    "fsopen",
+    "fspick",
+    "init_module",
+    "io_uring_enter",
+    "io_uring_register",
+    "io_uring_setup",
+    "ioperm",
+    "iopl",
+    "kcmp",
+    "kexec_file_load",
+    "kexec_load",
+    "keyctl",
+    "lookup_dcookie",
+    "migrate_pages",
+    "modify_ldt",
+    "mount",
+    "mount_setattr",
+    "move_mount",
+    "move_pages",
+    "name_to_handle_at",
+    "nfsservctl",
+    "open_by_handle_at",
+    "open_tree",
+    "perf_event_open",
+    "pidfd_getfd",
+    "pivot_root",
+    "process_madvise",
+    "process_mrelease",
+    "process_vm_readv",
+    "process_vm_writev",
+    "ptrace",
+    "quotactl",
+    "quotactl_fd",
+    "reboot",
+    "request_key",
+    "setdomainname",
+    "sethostname",
+    "setns",
+    "settimeofday",
+    "swapoff",
+    "swapon",
+    "sysctl",
+    "syslog",
+    "umount2",
+    "uselib",
+    "userfaultfd",
+    "vhangup",
+)
 # Memory and objects that outlive a process or that no limit counts. Programs know what to do without them.
-_ABSENT: Final = ("clone3", "listmount", "memfd_create", "memfd_secret", "mq_open", "msgget", "semget", "shmget", "statmount")  # noqa: E501  # fmt: skip
+_ABSENT: Final = (
+    "clone3",
+    "listmount",
+    "memfd_create",
+    "memfd_secret",
+    "mq_open",
+    "msgget",
+    "semget",
+    "shmget",
+    "statmount",
+)
 _SCHEDULING: Final = ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler")
 _SIGNALS: Final = ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
 _MODES: Final = ("chmod", "fchmod", "fchmodat", "fchmodat2", "utime", "utimes", "futimesat", "utimensat")
@@ -134,8 +196,11 @@ def _rules(reach: Reach) -> dict[str, list[Instruction]]:
     rules["fallocate"] = [_error(errno.EOPNOTSUPP)]
     rules["socket"] = _sockets(reach.network)
     # A pair talks to itself; but a datagram socket of a pair can be pointed at any other.
-    rules["socketpair"] = [_argument(1), (_AND, 0, 0, _SOCK_TYPE),
-                           *_unless([_SOCK_STREAM, _SOCK_SEQPACKET], _error(errno.EPERM), _ALLOW)]  # fmt: skip
+    rules["socketpair"] = [
+        _argument(1),
+        (_AND, 0, 0, _SOCK_TYPE),
+        *_unless([_SOCK_STREAM, _SOCK_SEQPACKET], _error(errno.EPERM), _ALLOW),
+    ]
     if reach.shared:
         rules |= dict.fromkeys(_SCHEDULING, _only(0, [0]))
         rules["setpriority"] = [_argument(0), (_EQUAL, 0, 1, _PRIO_USER), _error(errno.EPERM), *_only(1, [0])]
@@ -159,10 +224,13 @@ def _sockets(network: bool) -> list[Instruction]:
     routes = [_argument(2), *_unless([0], refused, _ALLOW)]
     return [
         _argument(0),
-        (_EQUAL, 0, len(routes), _AF_NETLINK), *routes,
-        (_EQUAL, 1, 0, _AF_INET), (_EQUAL, 0, len(kinds), _AF_INET6), *kinds,
+        (_EQUAL, 0, len(routes), _AF_NETLINK),
+        *routes,
+        (_EQUAL, 1, 0, _AF_INET),
+        (_EQUAL, 0, len(kinds), _AF_INET6),
+        *kinds,
         refused,
-    ]  # fmt: skip
+    ]
 
 
 def is_known() -> bool:
@@ -174,9 +242,11 @@ def program(reach: Reach, machine: str = MACHINE) -> bytes:
     """The filter as the kernel takes it."""
     architecture, column = _ARCHITECTURES[machine]
     steps: list[Instruction] = [
-        (_LOAD, 0, 0, 4), (_EQUAL, 1, 0, architecture), _KILL,  # 32-bit calls have other numbers
+        (_LOAD, 0, 0, 4),
+        (_EQUAL, 1, 0, architecture),
+        _KILL,  # 32-bit calls have other numbers
         (_LOAD, 0, 0, 0),
-    ]  # fmt: skip
+    ]
     steps += [(_GREATER_EQUAL, 0, 1, _X32_BIT), _error(errno.ENOSYS), (_GREATER, 0, 1, _NEWEST), _error(errno.ENOSYS)]
     for name, block in _rules(reach).items():
         number = _NUMBERS[name][column]

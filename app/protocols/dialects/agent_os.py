@@ -34,14 +34,26 @@ _SPELLINGS: Final[dict[str, tuple[str, Callable[[Payload], Payload]]]] = {
     "runtime.request.cancelled": ("session.close", lambda payload: {"ok": False, "reason": "cancelled"}),
     "runtime.model.requested": (
         "llm.request",
-        _pick(message_id="messageId", role="role", model="model", provider="provider", messages="messages",
-              parameters="parameters"),
+        _pick(
+            message_id="messageId",
+            role="role",
+            model="model",
+            provider="provider",
+            messages="messages",
+            parameters="parameters",
+        ),
     ),
     "runtime.model.completed": (
         "llm.response",
         lambda payload: {
-            **_pick(message_id="messageId", role="role", model="model", text="text", tool_calls="toolCalls",
-                    finish_reason="finishReason")(payload),
+            **_pick(
+                message_id="messageId",
+                role="role",
+                model="model",
+                text="text",
+                tool_calls="toolCalls",
+                finish_reason="finishReason",
+            )(payload),
             "usage": _usage(payload),
         },
     ),
@@ -50,24 +62,28 @@ _SPELLINGS: Final[dict[str, tuple[str, Callable[[Payload], Payload]]]] = {
     "runtime.tool.resulted": ("tool.result", _pick(id="callId", name="tool", ok="ok", result="output", error="error")),
     "runtime.role.transitioned": ("agent.transition", _pick(**{"from": "from", "to": "to", "reason": "reason"})),
     "runtime.hook.fired": (
-        "hook.fired", _pick(hook="hook", handler="handler", decision="decision", reason="reason"),
+        "hook.fired",
+        _pick(hook="hook", handler="handler", decision="decision", reason="reason"),
     ),
     "runtime.skill.invoked": ("skill.invoke", _pick(skill="skill", trigger="trigger")),
     "runtime.skill.completed": ("skill.complete", _pick(skill="skill", ok="ok")),
     "runtime.schema.violated": ("schema.violated", _pick(schema="schemaName", boundary="boundary", issues="issues")),
     "runtime.event.amended": (
-        "event.amended", _pick(amends="amendsId", reason="reason", correction="correction"),
+        "event.amended",
+        _pick(amends="amendsId", reason="reason", correction="correction"),
     ),
     "runtime.workflow.started": ("workflow.started", _pick(cycle_id="cycleId", workflow_id="workflowId")),
     "runtime.workflow.phase_advanced": (
-        "workflow.phase_advanced", _pick(cycle_id="cycleId", from_phase="fromPhase", to_phase="toPhase"),
+        "workflow.phase_advanced",
+        _pick(cycle_id="cycleId", from_phase="fromPhase", to_phase="toPhase"),
     ),
     "runtime.workflow.policy_gated": (
-        "workflow.policy_gated", _pick(policy_id="policyId", decision="decision", reason="reason"),
+        "workflow.policy_gated",
+        _pick(policy_id="policyId", decision="decision", reason="reason"),
     ),
     "runtime.workflow.completed": ("workflow.completed", _pick(cycle_id="cycleId", verdict="verdict")),
     "runtime.workflow.aborted": ("workflow.aborted", _pick(cycle_id="cycleId", reason="reason")),
-}  # fmt: skip
+}
 
 
 _SPEAKERS: Final = {"LEAD": "lead", "PLAN": "planner", "WORK": "worker", "REVIEW": "reviewer", "REWORK": "worker"}

@@ -157,9 +157,15 @@ _SESSION_CODES: Final = {
     "THREAD_RESERVED": "system_session",
 }
 _SESSION_PATHS: Final = (
-    "/api/sessions", "/api/approvals/", "/api/tool-input/", "/api/tool-calls/", "/api/projects", "/api/orchestrator/",
-    "/api/capabilities", "/api/agent-extensions",
-)  # fmt: skip
+    "/api/sessions",
+    "/api/approvals/",
+    "/api/tool-input/",
+    "/api/tool-calls/",
+    "/api/projects",
+    "/api/orchestrator/",
+    "/api/capabilities",
+    "/api/agent-extensions",
+)
 
 
 def dialect_of(path: str) -> Dialect:

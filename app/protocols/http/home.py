@@ -9,9 +9,15 @@ from app import __version__
 from app.core import json
 
 _LINKS: Final = {
-    "docs": "/docs", "openapi": "/openapi.json", "ready": "/readyz", "health": "/healthz", "api": "/api",
-    "stream": "/api/stream", "openai": "/v1", "metrics": "/metrics",
-}  # fmt: skip
+    "docs": "/docs",
+    "openapi": "/openapi.json",
+    "ready": "/readyz",
+    "health": "/healthz",
+    "api": "/api",
+    "stream": "/api/stream",
+    "openai": "/v1",
+    "metrics": "/metrics",
+}
 _PAGES: Final = ("docs", "openapi", "ready", "health")
 _HEADERS: Final = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",

@@ -252,25 +252,40 @@ def _body(required: list[str], properties: dict[str, Any]) -> dict[str, Any]:
 
 
 _ERROR: Final = {
-    "type": "object", "required": ["message", "type", "param", "code"],
-    "properties": {"message": {"type": "string"}, "type": {"type": "string"}, "param": {"type": ["string", "null"]},
-                   "code": {"type": "string"}},
-}  # fmt: skip
+    "type": "object",
+    "required": ["message", "type", "param", "code"],
+    "properties": {
+        "message": {"type": "string"},
+        "type": {"type": "string"},
+        "param": {"type": ["string", "null"]},
+        "code": {"type": "string"},
+    },
+}
 _PROBLEM: Final = {"type": "object", "required": ["error"], "properties": {"error": _ERROR}}
 _REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
     status: {"description": description, "content": {"application/json": {"schema": _PROBLEM}}}
     for status, description in {
-        400: "The request cannot be served as it is.", 404: "There is no such model, thread or response.",
-        409: "The thread is busy, the run waits for a person or was cancelled.", 410: "The thread was deleted.",
-        413: "The body is too large.", 422: "A value cannot be used.", 429: "A limit or a budget is used up.",
-        500: "The run failed.", 502: "No model answered.", 503: "Not now.",
+        400: "The request cannot be served as it is.",
+        404: "There is no such model, thread or response.",
+        409: "The thread is busy, the run waits for a person or was cancelled.",
+        410: "The thread was deleted.",
+        413: "The body is too large.",
+        422: "A value cannot be used.",
+        429: "A limit or a budget is used up.",
+        500: "The run failed.",
+        502: "No model answered.",
+        503: "Not now.",
     }.items()
-}  # fmt: skip
+}
 _SSE: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "The answer, or its events with `stream`.",
-          "content": {"application/json": {"schema": {"type": "object"}},
-                      "text/event-stream": {"schema": {"type": "string"}}}},
-}  # fmt: skip
+    200: {
+        "description": "The answer, or its events with `stream`.",
+        "content": {
+            "application/json": {"schema": {"type": "object"}},
+            "text/event-stream": {"schema": {"type": "string"}},
+        },
+    },
+}
 _STRING: Final = {"type": "string"}
 _FLAG: Final = {"type": "boolean"}
 _OBJECT: Final = {"type": "object"}
@@ -278,27 +293,45 @@ _TOKENS: Final = {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}
 _PENALTY: Final = {"type": "number", "minimum": -2, "maximum": 2}
 _EFFORT: Final = {"enum": list(EFFORTS)}
 _SAMPLING: Final = {
-    "temperature": {"type": "number", "minimum": 0, "maximum": 2}, "parallel_tool_calls": _FLAG,
+    "temperature": {"type": "number", "minimum": 0, "maximum": 2},
+    "parallel_tool_calls": _FLAG,
     "top_p": {"type": "number", "minimum": 0, "maximum": 1},
     "tool_choice": {"oneOf": [{"enum": ["auto", "none", "required"]}, _OBJECT]},
-}  # fmt: skip
+}
 _CHAT_BODY: Final = _body(
     ["model", "messages"],
     {
-        "model": _STRING, "messages": {"type": "array", "items": _OBJECT}, "stream": _FLAG, "stream_options": _OBJECT,
-        "tools": {"type": "array", "items": _OBJECT}, "response_format": _OBJECT, "metadata": _OBJECT, **_SAMPLING,
-        "max_completion_tokens": _TOKENS, "max_tokens": _TOKENS, "seed": {"type": "integer"},
+        "model": _STRING,
+        "messages": {"type": "array", "items": _OBJECT},
+        "stream": _FLAG,
+        "stream_options": _OBJECT,
+        "tools": {"type": "array", "items": _OBJECT},
+        "response_format": _OBJECT,
+        "metadata": _OBJECT,
+        **_SAMPLING,
+        "max_completion_tokens": _TOKENS,
+        "max_tokens": _TOKENS,
+        "seed": {"type": "integer"},
         "reasoning_effort": _EFFORT,
         "stop": {"oneOf": [_STRING, {"type": "array", "maxItems": MAX_STOPS, "items": _STRING}]},
-        "presence_penalty": _PENALTY, "frequency_penalty": _PENALTY,
+        "presence_penalty": _PENALTY,
+        "frequency_penalty": _PENALTY,
     },
-)  # fmt: skip
+)
 _RESPONSES_BODY: Final = _body(
     ["model", "input"],
     {
-        "model": _STRING, "input": {"oneOf": [_STRING, {"type": "array", "items": _OBJECT}]}, "stream": _FLAG,
-        "instructions": _STRING, "previous_response_id": _STRING, "background": _FLAG, "text": _OBJECT,
-        "tools": {"type": "array", "items": _OBJECT}, "metadata": _OBJECT, **_SAMPLING, "max_output_tokens": _TOKENS,
+        "model": _STRING,
+        "input": {"oneOf": [_STRING, {"type": "array", "items": _OBJECT}]},
+        "stream": _FLAG,
+        "instructions": _STRING,
+        "previous_response_id": _STRING,
+        "background": _FLAG,
+        "text": _OBJECT,
+        "tools": {"type": "array", "items": _OBJECT},
+        "metadata": _OBJECT,
+        **_SAMPLING,
+        "max_output_tokens": _TOKENS,
         "reasoning": {"type": "object", "properties": {"effort": _EFFORT}},
     },
-)  # fmt: skip
+)

@@ -15,9 +15,17 @@ from app.protocols.sessions import shapes
 from app.protocols.sessions.route import SessionRoute
 
 _SERVED: Final = (
-    "thread/start", "thread/resume", "thread/fork", "thread/list", "thread/read", "thread/archive",
-    "thread/unarchive", "thread/name/set", "turn/interrupt", "turn/steer",
-)  # fmt: skip
+    "thread/start",
+    "thread/resume",
+    "thread/fork",
+    "thread/list",
+    "thread/read",
+    "thread/archive",
+    "thread/unarchive",
+    "thread/name/set",
+    "turn/interrupt",
+    "turn/steer",
+)
 _NEED_AN_AGENT: Final = ("turn/start",)
 _ELSEWHERE: Final = {
     "model/list": "ask GET /v1/models or GET /api/agents",
@@ -29,11 +37,22 @@ _ELSEWHERE: Final = {
     "thread/rollback": "fork the thread at a seq, or send a message with the busy policy `rollback`",
 }
 _ABSENT: Final = (
-    "thread/backgroundTerminals/clean", "review/start", "command/exec", "config/value/write", "config/batchWrite",
-    "collaborationMode/list", "experimentalFeature/list", "mcpServer/oauth/login", "config/mcpServer/reload",
-    "account/read", "account/login/start", "account/login/cancel", "account/logout", "account/rateLimits/read",
+    "thread/backgroundTerminals/clean",
+    "review/start",
+    "command/exec",
+    "config/value/write",
+    "config/batchWrite",
+    "collaborationMode/list",
+    "experimentalFeature/list",
+    "mcpServer/oauth/login",
+    "config/mcpServer/reload",
+    "account/read",
+    "account/login/start",
+    "account/login/cancel",
+    "account/logout",
+    "account/rateLimits/read",
     "feedback/upload",
-)  # fmt: skip
+)
 _FEATURES: Final = {
     "threadFork": "thread/fork",
     "turnSteer": "turn/steer",

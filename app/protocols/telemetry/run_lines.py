@@ -79,6 +79,9 @@ class RunLines:
 
 def _ids(event: Event, run: OpenRun | None) -> dict[str, Any]:
     return {
-        "run": event.run_id, "thread": event.thread_id, "tenant": event.tenant,
-        "agent": None if run is None else run.agent, "parent": None if run is None else run.parent,
-    }  # fmt: skip
+        "run": event.run_id,
+        "thread": event.thread_id,
+        "tenant": event.tenant,
+        "agent": None if run is None else run.agent,
+        "parent": None if run is None else run.parent,
+    }

@@ -33,15 +33,19 @@ def _shape(required: list[str], **properties: Any) -> Validator:
 
 _SHAPES: Final[Mapping[str, Validator]] = {
     "steer": Validator(
-        {"type": "object", "oneOf": [{"required": ["message"]}, {"required": ["hint"]}],
-         "properties": {"message": _TEXT, "hint": _TEXT}, "additionalProperties": False}
+        {
+            "type": "object",
+            "oneOf": [{"required": ["message"]}, {"required": ["hint"]}],
+            "properties": {"message": _TEXT, "hint": _TEXT},
+            "additionalProperties": False,
+        }
     ),
     "pause": _shape([]),
     "resume": _shape([]),
     "switch_model_plan": _shape(["model"], model={"type": "string"}),
     "set_limits": Validator({"type": "object", "minProperties": 1}),
     "checkpoint": _shape(["label"], label={"type": "string", "minLength": 1, "maxLength": 200}, data={}),
-}  # fmt: skip
+}
 
 
 def steering(text: str, command_id: str) -> execution.CommandInjected | Failure:

@@ -25,25 +25,38 @@ def _decision(*words: str, **more: Any) -> Validator:
 
 _SHAPES: Final = {
     "approval": Validator(
-        {"type": "object", "additionalProperties": False,
-         "oneOf": [
-             {"required": ["decision"],
-              "properties": {"decision": {"const": "approve"}, "reason": {}, "scope": {"enum": ["session"]}}},
-             {"required": ["decision"], "properties": {"decision": {"const": "deny"}, "scope": False}},
-         ],
-         "properties": {"decision": {"enum": ["approve", "deny"]}, "reason": {"type": "string"}, "scope": {}}}
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "oneOf": [
+                {
+                    "required": ["decision"],
+                    "properties": {"decision": {"const": "approve"}, "reason": {}, "scope": {"enum": ["session"]}},
+                },
+                {"required": ["decision"], "properties": {"decision": {"const": "deny"}, "scope": False}},
+            ],
+            "properties": {"decision": {"enum": ["approve", "deny"]}, "reason": {"type": "string"}, "scope": {}},
+        }
     ),
     "question": Validator(
-        {"type": "object", "required": ["answers"], "properties": {"answers": {"type": "object"}},
-         "additionalProperties": False}
+        {
+            "type": "object",
+            "required": ["answers"],
+            "properties": {"answers": {"type": "object"}},
+            "additionalProperties": False,
+        }
     ),
     "external": Validator(
-        {"type": "object", "oneOf": [{"required": ["output"]}, {"required": ["error"]}],
-         "properties": {"output": {}, "error": {"type": "string"}}, "additionalProperties": False}
+        {
+            "type": "object",
+            "oneOf": [{"required": ["output"]}, {"required": ["error"]}],
+            "properties": {"output": {}, "error": {"type": "string"}},
+            "additionalProperties": False,
+        }
     ),
     "recovery": _decision("retry", "use", "fail", output={}),
     "paused": _decision("resume"),
-}  # fmt: skip
+}
 
 
 class NotAnswered:

@@ -23,9 +23,12 @@ def budget_failure(exceeded: BudgetExceeded) -> Failure:
     left = "" if exceeded.used >= exceeded.limit else ", and what comes next may need more than is left"
     message = f"the {whose} budget is used up: {used} of {limit} {unit} used{left}. {_remedy(exceeded, name)}"
     detail = {
-        "budget": exceeded.budget, "limit": exceeded.limit, "used": exceeded.used, "unit": unit,
+        "budget": exceeded.budget,
+        "limit": exceeded.limit,
+        "used": exceeded.used,
+        "unit": unit,
         "scope": exceeded.scope,
-    }  # fmt: skip
+    }
     return Failure("BUDGET_EXCEEDED", message, detail=detail)
 
 

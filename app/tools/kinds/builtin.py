@@ -94,21 +94,27 @@ _ECHO = ToolDefinition(
     "readonly",
 )
 _CLOCK = ToolDefinition(
-    "clock", "The current time in UTC.", _object([]),
+    "clock",
+    "The current time in UTC.",
+    _object([]),
     _object(["utc", "epochMs"], utc={"type": "string", "format": "date-time"}, epochMs={"type": "integer"}),
     "readonly",
-)  # fmt: skip
+)
 _CALCULATOR = ToolDefinition(
-    "calculator", "Evaluate an arithmetic expression with + - * / // % ** and parentheses.",
+    "calculator",
+    "Evaluate an arithmetic expression with + - * / // % ** and parentheses.",
     _object(["expression"], expression={"type": "string", "minLength": 1, "maxLength": 500}),
-    _object(["value"], value={"type": "number"}), "readonly",
-)  # fmt: skip
+    _object(["value"], value={"type": "number"}),
+    "readonly",
+)
 _NOTES_TOOL = ToolDefinition(
-    "notes", "Keep short notes: add one, list them, or remove one by its text.",
+    "notes",
+    "Keep short notes: add one, list them, or remove one by its text.",
     _object(["action"], action={"enum": ["add", "list", "remove"]}, text=_NOTE)
     | {"if": {"properties": {"action": {"enum": ["add", "remove"]}}}, "then": {"required": ["text"]}},
-    None, "keyed",
-)  # fmt: skip
+    None,
+    "keyed",
+)
 _TODO: Final = _object(
     ["id", "title", "status"],
     id={"type": "string", "minLength": 1, "maxLength": 64},
@@ -129,16 +135,20 @@ _READ = ToolDefinition(
 )
 _LIST = ToolDefinition("list_files", "List a folder of the data folder.", _object([], path=_PATH), None, "readonly")
 _WRITE = ToolDefinition(
-    "write_file", "Replace a file of the data folder if it still has the expected hash.",
+    "write_file",
+    "Replace a file of the data folder if it still has the expected hash.",
     _object(["path", "content", "claim"], path=_PATH, content=_CONTENT, claim=_CLAIM),
     _object(["path", "hash"], path={"type": "string"}, hash={"type": "string"}, size={"type": "integer"}),
     # Repeating a write that succeeded is a conflict, never a second effect; but who asks could not tell.
     "unsafe",
-)  # fmt: skip
+)
 _FETCH = ToolDefinition(
-    "http_fetch", "Fetch a web page from an allowed host.",
-    _object(["url"], url={"type": "string", "format": "uri", "pattern": "^https?://"}), None, "readonly",
-)  # fmt: skip
+    "http_fetch",
+    "Fetch a web page from an allowed host.",
+    _object(["url"], url={"type": "string", "format": "uri", "pattern": "^https?://"}),
+    None,
+    "readonly",
+)
 
 
 async def _echo(arguments: JsonObject, _ctx: ToolContext) -> Result:

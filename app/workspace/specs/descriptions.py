@@ -278,7 +278,7 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "enabled": "Whether to repair calls at all.",
         "json": "Repair arguments that are almost valid JSON.",
         "names": "Repair misspelt names of tools and arguments.",
-        "types": "Repair values given as text, such as \"3\" for 3.",
+        "types": 'Repair values given as text, such as "3" for 3.',
         "enums": "Repair values that differ from an allowed one only by case.",
         "modelRound": "Ask the model once to correct its call.",
     },
@@ -363,7 +363,7 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "tool": "The tool to call.",
         "input": "Its input.",
     },
-}  # fmt: skip
+}
 
 
 def description(model: str, field: str) -> str | None:

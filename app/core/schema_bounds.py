@@ -60,6 +60,14 @@ _OF_ALL_KEYS: Final = ("additionalProperties", "unevaluatedProperties", "propert
 _OF_ALL_ITEMS: Final = ("items", "contains", "additionalItems", "unevaluatedItems")
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+_NAMES: Final = frozenset({"$id", "id", "$anchor", "$dynamicAnchor"})
+_PATTERNS: Final = frozenset({"pattern", "patternProperties"})
+_OWN: Final = _PATTERNS | {"required", "dependentRequired", "dependencies", "enum", "const"}
+"""Keywords that take more than one step by themselves."""
+_LEADS: Final = frozenset(
+    (*_IN_PLACE_LISTS, *_IN_PLACE, *_IN_PLACE_MAPS, *_OF_ALL_KEYS, *_OF_ALL_ITEMS, *_REFERENCES)
+) | {"properties", "patternProperties", "prefixItems"}
+"""Keywords with a subschema; most subschemas of a large document are leaves, without any of them."""
 _BACKTRACKS: Final = re.compile(r"\(\?[=!<>(]|\\[1-9kgGK]|[+*?}]\+")
 
 
@@ -218,8 +226,9 @@ class _Graph:
                 raise _TooComplex(f"it is nested more than {MAX_DEPTH} levels deep")
             if isinstance(item, Mapping):
                 base = self._name(item, base)
-                references += sum(1 for key in _REFERENCES if key in item)
-                branches += sum(len(item[key]) for key in _IN_PLACE_LISTS if isinstance(item.get(key), list))
+                if not _LEADS.isdisjoint(item):
+                    references += sum(1 for key in _REFERENCES if key in item)
+                    branches += sum(len(item[key]) for key in _IN_PLACE_LISTS if isinstance(item.get(key), list))
                 patterns += self._count_patterns(item)
                 todo += [
                     (inner, depth + 1, base)
@@ -238,6 +247,9 @@ class _Graph:
 
     def _name(self, item: Mapping[str, Any], base: str) -> str:
         """Note how references may name it; the base for what is inside."""
+        self._bases[id(item)] = base
+        if _NAMES.isdisjoint(item):
+            return base
         for key in ("$id", "id"):
             if isinstance(item.get(key), str) and not item[key].startswith("#"):
                 base = urldefrag(_joined(base, item[key])).url
@@ -277,6 +289,9 @@ class _Graph:
                 to.append(number)
 
     def _connect(self, schema: Mapping[str, Any], node: _Node) -> None:
+        self.backtracks = self.backtracks or any(map(_BACKTRACKS.search, _patterns(schema)))
+        if _LEADS.isdisjoint(schema):
+            return
         for key in _IN_PLACE_LISTS:
             self._add(node.here, _listed(schema, key))
         self._add(node.here, [schema.get(key) for key in _IN_PLACE])
@@ -291,7 +306,6 @@ class _Graph:
         self._add(node.of_all_items, [schema.get(key) for key in _OF_ALL_ITEMS])
         node.asks_again = any(key in schema for key in _UNEVALUATED)
         self.names_checked = self.names_checked or "propertyNames" in schema
-        self.backtracks = self.backtracks or any(map(_BACKTRACKS.search, _patterns(schema)))
 
     def _refer(self, schema: Mapping[str, Any], node: _Node, key: str) -> None:
         found = list(self._targets(schema, key))
@@ -359,6 +373,8 @@ def _after_their_own(leads_to: list[list[int]]) -> list[int] | None:
 
 def _own_steps(schema: Mapping[str, Any]) -> int:
     """Of its own keywords. An error of `enum` or `const` copies the options, one of `required` is one for each name."""
+    if _OWN.isdisjoint(schema):
+        return 1
     steps = 1 + len(_listed(schema, "required")) + sum(len(names) for names in _name_lists(schema))
     for key in ("enum", "const"):
         if key in schema:
@@ -373,6 +389,8 @@ def _name_lists(schema: Mapping[str, Any]) -> list[list[Any]]:
 
 
 def _patterns(schema: Mapping[str, Any]) -> list[str]:
+    if _PATTERNS.isdisjoint(schema):
+        return []
     by_name = schema.get("patternProperties")
     patterns = [*by_name] if isinstance(by_name, Mapping) else []
     return [*patterns, schema["pattern"]] if isinstance(schema.get("pattern"), str) else patterns

@@ -24,12 +24,13 @@ async def serve(settings: Settings) -> None:
 def _configure_garbage_collection() -> None:
     """Exclude the objects of the start, which are permanent, and collect less often than Python's default.
 
+    They are not collected first: that takes a tenth of a second and frees next to nothing.
+
     Requests create few cycles. Collecting at every 700th allocation would cost a tenth of a busy server's time;
     collecting too rarely would make each collection a pause that delays streams.
     """
-    gc.enable()
-    gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(10_000, 20, 50)
 
 

@@ -71,7 +71,7 @@ REFUSALS = (
 class Request(BaseModel):
     """A body: closed, so that a misspelt field is a mistake and not a surprise."""
 
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, defer_build=True)
 
 
 class RunLimits(Request):

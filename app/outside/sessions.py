@@ -8,10 +8,12 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
 
 from app.outside.addresses import is_public, normal_host
 from app.outside.failures import OutsideError, not_public
@@ -32,7 +34,7 @@ Lookup = Callable[[str, int], Any]
 
 
 def open_session(lookup: Lookup | None, tls: ssl.SSLContext, *, private: bool) -> aiohttp.ClientSession:
-    connector = aiohttp.TCPConnector(
+    connector = _Connector(
         resolver=_Resolver(lookup or _system_lookup, refuse_private=not private),
         limit=0,  # callers bound their own concurrency, fairly between tenants
         ttl_dns_cache=_DNS_CACHE_SECONDS,
@@ -52,6 +54,21 @@ def open_session(lookup: Lookup | None, tls: ssl.SSLContext, *, private: bool) -
         max_field_size=_MAX_FIELD,
         max_headers=_MAX_HEADERS,
     )
+
+
+class _Connector(aiohttp.TCPConnector):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        # Without this field connections would be aiohttp's own, which cost more and do the same.
+        self._factory = partial(_Connection, loop=self._loop)
+
+
+class _Connection(ResponseHandler):
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Asked after every part that was read, even if nothing was paused, and then it would go through the parser
+        and the transport for nothing: a streamed answer has hundreds of parts."""
+        if getattr(self, "_reading_paused", True) or getattr(self, "_buffer_paused", True):
+            super().resume_reading(resume_parser)
 
 
 class UnaskedAnswer(Exception):

@@ -12,6 +12,9 @@ from app.core.settings import Settings
 from app.wiring.runtime import Holdfast
 from app.wiring.web import build_web, open_logged, server_context, stop_serving
 
+_BUILD_AFTER_SECONDS = 0.5
+"""The server is ready first; then it prepares for requests of every kind."""
+
 log = structlog.get_logger("holdfast.serve")
 
 
@@ -37,6 +40,7 @@ def _configure_garbage_collection() -> None:
 async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
     web = build_web(settings, server_context(settings, holdfast), lambda port: _announce(port, settings, holdfast))
     stopping = asyncio.Event()
+    building: list[asyncio.Task[None]] = []
     hurry = asyncio.Event()
 
     def stop() -> None:
@@ -48,6 +52,7 @@ async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop)
     serving = asyncio.create_task(web.serve())
+    loop.call_later(_BUILD_AFTER_SECONDS, lambda: building.append(asyncio.create_task(web.build_routes())))
     await asyncio.wait({serving, asyncio.create_task(stopping.wait())}, return_when=asyncio.FIRST_COMPLETED)
     await stop_serving(holdfast, web, serving, hurry)
 

@@ -90,7 +90,7 @@ def _add_asking(router: APIRouter, server: ServerContext) -> None:
     async def post(request: HttpRequest, caller: Caller, asked: Annotated[Asked, Depends()]) -> Response:
         """Answers 202 when the run is stored: with `wait` also before its end, when it waits for a person."""
         body, raw = await read_model(request, SubmitRun)
-        wanted = asked.submission(
+        wanted = await asked.submission(
             body,
             raw,
             agent=body.agent,

@@ -146,7 +146,7 @@ def _add_one(router: APIRouter, server: ServerContext) -> None:
     async def say(thread_id: str, request: HttpRequest, caller: Caller, asked: Annotated[Asked, Depends()]) -> Response:
         body, raw = await read_model(request, PostMessage)
         # The thread is part of what was asked, though it stands in the address.
-        wanted = asked.submission(
+        wanted = await asked.submission(
             body, thread_id.encode() + b"\n" + raw, agent=body.agent, input=body.input, thread_id=thread_id
         )
         return await submit(server, caller, wanted, asked.wait, asked.stream)

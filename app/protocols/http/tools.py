@@ -56,7 +56,7 @@ def routes(server: ServerContext) -> APIRouter:
         """Waits half a minute unless `wait` says otherwise. The run's output is the tool's."""
         body, raw = await read_model(request, InvokeTool)
         existing_tool(server, name)
-        wanted = asked.submission(
+        wanted = await asked.submission(
             body,
             name.encode() + b"\n" + raw,
             agent=None,

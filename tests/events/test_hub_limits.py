@@ -100,6 +100,13 @@ class _Listener:
             self.writes.append([event.seq for event in self.subscription.take()])
 
 
+async def _turns_taken(listeners: list[_Listener]) -> None:
+    """Each turn is a step of the loop."""
+    for _ in listeners:
+        await asyncio.sleep(0)
+    assert not any(listener.subscription.has_turn for listener in listeners)
+
+
 @pytest.mark.requirement("G12")
 async def test_many_listeners_take_turns_and_get_at_once_what_came_meanwhile() -> None:
     hub = Hub()
@@ -107,8 +114,7 @@ async def test_many_listeners_take_turns_and_get_at_once_what_came_meanwhile() -
     hub.publish([_event(1)])
     assert all(listener.writes == [] for listener in listeners)
     hub.publish([_event(2), _event(3)])
-    while not all(listener.writes for listener in listeners):
-        await asyncio.sleep(0)
+    await _turns_taken(listeners)
     assert all(listener.writes == [[1, 2, 3]] for listener in listeners)
     few = [_Listener(hub) for _ in range(3)]
     for listener in listeners:
@@ -122,8 +128,7 @@ async def test_in_a_crowd_only_a_reader_that_does_not_read_overflows() -> None:
     hub = Hub()
     listeners, stalled = [_Listener(hub) for _ in range(50)], _Listener(hub, stalled=True)
     hub.publish([_event(seq) for seq in range(1, 3 * MAX_QUEUED_EVENTS + 1)])  # no turn in between
-    while any(listener.subscription.has_turn for listener in listeners):
-        await asyncio.sleep(0)
+    await _turns_taken(listeners)
     for listener in listeners:
         assert [seq for write in listener.writes for seq in write] == list(range(1, 3 * MAX_QUEUED_EVENTS + 1))
     assert stalled.subscription.overflowed

@@ -15,9 +15,6 @@ from app.store.engine import Row, Sql, Tx
 
 DELTA: Final = adapter.AdapterEvent.type
 """The only type with tight rows: a query for other types need not look at them."""
-MAX_TEXT_BYTES: Final = 512
-"""A longer text is stored wide: what is saved counts little, and SQLite keeps a row of `deltas` over a thousand bytes
-in pages of its own."""
 MAX_PREFIX_BYTES: Final = 1024
 MAX_BASES: Final = 8
 """Of one run, and runs of one thread: what is kept in memory stays small whatever a backend sends."""
@@ -30,6 +27,7 @@ _MAX_SHIFT: Final = 2**62
 # In a string of JSON each quote is escaped, so these bytes are never part of one: what is found is a member.
 _TEXT: Final = b',"text":"'
 _END: Final = b'"}}'
+_fromhex: Final = bytes.fromhex
 
 WIDE: Final = (
     "e.seq, e.hash, e.run_seq, e.at, e.payload, e.prev_hash, e.id, e.run_id, e.type, e.actor, e.parent_id, "
@@ -60,10 +58,12 @@ class BaseDelta:
     parent_id: str | None
     shift: int | None
     """By how much its `seq` is ahead of its `runSeq`; None without a run."""
+    prefix: bytes
+    """Its payload up to the text."""
 
 
-Bases: TypeAlias = dict[str | None, dict[bytes, BaseDelta]]
-"""By run, and by the payload up to the text."""
+Bases: TypeAlias = dict[str | None, list[BaseDelta]]
+"""By run, the newest first."""
 
 
 def add_rows(key: int | None, events: Sequence[Event], bases: Bases, wide: list[Row], tight: list[Row]) -> None:
@@ -96,55 +96,57 @@ def _wide_row(key: int | None, event: Event) -> Row:
         event.at,
         event.parent_id,
         event.payload_bytes,
-        bytes.fromhex(event.prev_hash),
-        bytes.fromhex(event.hash),
+        _fromhex(event.prev_hash),
+        _fromhex(event.hash),
     )
 
 
 def _tight_row(key: int | None, event: Event, bases: Bases) -> Row | None:
     """None for an event that has to be stored wide, which then is the base of its message if there was none."""
-    prefix, found, rest = event.payload_bytes.partition(_TEXT)
-    if not found or not rest.endswith(_END) or len(prefix) > MAX_PREFIX_BYTES:
+    payload, seq, run_seq = event.payload_bytes, event.seq, event.run_seq
+    for base in bases.get(event.run_id, ()):
+        prefix = base.prefix
+        if payload.startswith(prefix) and base.actor == event.actor and base.parent_id == event.parent_id:
+            break
+    else:
+        _add_base(bases, event)
         return None
-    seq, run_seq = event.seq, event.run_seq
-    shift = None if run_seq is None else seq - run_seq
-    of_run = bases.get(event.run_id)
-    base = None if of_run is None else of_run.get(prefix)
-    if (
-        base is None
-        or base.actor != event.actor
-        or base.parent_id != event.parent_id
-        or (shift is None) is not (base.shift is None)
-    ):
-        _add_base(bases, event.run_id, prefix, BaseDelta(seq, event.actor, event.parent_id, shift))
-        return None
-    id = event.id
+    text = payload[len(prefix) : -len(_END)]
+    digits = event.id[4:]
     try:
-        raw = bytes.fromhex(id[4:])
+        uuid = _fromhex(digits)
     except ValueError:
         return None
-    at_shift = event.at - int.from_bytes(raw[:6], "big")
-    run_shift = 0 if shift is None or base.shift is None else shift - base.shift
-    back = seq - base.seq
+    at_shift = event.at - int.from_bytes(uuid[:6], "big")
+    run_shift = 0
+    if run_seq is not None and base.shift is not None:
+        run_shift = seq - run_seq - base.shift
+    elif run_seq is not base.shift:
+        return None
     if (
-        len(rest) > MAX_TEXT_BYTES + len(_END)
-        or len(raw) != 16
-        or f"evt_{raw.hex()}" != id
-        or not -_MAX_SHIFT <= at_shift <= _MAX_SHIFT
-        or not -_MAX_SHIFT <= run_shift <= _MAX_SHIFT
-        or back > _MAX_BACK
+        len(payload) != len(prefix) + len(text) + len(_END)  # which may have been one byte of each other
+        or not payload.endswith(_END)
+        or len(uuid) != 16
+        or uuid.hex() != digits
+        or not event.id.startswith("evt_")
+        or (at_shift and abs(at_shift) > _MAX_SHIFT)
+        or (run_shift and abs(run_shift) > _MAX_SHIFT)
+        or seq - base.seq > _MAX_BACK
     ):
         return None
-    return (key, seq, back, raw, run_shift or None, at_shift or None, rest[: -len(_END)], bytes.fromhex(event.hash))
+    return (key, seq, seq - base.seq, uuid, run_shift or None, at_shift or None, text, _fromhex(event.hash))
 
 
-def _add_base(bases: Bases, run_id: str | None, prefix: bytes, base: BaseDelta) -> None:
-    if len(bases) > MAX_BASES:
+def _add_base(bases: Bases, event: Event) -> None:
+    """If it has a text at its end, as a delta has."""
+    before, mark, rest = event.payload_bytes.partition(_TEXT)
+    if not mark or not rest.endswith(_END) or len(before) > MAX_PREFIX_BYTES:
+        return
+    shift = None if event.run_seq is None else event.seq - event.run_seq
+    base = BaseDelta(event.seq, event.actor, event.parent_id, shift, before + mark)
+    if event.run_id not in bases and len(bases) >= MAX_BASES:
         bases.clear()
-    of_run = bases.setdefault(run_id, {})
-    if len(of_run) >= MAX_BASES:
-        of_run.clear()
-    of_run[prefix] = base
+    bases[event.run_id] = [base, *bases.get(event.run_id, ())[: MAX_BASES - 1]]
 
 
 async def drop_rows(tx: Tx, key: int, ranges: Sequence[tuple[int, int]]) -> None:

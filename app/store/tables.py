@@ -82,7 +82,6 @@ deltas = Table(
     Column("text", LargeBinary, nullable=False),
     Column("hash", LargeBinary, nullable=False),
     PrimaryKeyConstraint("thread_key", "seq", name="deltas_by_seq"),
-    sqlite_with_rowid=False,
 )
 
 runs = Table(

@@ -21,5 +21,4 @@ def upgrade() -> None:
         sa.Column("text", sa.LargeBinary, nullable=False),
         sa.Column("hash", sa.LargeBinary, nullable=False),
         sa.PrimaryKeyConstraint("thread_key", "seq", name="deltas_by_seq"),
-        sqlite_with_rowid=False,
     )

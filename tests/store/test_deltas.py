@@ -1,8 +1,9 @@
 """Streamed answers in tight rows, on both databases: every reader, an older layout, tampering, dropping and purging."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import cast
 
 import pytest
 
@@ -18,8 +19,9 @@ from app.events.ports import Appended, StorageDown
 from app.events.recorder import Scope
 from app.protocols.dialects.native import export, read_export
 from app.store import event_rows, materialize
-from app.store.engine import Database, Row, Sql
+from app.store.engine import Database, Row, Sql, Tx
 from app.store.importer import import_thread
+from app.store.reader import StoreReader
 from app.store.retention import ROWS_AT_ONCE, RetentionPurge
 from app.views.records import replay
 from app.views.thread import Thread
@@ -281,3 +283,43 @@ async def test_a_batch_that_is_decided_again_refers_to_no_base_that_was_not_stor
         await say(store, scope, "msg_1", ["c"])
         assert [row[0] for row in await rows(store, "SELECT seq FROM deltas")] == [4]
         assert isinstance(await checked(store, scope), Head)
+
+
+class _Intruded:
+    """Deltas are dropped between the statement that reads a page and the one that reads what it refers to."""
+
+    def __init__(self, store: Store, key: int) -> None:
+        self._store, self._key = store, key
+        self.torn = 0
+
+    async def look(self, work: Callable[[Tx], Awaitable[event_rows.RowPage]]) -> event_rows.RowPage:
+        async def intruded(tx: Tx) -> event_rows.RowPage:
+            return await work(cast(Tx, _IntrudedTx(tx, self._store, self._key)))
+
+        page = await self._store.database.look(intruded)
+        self.torn += page.torn
+        return page
+
+    async def read(self, work: Callable[[Tx], Awaitable[event_rows.RowPage]]) -> event_rows.RowPage:
+        return await self._store.database.read(work)
+
+
+class _IntrudedTx:
+    def __init__(self, inner: Tx, store: Store, key: int) -> None:
+        self._inner, self._store, self._key = inner, store, key
+
+    async def rows(self, sql: Sql, *params: object) -> list[Row]:
+        if sql is event_rows._OUTSIDE:
+            await self._store.database.write(lambda tx: event_rows.drop_rows(tx, self._key, [(3, 7)]))
+        return await self._inner.rows(sql, *params)
+
+
+async def test_a_page_whose_base_is_dropped_while_it_is_read_is_read_again(store: Store) -> None:
+    scope = await conversation(store)
+    if not store.settings.is_postgres:
+        return  # all statements of a read see the same there
+    (key,) = (await rows(store, "SELECT key FROM threads"))[0]
+    intruded = _Intruded(store, key)
+    reader = StoreReader(cast(Database, intruded))
+    assert [event.seq for event in await reader.events(scope.tenant, scope.thread_id, 4, 3)] == [8, 9, 10]
+    assert intruded.torn == 1

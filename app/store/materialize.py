@@ -13,6 +13,7 @@ from app.events.ports import Command
 from app.store.codec import encode
 from app.store.decide import ThreadHead
 from app.store.engine import Row, Sql, Tx
+from app.store.event_rows import add_rows
 from app.store.keys import PUT_KEY, REVOKE_KEY, key_row
 from app.store.run_lists import label_rows
 from app.views.run import Run
@@ -97,25 +98,9 @@ async def write(tx: Tx, accepted: Sequence[Accepted], heads: Iterable[ThreadHead
     changed = [head for head in heads if head.moved]
     moved_threads = await _write_threads(tx, changed)
     events: list[Row] = []
+    deltas: list[Row] = []
     for head, _, placed in accepted:
-        key = head.key
-        events += [
-            (
-                key,
-                event.seq,
-                event.id,
-                event.run_id,
-                event.run_seq,
-                event.type,
-                event.actor,
-                event.at,
-                event.parent_id,
-                event.payload_bytes,
-                fromhex(event.prev_hash),
-                fromhex(event.hash),
-            )
-            for event in placed
-        ]
+        add_rows(head.key, placed, head.bases, events, deltas)
     moved_runs: list[Row] = []
     changed_runs: list[tuple[ThreadHead, Run]] = []
     siblings_moved = False
@@ -128,7 +113,7 @@ async def write(tx: Tx, accepted: Sequence[Accepted], heads: Iterable[ThreadHead
             else:
                 moved_runs.append((head.tenant, run_id, run.last_seq, run.run_seq))
         siblings_moved = siblings_moved or bool(head.moves)
-    await tx.append(events, moved_threads, moved_runs)
+    await tx.append(events, deltas, moved_threads, moved_runs)
     if changed_runs:
         await _write_runs(tx, changed_runs)
     if siblings_moved:

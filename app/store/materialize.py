@@ -11,6 +11,7 @@ from app.events import ports
 from app.events.envelope import Event
 from app.events.ports import Command
 from app.store.codec import encode
+from app.store.compaction import drop_events
 from app.store.decide import ThreadHead
 from app.store.engine import Row, Sql, Tx
 from app.store.keys import PUT_KEY, REVOKE_KEY, key_row
@@ -235,7 +236,10 @@ async def _write_outside_the_fold(tx: Tx, accepted: Sequence[Accepted]) -> None:
     for head, command, _ in accepted:
         tenant = command.tenant
         for it in command.conditions:
-            if isinstance(it, ports.KeyUnused):
+            if isinstance(it, ports.DropDeltas):
+                assert head.key is not None, "a thread with deltas has a row"
+                await drop_events(tx, head.key, it.ranges)
+            elif isinstance(it, ports.KeyUnused):
                 written[_PUT_KEY].append((tenant, it.route, it.key, it.body_hash, it.run_id, it.expires_at))
             elif isinstance(it, ports.ApiKeyStored):
                 written[PUT_KEY].append(key_row(it.key))

@@ -12,7 +12,18 @@ import asyncpg
 import pytest
 
 from app.core.settings import Settings
-from app.store import heads, idle_threads, leases, materialize, postgres, reader, retention, run_lists, sqlite
+from app.store import (
+    compaction,
+    heads,
+    idle_threads,
+    leases,
+    materialize,
+    postgres,
+    reader,
+    retention,
+    run_lists,
+    sqlite,
+)
 from app.store.engine import Sql
 from app.store.migrate import migrate
 from tests.conftest import create_database
@@ -43,8 +54,17 @@ def _statements(module: ModuleType) -> dict[str, Sql]:
 
 @pytest.mark.parametrize(
     ("module", "fewest"),
-    [(reader, 10), (heads, 9), (materialize, 10), (run_lists, 6), (retention, 6), (leases, 5), (idle_threads, 1)],
-    ids=["reader", "heads", "materialize", "run_lists", "retention", "leases", "idle_threads"],
+    [
+        (reader, 10),
+        (heads, 9),
+        (materialize, 10),
+        (run_lists, 6),
+        (retention, 6),
+        (leases, 5),
+        (idle_threads, 1),
+        (compaction, 3),
+    ],
+    ids=["reader", "heads", "materialize", "run_lists", "retention", "leases", "idle_threads", "compaction"],
 )
 def test_no_query_reads_a_whole_table(database: sqlite3.Connection, module: ModuleType, fewest: int) -> None:
     queries = _statements(module)
@@ -165,7 +185,7 @@ async def _postgres_plan(connection: "asyncpg.Connection[Any]", sql: Sql) -> str
 
 
 async def test_postgres_reads_no_table_from_end_to_end(filled: "asyncpg.Connection[Any]") -> None:
-    modules = (reader, run_lists, retention, leases, idle_threads)
+    modules = (reader, run_lists, retention, leases, idle_threads, compaction)
     scans = {}
     named = {f"{it.__name__}.{name}": sql for it in modules for name, sql in _statements(it).items()}
     for name, sql in named.items():

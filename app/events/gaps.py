@@ -1,9 +1,9 @@
 """Gaps in a thread's log, and the `runtime.log.compacted` events that explain them.
 
 A gap is explained by ranges that lie in it end to end, whose hashes lead from the event before the gap to the one after
-it, and whose messages were being made at that place: each began before its range and has an end behind it that is
-still there. What explains a gap comes later in the log than the gap, so the verdict is given at the end. Leaves to
-others: the hashes of the events themselves (`chain`).
+it, and whose messages were being made at that place: a model was asked before the range and answered after it, in
+events that are still there. What explains a gap comes later in the log than the gap, so the verdict is given at the
+end. Leaves to others: the hashes of the events themselves (`chain`).
 """
 
 from dataclasses import dataclass
@@ -12,13 +12,14 @@ from typing import Final
 from pydantic import ValidationError
 
 from app.core import json
-from app.events.catalog import model, request
+from app.events.catalog import model
 from app.events.catalog.log import DroppedRange, LogCompacted
 from app.events.envelope import Event
 
+_Message = tuple[str, str]
+"""A run and the id of its message."""
 _BEGINS: Final = model.ModelRequested.type
-_ENDS: Final = frozenset({model.ModelCompleted.type, request.RequestCompleted.type, request.RequestCancelled.type})
-_READ: Final = _ENDS | {_BEGINS, LogCompacted.type}
+_READ: Final = frozenset({_BEGINS, model.ModelCompleted.type, LogCompacted.type})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,9 @@ class Gaps:
         self._ranges: dict[int, DroppedRange] = {}
         self._runs: dict[tuple[str, int], int] = {}
         """How many numbers of a run were dropped from that one on."""
-        self._begun: dict[str, int] = {}
-        self._ended: dict[str, int] = {}
-        """By message: the `seq` of the event that begins it, and of the last one that ends it."""
+        self._begun: dict[_Message, int] = {}
+        self._ended: dict[_Message, int] = {}
+        """The `seq` of the first event that begins a message, and of the first that ends it."""
 
     def add(self, gap: Gap) -> None:
         self._gaps.append(gap)
@@ -70,16 +71,14 @@ class Gaps:
         if event.type not in _READ:
             return None
         try:
-            payload = event.payload
+            payload: object = event.payload
         except json.JsonError:
             return "its payload is not JSON"
         if event.type == LogCompacted.type:
             return self._compacted(event.seq, payload)
-        message = _message_id(payload)
-        if event.type == _BEGINS:
-            self._begun.setdefault(message, event.seq)
-        else:
-            self._ended[message] = event.seq
+        message = payload.get("messageId") if isinstance(payload, dict) else None
+        if isinstance(message, str) and event.run_id is not None:
+            (self._begun if event.type == _BEGINS else self._ended).setdefault((event.run_id, message), event.seq)
         return None
 
     def _compacted(self, seq: int, payload: object) -> str | None:
@@ -93,15 +92,23 @@ class Gaps:
                 return f"the range of deltas that it dropped from seq {dropped.from_seq} on cannot be"
             if dropped.from_seq in self._ranges:
                 return f"the deltas from seq {dropped.from_seq} on were dropped before"
-            for message in dropped.messages:
-                begun, ended = self._begun.get(message.message_id, 0), self._ended.get(message.message_id, 0)
-                if not begun < dropped.from_seq <= dropped.to_seq < ended:
-                    return f"the deltas that it dropped from seq {dropped.from_seq} on belong to no completed message"
+            if not self._are_deltas(dropped):
+                return (
+                    f"what it dropped from seq {dropped.from_seq} on was not said between a model's request and answer"
+                )
             self._ranges[dropped.from_seq] = dropped
             self._runs |= {(run.run_id, run.run_seq): run.count for run in dropped.runs}
         if said.deltas != sum(dropped.to_seq - dropped.from_seq + 1 for dropped in said.ranges):
             return "its ranges do not add up to the deltas that it dropped"
         return None
+
+    def _are_deltas(self, dropped: DroppedRange) -> bool:
+        """As far as what is left can show: each message, and a message of each run, was being made there."""
+        runs = {message.run_id for message in dropped.messages}
+        return runs == {run.run_id for run in dropped.runs} and all(
+            0 < self._begun.get(place, 0) < dropped.from_seq <= dropped.to_seq < self._ended.get(place, 0)
+            for place in ((message.run_id, message.message_id) for message in dropped.messages)
+        )
 
     def splits(self, seq: int) -> bool:
         """Whether a dropped range began before this event and went on after it."""
@@ -146,9 +153,3 @@ class Gaps:
                 return False
             number += count
         return number == gap.last + 1
-
-
-def _message_id(payload: object) -> str:
-    """Of whatever a file that is to be verified holds; empty where there is none."""
-    found = payload.get("messageId") if isinstance(payload, dict) else None
-    return found if isinstance(found, str) else ""

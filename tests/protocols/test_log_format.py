@@ -48,7 +48,8 @@ def test_our_code_verifies_the_vectors_without_their_deltas() -> None:
     export, head = read_export(COMPACTED), json.loads(COMPACTED[-1])["head"]
     found = verify(export.events, export.head)
     assert found == export.head == Head(12, head["hash"])
-    assert isinstance(found, Head) and found.dropped == head["dropped"] == 5
+    assert isinstance(found, Head)
+    assert found.dropped == head["dropped"] == 5
 
 
 @BOTH

@@ -49,6 +49,7 @@ class DroppedNumbers(Value):
 class DroppedMessage(Value):
     """A message that had deltas within a dropped range, and how many of these were text of its answer."""
 
+    run_id: str
     message_id: str
     text_deltas: Annotated[int, Field(ge=0)]
 

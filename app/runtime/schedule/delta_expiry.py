@@ -1,9 +1,9 @@
 """Drops the deltas of messages that were completed long enough ago (`retention.deltaDays`).
 
-A delta goes only if an event that stays has its text: the model's answer, or the end of a run that spoke for itself.
-Those of abandoned messages and of runs that have not ended stay. The deltas of a message go together, in the same
-commit as the `runtime.log.compacted` that says which they were and what the chain over them was. Leaves to others: how
-rows are removed (the store), and verifying what is left (`events.chain`).
+A delta goes only if it was said between a model's request and its answer, which has the whole text and stays. Those of
+abandoned messages, of backends that speak without a model, and of runs that have not ended stay. The deltas of a
+message go together, in the same commit as the `runtime.log.compacted` that says which they were and what the chain over
+them was. Leaves to others: how rows are removed (the store), and verifying what is left (`events.gaps`).
 """
 
 from collections import Counter
@@ -29,17 +29,18 @@ PAGE: Final = 1000
 MAX_DELTAS: Final = 1000
 """Rows that one commit removes, a few milliseconds of the only writer; more if one message has more."""
 MIN_DELTAS: Final = 4
-"""A range takes about 330 bytes of the event that records it: dropping fewer would save nothing."""
+"""A range takes about 370 bytes of the event that records it: dropping fewer would save nothing."""
 MAX_BYTES: Final = 15_000
-"""Of the ranges in one event, so that it stays under 16 KiB: some 45."""
+"""Of the ranges in one event, so that it stays under 16 KiB: some 40."""
 MAX_NAMES: Final = 8
-"""Runs and messages of one range. Those of parallel subagents may be mixed; then the next range begins."""
+"""Messages of one range. Those of parallel subagents may be mixed; then the next range begins."""
 MAX_ID: Final = 200
 """A message whose id is longer keeps its deltas. Ids of ours have 36 characters."""
 MAX_COMMITS: Final = 2000
 """Of one sweep. What is left is for the next."""
 
-_ENDS: Final = (model.ModelCompleted.type, *sorted(request.TERMINAL))
+_FRAME: Final = (model.ModelRequested.type, model.ModelCompleted.type, *sorted(request.TERMINAL))
+"""What begins and ends a message, and a run."""
 _DELTAS: Final = (adapter.AdapterEvent.type,)
 
 log = structlog.get_logger("holdfast.retention")
@@ -61,20 +62,25 @@ class SweptThreads(Protocol):
 class _Ends:
     """What has ended in a thread by the time that deltas are kept for."""
 
-    messages: dict[tuple[str | None, str], int] = field(default_factory=dict)
-    """By run and message: the `seq` of the event that has the message's whole text."""
-    runs: set[str | None] = field(default_factory=set)
+    begun: dict[tuple[str, str], int] = field(default_factory=dict)
+    ended: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By run and message: the `seq` of the model's request and of its answer."""
+    runs: set[str] = field(default_factory=set)
     last: int = 0
     """Up to here everything is old enough."""
 
     def add(self, event: Event) -> None:
-        payload = event.payload
+        assert event.run_id is not None, "these are events of runs"
         if event.type in request.TERMINAL:
             self.runs.add(event.run_id)
-            if not _has_text(payload.get("output")):
-                return
-        if payload.get("messageId") is not None:
-            self.messages.setdefault((event.run_id, payload["messageId"]), event.seq)
+        else:
+            places = self.begun if event.type == model.ModelRequested.type else self.ended
+            places.setdefault((event.run_id, event.payload["messageId"]), event.seq)
+        self.last = event.seq
+
+    def open(self) -> int | None:
+        """The first request of a run that has not ended: from there on the next sweep looks again."""
+        return min((seq for (run_id, _), seq in self.begun.items() if run_id not in self.runs), default=None)
 
 
 @dataclass(slots=True)
@@ -85,17 +91,19 @@ class _Range:
     last: Event
     numbers: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By run: the first `runSeq`, and how many."""
-    messages: Counter[str] = field(default_factory=Counter)
+    messages: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By run and message: how many deltas are text."""
 
     def add(self, event: Event, signal: dict[str, Any]) -> None:
         self.last = event
         assert event.run_id is not None and event.run_seq is not None, "a delta belongs to a run"
         first, count = self.numbers.get(event.run_id, (event.run_seq, 0))
         self.numbers[event.run_id] = (first, count + 1)
-        self.messages[signal["messageId"]] += signal["phase"] == adapter.OUTPUT_DELTA
+        self.messages[event.run_id, signal["messageId"]] += signal["phase"] == adapter.OUTPUT_DELTA
 
-    def takes(self, event: Event) -> bool:
-        return event.seq == self.last.seq + 1 and max(len(self.numbers), len(self.messages)) < MAX_NAMES
+    def takes(self, event: Event, signal: dict[str, Any]) -> bool:
+        known = (event.run_id, signal["messageId"]) in self.messages
+        return event.seq == self.last.seq + 1 and (known or len(self.messages) < MAX_NAMES)
 
     @property
     def count(self) -> int:
@@ -110,7 +118,10 @@ class _Range:
             runs=[
                 DroppedNumbers(run_id=run, run_seq=first, count=count) for run, (first, count) in self.numbers.items()
             ],
-            messages=[DroppedMessage(message_id=name, text_deltas=count) for name, count in self.messages.items()],
+            messages=[
+                DroppedMessage(run_id=run, message_id=name, text_deltas=count)
+                for (run, name), count in self.messages.items()
+            ],
         )
 
 
@@ -163,8 +174,6 @@ class _ThreadSweep:
     def __init__(self, reader: Reader, recorder: Recorder, thread: SweepThread, before: int, days: int) -> None:
         self._reader, self._recorder, self._thread, self._before, self._days = reader, recorder, thread, before, days
         self._ends = _Ends()
-        self._open = 0
-        """The first delta of a run that has not ended; the next sweep begins before it."""
         self._compacted = 0
         self._batch: list[_Range] = []
         """What the next commit drops."""
@@ -192,13 +201,15 @@ class _ThreadSweep:
                 if self._due >= MAX_DELTAS and not (await self._drop() and goes_on(self.commits)):
                     return thread.swept_seq
             reaches = max(reaches, end)
-            if not group or not group[-1].takes(event):
+            signal = event.payload["event"]
+            if not group or not group[-1].takes(event, signal):
                 group.append(_Range(event, event))
-            group[-1].add(event, event.payload["event"])
+            group[-1].add(event, signal)
         self._take(group)
         if self._batch and not await self._drop():
             return thread.swept_seq
-        return self._open - 1 if self._open else self._ends.last
+        still_open = self._ends.open()
+        return self._ends.last if still_open is None else still_open - 1
 
     @property
     def _due(self) -> int:
@@ -212,25 +223,22 @@ class _ThreadSweep:
     async def _find_ends(self, found: Thread) -> None:
         ends, thread = self._ends, self._thread
         ends.last = thread.swept_seq
-        async for event in self._events(_ENDS, thread.last_seq):
+        async for event in self._events(_FRAME, thread.last_seq):
             if event.at > self._before:
                 return
             ends.add(event)
-            ends.last = event.seq
         if found.updated_at <= self._before and not found.active:
             ends.last = thread.last_seq  # nothing follows that could be part of anything unfinished
 
     def _end_of_message(self, event: Event) -> int | None:
         """The `seq` at which the message of a delta that may be dropped ends."""
         signal = event.payload["event"]
-        if signal.get("phase") not in adapter.DELTAS:
-            return None
-        if event.run_id not in self._ends.runs:
-            self._open = self._open or event.seq
-            return None
         message = signal.get("messageId")
-        end = self._ends.messages.get((event.run_id, message))
-        return end if end is not None and end > event.seq and len(message) <= MAX_ID else None
+        if signal.get("phase") not in adapter.DELTAS or message is None or len(message) > MAX_ID:
+            return None
+        place, ends = (event.run_id or "", message), self._ends
+        begun, ended = ends.begun.get(place, event.seq), ends.ended.get(place, 0)
+        return ended if event.run_id in ends.runs and begun < event.seq < ended else None
 
     async def _events(self, types: Sequence[str], up_to: int) -> AsyncIterator[Event]:
         thread, after, full = self._thread, self._thread.swept_seq, True
@@ -270,8 +278,3 @@ def _parts(ranges: Iterable[DroppedRange]) -> list[list[DroppedRange]]:
         parts[-1].append(each)
         room -= size
     return parts
-
-
-def _has_text(output: Any) -> bool:
-    """Whether a run's output is what its deltas said: text, or a reference to it."""
-    return isinstance(output, str) or (isinstance(output, dict) and "$blob" in output)

@@ -35,27 +35,40 @@ def at_most_values(data: bytes) -> int:
     return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
-def outline_of(data: bytes, max_values: int | None = None, window: int = WINDOW_BYTES) -> Outline:
-    """Stops early at more than `max_values`."""
-    found = Outline()
-    inside = False
-    held_back = tail = b""
-    for start in range(0, len(data), window):
-        text = held_back + data[start : start + window]
-        # An escape must not be cut in two: a backslash that begins one waits for the next window.
-        held_back = b"\\" if (len(text) - len(text.rstrip(b"\\"))) % 2 else b""
-        text = text[: len(text) - len(held_back)].replace(b"\\\\", b"").replace(b'\\"', b"")
+class OutlineReader:
+    """Counts a text that arrives in pieces."""
+
+    __slots__ = ("_held_back", "_inside", "_tail", "found")
+
+    def __init__(self) -> None:
+        self.found = Outline()
+        self._inside = False
+        self._held_back = self._tail = b""
+
+    def feed(self, piece: bytes) -> None:
+        text = self._held_back + piece
+        # An escape must not be cut in two: a backslash that begins one waits for the next piece.
+        self._held_back = b"\\" if (len(text) - len(text.rstrip(b"\\"))) % 2 else b""
+        text = text[: len(text) - len(self._held_back)].replace(b"\\\\", b"").replace(b'\\"', b"")
         pieces = text.split(b'"')
-        begins_outside = not inside
-        outside = b'"'.join(pieces[inside::2])
-        inside ^= len(pieces) % 2 == 0
+        begins_outside = not self._inside
+        outside = b'"'.join(pieces[self._inside :: 2])
+        self._inside ^= len(pieces) % 2 == 0
+        found = self.found
         found.commas += outside.count(b",")
         found.colons += outside.count(b":")
         found.containers += outside.count(b"[") + outside.count(b"{")
-        if max_values is not None and found.values > max_values:
-            return found
         if begins_outside:
-            outside = tail + outside
+            outside = self._tail + outside
         found.long_number = found.long_number or _LONG_NUMBER.search(outside) is not None
-        tail = b"" if inside else outside[-_OVERLAP:]
-    return found
+        self._tail = b"" if self._inside else outside[-_OVERLAP:]
+
+
+def outline_of(data: bytes, max_values: int | None = None, window: int = WINDOW_BYTES) -> Outline:
+    """Stops early at more than `max_values`."""
+    reader = OutlineReader()
+    for start in range(0, len(data), window):
+        reader.feed(data[start : start + window])
+        if max_values is not None and reader.found.values > max_values:
+            break
+    return reader.found

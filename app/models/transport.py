@@ -30,6 +30,7 @@ from app.models.contract import (
     ToolCallDelta,
 )
 from app.models.sse import LineParser, PayloadTooLarge, SseParser
+from app.models.text_template import NO_TEMPLATE, template_of
 from app.outside.addresses import AddressPolicy, normal_host
 from app.outside.http import Deadlines, OutgoingRequest, OutsideError, Reply, Segments
 from app.workspace.specs.base import JsonMap, Spec, Text
@@ -43,6 +44,8 @@ MAX_CALLS: Final = 1_000
 """Tool calls of one answer. Each costs kilobytes on its way through a run, and no model makes so many."""
 _SMALL: Final = 256 * 1024
 # Usage follows a finished answer at once; whoever is silent for longer has no more to say.
+_MAX_TEMPLATES: Final = 4
+"""Of one answer: a provider whose parts differ in more than their text is not worth comparing."""
 _LINGER_SECONDS: Final = 2.0
 _TRANSIENT: Final = frozenset({408, 425, 429})
 _REQUEST_ID_HEADERS: Final = ("x-request-id", "request-id", "x-goog-request-id")
@@ -233,6 +236,9 @@ class _Answer:
         self._parser = parser
         self._fault: Exception | None = None
         self._calls: set[int] = set()
+        self._templates_left = _MAX_TEMPLATES
+        self._like = NO_TEMPLATE
+        """The last part that was text and nothing else: most of those that follow differ only in their text."""
 
     def feed(self, data: bytes) -> list[StreamEvent]:
         return self._events(self._parser.feed(data))
@@ -251,27 +257,36 @@ class _Answer:
         return events + self._decoder.finish()
 
     def _events(self, payloads: list[bytes]) -> list[StreamEvent]:
-        decoder, events, pieces = self._decoder, list[StreamEvent](), list[str]()
+        events, pieces = list[StreamEvent](), list[str]()
         try:
             for payload in payloads:
-                if payload == b"[DONE]":
-                    continue
-                document = read_document(payload)
-                text = decoder.text(document)
+                text = self._like.text(payload) or self._text(payload, events, pieces)
                 if text is not None:
                     pieces.append(text)
-                    continue
-                if pieces:
-                    events.append(TextDelta("".join(pieces)))
-                    pieces.clear()
-                found = decoder.payload(document)
-                _count_calls(found, self._calls)
-                events += found
         except _FAULTS as fault:
             self._fault = fault
         if pieces:
             events.append(TextDelta("".join(pieces)))
         return events
+
+    def _text(self, payload: bytes, events: list[StreamEvent], pieces: list[str]) -> str | None:
+        """The text of a part that holds nothing else; anything else joins the events, after the text before it."""
+        if payload == b"[DONE]":
+            return None
+        document = read_document(payload)
+        text = self._decoder.text(document)
+        if text is not None:
+            if self._templates_left:
+                self._templates_left -= 1
+                self._like = template_of(payload, text, self._decoder.text)
+            return text
+        if pieces:
+            events.append(TextDelta("".join(pieces)))
+            pieces.clear()
+        found = self._decoder.payload(document)
+        _count_calls(found, self._calls)
+        events += found
+        return None
 
 
 def read_document(data: bytes) -> Any:

@@ -85,10 +85,23 @@ class OutgoingRequest:
 class Reply:
     """An answer whose body may still be on its way. Closing it before the end closes the connection."""
 
-    __slots__ = ("_content", "_inflater", "_left", "_packed_left", "_ready", "_response", "_route", "headers", "status")
+    __slots__ = (
+        "_content",
+        "_deadline",
+        "_inflater",
+        "_left",
+        "_packed_left",
+        "_ready",
+        "_response",
+        "_route",
+        "headers",
+        "status",
+    )
 
-    def __init__(self, response: "aiohttp.ClientResponse", to: OutgoingRoute, max_bytes: int) -> None:
-        self._response, self._content, self._route = response, response.content, to
+    def __init__(
+        self, response: "aiohttp.ClientResponse", to: OutgoingRoute, max_bytes: int, deadline: float | None
+    ) -> None:
+        self._response, self._content, self._route, self._deadline = response, response.content, to, deadline
         self._left = self._packed_left = max_bytes
         self._ready = b""
         """What was seen to have arrived, and not taken yet."""
@@ -123,7 +136,11 @@ class Reply:
                 data, self._ready = self._ready, b""
             else:
                 try:
-                    data = await self._content.readany()
+                    if self._deadline is None:
+                        data = await self._content.readany()
+                    else:
+                        async with asyncio.timeout_at(self._deadline):
+                            data = await self._content.readany()
                 except BaseException as error:
                     self.close()
                     raise _known(error, self._route.place) or error from None
@@ -208,10 +225,20 @@ class HttpClient:
         self._tls: ssl.SSLContext | None = None
 
     async def send(self, request: OutgoingRequest) -> Reply:
-        place = ""
+        place, total, deadline = "", request.deadlines.total, None
         for _ in range(request.max_redirects + 1):
             to = route(request.url, request.policy)
-            reply = await self._exchange(request, to)
+            proxy = self._proxies.of(to.url) if to.proxied else None
+            session = self._session("proxied" if proxy is not None else "private" if to.private else "public")
+            if total is None:
+                reply = await self._exchange(session, request, to, proxy, None)
+            else:
+                deadline = deadline or asyncio.get_running_loop().time() + total
+                try:
+                    async with asyncio.timeout_at(deadline):
+                        reply = await self._exchange(session, request, to, proxy, deadline)
+                except TimeoutError as error:
+                    raise _known(error, to.place) or error from None
             if reply.status not in _REDIRECTS or "Location" not in reply.headers:
                 return reply
             reply.close()
@@ -227,14 +254,19 @@ class HttpClient:
         for session in sessions:
             await session.close()
 
-    async def _exchange(self, request: OutgoingRequest, to: OutgoingRoute) -> Reply:
+    async def _exchange(
+        self,
+        session: "aiohttp.ClientSession",
+        request: OutgoingRequest,
+        to: OutgoingRoute,
+        proxy: URL | None,
+        deadline: float | None,
+    ) -> Reply:
         headers = self._headers(request)
-        proxy = self._proxies.of(to.url) if to.proxied else None
-        session = self._session("proxied" if proxy is not None else "private" if to.private else "public")
         for _ in range(_MAX_UNASKED):
             response = await _request(session, request, to, headers, proxy)
             if response is not None:
-                return Reply(response, to, request.max_bytes)
+                return Reply(response, to, request.max_bytes, deadline)
         raise OutsideError("OUTSIDE_CUT_OFF", f"{to.place} sent an unexpected response", retryable=True)
 
     def _headers(self, request: OutgoingRequest) -> dict[str, str]:
@@ -264,20 +296,25 @@ async def _request(
     session: "aiohttp.ClientSession",
     request: OutgoingRequest,
     to: OutgoingRoute,
-    headers: Mapping[str, str],
+    headers: dict[str, str],
     proxy: URL | None,
 ) -> "aiohttp.ClientResponse | None":
     """None when nothing was sent, because a kept connection cannot be used."""
-    from app.outside.sessions import UnaskedAnswer
+    from app.outside.direct import UnaskedAnswer, exchange, is_tested
+    from app.outside.sessions import ANSWERS, MAX_AT_ONCE
 
-    data, upload = _data(request.body)
+    body, upload = request.body, None
+    timeout = _timeout(request.deadlines)
     try:
+        if proxy is None and not isinstance(body, Segments) and len(body or b"") <= MAX_AT_ONCE and is_tested():
+            return await exchange(session, request.method, to.url, headers, body or b"", timeout, ANSWERS)
+        data, upload = _data(body)
         return await session.request(
             request.method,
             to.url,
             data=data,
             allow_redirects=False,
-            timeout=_timeout(request.deadlines),
+            timeout=timeout,
             **_through(proxy, to, headers),
         )
     except UnaskedAnswer:
@@ -342,7 +379,8 @@ def _through(proxy: URL | None, to: OutgoingRoute, headers: Mapping[str, str]) -
 def _timeout(deadlines: Deadlines) -> "aiohttp.ClientTimeout":
     from aiohttp import ClientTimeout
 
-    return ClientTimeout(total=deadlines.total, connect=deadlines.connect, sock_read=deadlines.idle)
+    # The total is kept here: it also covers redirects and requests that aiohttp's session knows nothing of.
+    return ClientTimeout(total=None, connect=deadlines.connect, sock_read=deadlines.idle)
 
 
 def _known(error: BaseException, place: str) -> OutsideError | None:

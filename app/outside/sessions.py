@@ -8,22 +8,28 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
 
 from app.outside.addresses import is_public, normal_host
+from app.outside.direct import UnaskedAnswer as UnaskedAnswer
 from app.outside.failures import OutsideError, not_public
 
 # Long enough to spare a burst of calls the lookup, short enough to follow a provider that moves.
 _DNS_CACHE_SECONDS: Final = 10
 KEPT_SECONDS: Final = 30.0
-_MAX_LINE: Final = 8 * 1024
-_MAX_FIELD: Final = 32 * 1024
-_MAX_HEADERS: Final = 128
-# How much may wait to be read before the other side is made to wait.
-_READ_BUFFER: Final = 128 * 1024
+ANSWERS: Final[dict[str, Any]] = {
+    "auto_decompress": False,  # `inflate` never unpacks more than the caller has room for
+    "read_bufsize": 128 * 1024,  # how much may wait to be read before the other side is made to wait
+    "max_line_size": 8 * 1024,
+    "max_field_size": 32 * 1024,
+    "max_headers": 128,
+}
+"""How answers are read, whoever sent the request."""
 # A body up to this size goes out in one write; a larger one in parts, so that the loop is not held up by it.
 MAX_AT_ONCE: Final = 64 * 1024
 
@@ -32,7 +38,7 @@ Lookup = Callable[[str, int], Any]
 
 
 def open_session(lookup: Lookup | None, tls: ssl.SSLContext, *, private: bool) -> aiohttp.ClientSession:
-    connector = aiohttp.TCPConnector(
+    connector = _Connector(
         resolver=_Resolver(lookup or _system_lookup, refuse_private=not private),
         limit=0,  # callers bound their own concurrency, fairly between tenants
         ttl_dns_cache=_DNS_CACHE_SECONDS,
@@ -45,17 +51,24 @@ def open_session(lookup: Lookup | None, tls: ssl.SSLContext, *, private: bool) -
         response_class=_Response,
         cookie_jar=aiohttp.DummyCookieJar(),  # nothing one tenant received is sent for another
         skip_auto_headers=("Content-Type",),
-        auto_decompress=False,  # `inflate` never unpacks more than the caller has room for
         trust_env=False,  # which hosts may use a proxy is for `http` to say
-        read_bufsize=_READ_BUFFER,
-        max_line_size=_MAX_LINE,
-        max_field_size=_MAX_FIELD,
-        max_headers=_MAX_HEADERS,
+        **ANSWERS,
     )
 
 
-class UnaskedAnswer(Exception):
-    """A kept connection already holds an answer to nothing that was asked. Nothing was sent over it."""
+class _Connector(aiohttp.TCPConnector):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        # Without this field connections would be aiohttp's own, which cost more and do the same.
+        self._factory: Any = partial(_Connection, loop=self._loop)
+
+
+class _Connection(ResponseHandler):
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Asked after every part that was read, even if nothing was paused, and then it would go through the parser
+        and the transport for nothing: a streamed answer has hundreds of parts."""
+        if getattr(self, "_reading_paused", True) or getattr(self, "_buffer_paused", True):
+            super().resume_reading(resume_parser)
 
 
 class _Request(aiohttp.ClientRequest):

@@ -9,6 +9,7 @@ from ssl import SSLContext
 import pytest
 import uvloop
 
+from app.outside import direct
 from app.outside.addresses import AddressPolicy
 from app.outside.http import HttpClient, OutgoingRequest, OutsideError, Reply
 
@@ -21,6 +22,13 @@ def event_loop_policy() -> asyncio.AbstractEventLoopPolicy:
     """For modules that import it: the loop that the server runs on, whose transports differ from the plain ones."""
     policy: asyncio.AbstractEventLoopPolicy = uvloop.EventLoopPolicy()
     return policy
+
+
+@pytest.fixture(autouse=True, params=["direct", "session"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """For modules that import it: as requests go with a tested version of aiohttp, and as with any other one."""
+    monkeypatch.setattr(direct, "is_tested", lambda: request.param == "direct")
+    return str(request.param)
 
 
 @dataclass

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from app.outside.http import Deadlines, OutgoingRequest, OutsideError
 from tests.outside.raw import LOOPBACK, OK, Peer, a_client, answering, body_of, code_of, first, speaking
 from tests.outside.raw import event_loop_policy as event_loop_policy
+from tests.outside.raw import way as way
 
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 

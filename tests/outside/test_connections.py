@@ -20,6 +20,7 @@ from app.outside.addresses import AddressPolicy
 from app.outside.http import Deadlines, HttpClient, OutgoingRequest, OutsideError
 from tests.outside.raw import LOOPBACK, OK, Peer, Place, a_client, answering, body_of, code_of, speaking
 from tests.outside.raw import event_loop_policy as event_loop_policy
+from tests.outside.raw import way as way
 
 HELLO = OK + b"Content-Length: 5\r\n\r\nhello"
 

@@ -9,6 +9,7 @@ from app.core import tracing
 from app.outside.http import HttpClient, OutgoingRequest, OutsideError, Segments
 from tests.outside.raw import LOOPBACK, OK, Peer, Place, a_client, answering, body_of, code_of, speaking
 from tests.outside.raw import event_loop_policy as event_loop_policy
+from tests.outside.raw import way as way
 
 NOTHING = OK + b"Content-Length: 0\r\n\r\n"
 

@@ -127,12 +127,17 @@ async def test_pins_and_scope_hold_the_environment_is_scrubbed_and_a_hang_ends(
 
 
 @pytest.mark.requirement("HK-19", "S12")
-async def test_a_server_that_answers_with_far_too_much_is_ended_and_the_next_call_works() -> None:
-    async with connected("stdio") as sessions:
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize(("tool", "arguments"), [("flood", {"size": 50_000_000}), ("scatter", {"values": 200_000})])
+async def test_a_server_that_answers_with_far_too_much_is_ended_and_the_next_call_works(
+    transport: str, tool: str, arguments: dict[str, Any]
+) -> None:
+    async with connected(transport) as sessions:
         tools = await tools_of(McpServer(sessions), effect="readonly", timeout_seconds=30)
-        outcome = await call(tools, "flood", {"size": 50_000_000})
+        outcome = await call(tools, tool, arguments)
         assert outcome.error is not None
         assert outcome.error.code == "OUTPUT_TOO_LARGE"
+        assert "16,777,216 bytes or 100,000 values" in outcome.error.message
         assert (await call(tools, "add", {"a": 1, "b": 2})).output == {"result": 3}
 
 

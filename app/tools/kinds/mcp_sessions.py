@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from app.core.errors import Failure
+from app.core.json import MAX_VALUES
 from app.core.principal import DEFAULT_TENANT
 from app.outside.addresses import AddressPolicy
-from app.outside.dialogue import MAX_LINE
 from app.outside.http import HttpClient
 from app.outside.httpx_transport import PinnedTransport
+from app.outside.message_meter import MAX_MESSAGE_BYTES
 from app.tools.complaints import error_text
 from app.tools.kinds.mcp_stdio import stdio_transport
 from app.tools.rendering import Rendering, RenderingError, Secret, SecretRedaction
@@ -59,8 +60,6 @@ class McpEndpoint:
     """Whether all tenants use the same sessions."""
     only: frozenset[str] | None = None
     """When set, the only hosts that it may be reached at."""
-    max_message_bytes: int = MAX_LINE
-    """Of one message over stdio; a server that sends more is ended."""
 
 
 class SessionLost(Exception):
@@ -301,13 +300,15 @@ class McpSession:
             watch.cancel()
 
     def _note_too_large(self) -> None:
+        """Whoever waits for the message need not wait for it to time out."""
         self._too_large = True
+        self._end.set()
 
     def _lost(self) -> Failure:
         if not self._too_large:
             return self._failure("broke off")
-        most = self._server.max_message_bytes
-        message = f"the MCP server {self._server.name} sent a message of more than {most} bytes and was ended"
+        limits = f"{MAX_MESSAGE_BYTES:,} bytes or {MAX_VALUES:,} values"
+        message = f"The MCP server {self._server.name} sent a message of more than {limits} and was ended."
         return Failure("OUTPUT_TOO_LARGE", message)
 
     def _failure(self, what: str) -> Failure:
@@ -332,7 +333,6 @@ async def _connect(
             server.name,
             server.command,
             env,
-            max_message=server.max_message_bytes,
             too_large=too_large,
             secrets=rendering.secrets,
         )
@@ -340,7 +340,9 @@ async def _connect(
         headers = {name: rendering.text(tolerant_template(value, ())) for name, value in server.headers.items()}
         url = rendering.text(tolerant_template(server.url, ()))
         client = httpx2.AsyncClient(
-            transport=PinnedTransport(http, AddressPolicy(server.private, server.only, proxied=True)),
+            transport=PinnedTransport(
+                http, AddressPolicy(server.private, server.only, proxied=True), too_large=too_large
+            ),
             headers=headers,
             timeout=httpx2.Timeout(server.connect_seconds, read=_SSE_IDLE),
             trust_env=False,

@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from app.outside.dialogue import Dialogue, LineTooLong
+from app.outside.message_meter import MAX_MESSAGE_BYTES, fits
 from app.tools.rendering import SecretRedaction
 
 log = structlog.get_logger("holdfast.mcp")
@@ -23,7 +24,6 @@ async def stdio_transport(
     argv: Sequence[str],
     env: Mapping[str, str],
     *,
-    max_message: int,
     too_large: Callable[[], None],
     secrets: SecretRedaction,
 ) -> AsyncIterator[Any]:
@@ -39,7 +39,7 @@ async def stdio_transport(
         overlong = True
         too_large()
 
-    talk = await Dialogue.start(argv, get_default_environment() | dict(env), max_line=max_message)
+    talk = await Dialogue.start(argv, get_default_environment() | dict(env), max_line=MAX_MESSAGE_BYTES)
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     tasks = {asyncio.create_task(_receive(talk, incoming, note)), asyncio.create_task(_send(talk, outgoing, incoming))}
@@ -69,6 +69,10 @@ async def _receive(talk: Dialogue, incoming: Any, too_large: Callable[[], None])
     try:
         async with aclosing(talk.lines()) as lines:
             async for line in lines:
+                if not fits(line):
+                    talk.broken_off = True
+                    too_large()
+                    return
                 await incoming.send(_message(line))
     except LineTooLong:
         too_large()

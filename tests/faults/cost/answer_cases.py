@@ -15,6 +15,7 @@ from app.models.transport import _FAULTS, Dialect, _Answer
 from app.models.transport import whole_answer as whole_answer_of
 from app.outside.failures import OutsideError
 from app.outside.inflate import BrokenBody, Inflater
+from app.outside.message_meter import fits
 from app.tools.contract import ToolDefinition
 from app.tools.guard import Guard
 from tests.faults.cost.case import Case, Draw
@@ -202,6 +203,8 @@ def _taken_up(data: bytes) -> str:
 
     from app.tools.kinds.mcp_tools import _offer
 
+    if not fits(data):
+        return "too large"
     try:
         offers = [_offer(tool) for tool in ListToolsResult.model_validate_json(data).tools]
     except (ValidationError, json.JsonError):

@@ -104,6 +104,12 @@ def flood(size: int, say: str = "") -> CallToolResult:
 
 
 @server.tool()
+def scatter(values: int) -> CallToolResult:
+    """Answers with so many values, of two bytes each."""
+    return CallToolResult(content=[], structuredContent={"values": [0] * values})
+
+
+@server.tool()
 def swap() -> str:
     """Gives `add` another schema."""
     server.remove_tool("add")

@@ -20,6 +20,7 @@ RESULTS = ROOT / "bench" / "results.md"
 LIMIT_SECONDS = 3600
 QUICK: dict[str, list[str]] = {
     "log": ["--scale", "0.2", "--events", "0"],
+    "size": [],
     "workspace": [],
     "models": [],
     "guard": ["--tools", "40"],
@@ -34,6 +35,8 @@ GOALS: dict[str, tuple[str, float]] = {
     "log sqlite.hundred_producers.ratio": (">=", 0.25),
     "log postgres.one_producer.ratio": (">=", 0.5),
     "log postgres.hundred_producers.ratio": (">=", 0.25),
+    "size sqlite.one_answer.file_bytes_per_token": ("<=", 100.0),
+    "size sqlite.fifty_answers.file_bytes_per_token": ("<=", 100.0),
     "workspace coldSeconds": ("<", 3.0),
     "workspace changeSeconds": ("<", 0.15),
     "workspace memoryMb": ("<", 300.0),

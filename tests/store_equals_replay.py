@@ -14,6 +14,7 @@ from app.events.catalog import schema_id
 from app.events.envelope import Event
 from app.store.codec import decode
 from app.store.engine import Database, Row, Sql, Tx
+from app.store.event_rows import TIGHT, WIDE, events_from, read_page
 from app.store.run_lists import label_rows
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
@@ -31,8 +32,8 @@ _THREAD: Final = Sql(
     "WHERE tenant = $1 AND id = $2"
 )
 _EVENTS: Final = Sql(
-    "SELECT id, run_id, seq, run_seq, type, actor, at, payload, parent_id, prev_hash, hash FROM events "
-    "WHERE thread_key = $1 ORDER BY seq"
+    f"SELECT {WIDE} FROM events e WHERE e.thread_key = $1 UNION ALL "
+    f"SELECT {TIGHT} FROM deltas d WHERE d.thread_key = $1 ORDER BY 1"
 )
 _RUNS: Final = Sql(
     "SELECT tenant, id, thread_id, agent, status, parent_run_id, created_at, first_seq, last_seq, run_seq, state "
@@ -74,7 +75,7 @@ async def events_of(database: Database, tenant: str, thread_id: str) -> list[Eve
 
     async def work(tx: Tx) -> list[Event]:
         found = await tx.rows(_THREAD, tenant, thread_id)
-        return _events(tenant, thread_id, await tx.rows(_EVENTS, found[0][0])) if found else []
+        return events_from(tenant, thread_id, await read_page(tx, found[0][0], _EVENTS)) if found else []
 
     return await database.read(work)
 
@@ -110,7 +111,7 @@ async def _both(database: Database, tenant: str, thread_id: str) -> tuple[Record
         for of_tenant, id, run_id, seq, state in await tx.rows(_ARTIFACTS, key):
             artifact = stored.artifacts[id] = decode(Artifact, state)
             assert (of_tenant, run_id, seq) == (tenant, artifact.run_id, artifact.seq)
-        events = _events(tenant, thread_id, await tx.rows(_EVENTS, key))
+        events = events_from(tenant, thread_id, await read_page(tx, key, _EVENTS))
         for event in events:
             if b'"$blob"' not in event.payload_bytes:  # where a value was, its reference stands
                 assert not _SCHEMAS.validate(schema_id(event.type), event.payload), event
@@ -130,11 +131,3 @@ def _take_runs(stored: Records, tenant: str, rows: Sequence[Row]) -> None:
 
 def _expected_labels(stored: Records, tenant: str, key: int) -> set[tuple[object, ...]]:
     return {tuple(row) for run in stored.runs.values() for row in label_rows(tenant, key, run)}
-
-
-def _events(tenant: str, thread_id: str, rows: Sequence[Row]) -> list[Event]:
-    return [
-        Event(id, tenant, thread_id, run_id, seq, run_seq, type, actor, at, bytes(payload), parent_id,
-              bytes(prev_hash).hex(), bytes(hash).hex())
-        for id, run_id, seq, run_seq, type, actor, at, payload, parent_id, prev_hash, hash in rows
-    ]  # fmt: skip

@@ -16,10 +16,7 @@ from app.events.catalog import model
 from app.events.catalog.log import DroppedRange, LogCompacted
 from app.events.envelope import Event
 
-_Message = tuple[str, str]
-"""A run and the id of its message."""
-_BEGINS: Final = model.ModelRequested.type
-_READ: Final = frozenset({_BEGINS, model.ModelCompleted.type, LogCompacted.type})
+_READ: Final = frozenset({model.ModelRequested.type, model.ModelCompleted.type, LogCompacted.type})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +37,32 @@ class NumberGap:
     last: int
 
 
+class ModelCalls:
+    """From a model's request to its answer, for each message: deltas lie between them."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], int] = {}
+        self._spans: dict[tuple[str, str], list[tuple[int, int]]] = {}
+
+    def read(self, event: Event, payload: object) -> None:
+        """An event of one of the two types, whatever it says."""
+        message = payload.get("messageId") if isinstance(payload, dict) else None
+        if not isinstance(message, str) or event.run_id is None:
+            return
+        place = (event.run_id, message)
+        if event.type == model.ModelRequested.type:
+            self._open[place] = event.seq
+        elif place in self._open:
+            self._spans.setdefault(place, []).append((self._open.pop(place), event.seq))
+
+    def around(self, run_id: str, message_id: str, first: int, last: int) -> tuple[int, int] | None:
+        """The request and the answer between which a message's deltas from one `seq` to another lie."""
+        for asked, answered in self._spans.get((run_id, message_id), ()):
+            if asked < first <= last < answered:
+                return asked, answered
+        return None
+
+
 class Gaps:
     def __init__(self) -> None:
         self._gaps: list[Gap] = []
@@ -47,9 +70,7 @@ class Gaps:
         self._ranges: dict[int, DroppedRange] = {}
         self._runs: dict[tuple[str, int], int] = {}
         """How many numbers of a run were dropped from that one on."""
-        self._begun: dict[_Message, int] = {}
-        self._ended: dict[_Message, int] = {}
-        """The `seq` of the first event that begins a message, and of the first that ends it."""
+        self._calls = ModelCalls()
 
     def add(self, gap: Gap) -> None:
         self._gaps.append(gap)
@@ -76,9 +97,7 @@ class Gaps:
             return "its payload is not JSON"
         if event.type == LogCompacted.type:
             return self._compacted(event.seq, payload)
-        message = payload.get("messageId") if isinstance(payload, dict) else None
-        if isinstance(message, str) and event.run_id is not None:
-            (self._begun if event.type == _BEGINS else self._ended).setdefault((event.run_id, message), event.seq)
+        self._calls.read(event, payload)
         return None
 
     def _compacted(self, seq: int, payload: object) -> str | None:
@@ -106,8 +125,8 @@ class Gaps:
         """As far as what is left can show: each message, and a message of each run, was being made there."""
         runs = {message.run_id for message in dropped.messages}
         return runs == {run.run_id for run in dropped.runs} and all(
-            0 < self._begun.get(place, 0) < dropped.from_seq <= dropped.to_seq < self._ended.get(place, 0)
-            for place in ((message.run_id, message.message_id) for message in dropped.messages)
+            self._calls.around(message.run_id, message.message_id, dropped.from_seq, dropped.to_seq) is not None
+            for message in dropped.messages
         )
 
     def splits(self, seq: int) -> bool:

@@ -1,13 +1,12 @@
-"""Where `retention.deltaDays` meets the tables: threads with events that no sweep has looked at, and dropping deltas.
+"""Finds the threads with events that no sweep of old deltas has looked at, and keeps how far each was swept.
 
-Leaves to others: which deltas may go and what commits to them (`runtime.schedule.delta_expiry`), and the transaction in
-which both happen (the log's).
+Leaves to others: which deltas may go (`runtime.schedule.delta_expiry`), and removing their rows (`event_rows`).
 """
 
 from collections.abc import Sequence
 from typing import Final
 
-from app.store.engine import Database, Sql, Tx
+from app.store.engine import Database, Sql
 from app.views.ports import SweepThread
 
 _THREADS: Final = Sql(
@@ -16,12 +15,6 @@ _THREADS: Final = Sql(
     "WHERE created_at <= $1 AND (created_at, key) > ($2, $3) ORDER BY created_at, key LIMIT $4"
 )
 _SWEPT: Final = Sql("UPDATE threads SET swept_seq = $2 WHERE key = $1")
-_DROP: Final = Sql("DELETE FROM events WHERE thread_key = $1 AND seq >= $2 AND seq <= $3")
-
-
-async def drop_events(tx: Tx, thread_key: int, ranges: Sequence[tuple[int, int]]) -> None:
-    """Remove the rows of these events. Messages go as a whole: none keeps a part of its deltas."""
-    await tx.many(_DROP, [(thread_key, first, last) for first, last in ranges])
 
 
 class SweepTable:

@@ -13,6 +13,7 @@ from app.events import ports
 from app.events.catalog import request, thread
 from app.events.envelope import Event, seal
 from app.events.ports import Answer, Appended, Command, Draft, Refused
+from app.store.event_rows import Bases
 from app.views.records import COUNTERS_ONLY, Records, Touched
 from app.views.run import Run
 
@@ -44,6 +45,8 @@ class ThreadHead:
     """Those of the API keys that this batch wants to revoke which are not revoked yet."""
     foreign_runs: set[str] = field(default_factory=set)
     """Runs that the batch names and that belong to another thread."""
+    bases: Bases = field(default_factory=dict)
+    """Deltas of messages that are being streamed, which the next ones may refer to."""
 
     # What this batch changed.
     moved: bool = False

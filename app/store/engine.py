@@ -15,11 +15,12 @@ Row = Sequence[Any]
 
 
 class Sql:
-    """A statement with `$n` parameters and four words that the dialects spell differently.
+    """A statement with `$n` parameters and a few words that the dialects spell differently.
 
     `{in:$2}` tests membership in a list parameter, `{pairs:$1,$2}` is the table `v` of a list of numbers and a list of
     texts side by side (`first`, `second`), `{lock}` holds rows until the end of the transaction, `{now}` is the
-    database's own clock in milliseconds.
+    database's own clock in milliseconds. `{arm}` and `{end}` enclose each part of a UNION ALL that is ordered by its
+    first column: Postgres merges such parts only if each of them has the order, which SQLite knows and does not allow.
     """
 
     __slots__ = ("postgres", "postgres_bulk", "sqlite", "sqlite_bulk", "sqlite_lists", "sqlite_row")
@@ -40,6 +41,8 @@ class Sql:
             r"unnest($\1::bigint[], $\2::text[]) AS v(first, second)",
             self._IN.sub(r"= ANY($\1)", text)
             .replace("{lock}", "FOR UPDATE")
+            .replace("{arm}", "(")
+            .replace("{end}", " ORDER BY 1)")
             .replace("{now}", "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"),
         )
         self.sqlite = _of_sqlite(
@@ -64,6 +67,8 @@ class Sql:
 def _of_sqlite(text: str) -> str:
     return (
         text.replace("{lock}", "")
+        .replace("{arm}", "")
+        .replace("{end}", "")
         .replace("{now}", "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)")
         .replace("$", "?")
         .replace("{dollar}", "$")
@@ -85,10 +90,17 @@ class Tx(Protocol):
         """As `many`, with what the statement gives back for each row, in no certain order."""
         ...
 
-    async def append(self, events: Sequence[Row], threads: Sequence[Row] = (), runs: Sequence[Row] = ()) -> None:
+    async def append(
+        self,
+        events: Sequence[Row],
+        deltas: Sequence[Row] = (),
+        threads: Sequence[Row] = (),
+        runs: Sequence[Row] = (),
+    ) -> None:
         """The hot statement: events, and the threads and runs of which only the counters moved.
 
-        Each dialect has its fastest way. Rows in the order of `EVENT_COLUMNS`, `MOVED_THREAD` and `MOVED_RUN`.
+        Each dialect has its fastest way. Rows in the order of `EVENT_COLUMNS`, `DELTA_COLUMNS`, `MOVED_THREAD` and
+        `MOVED_RUN`.
         """
         ...
 
@@ -155,5 +167,6 @@ EVENT_COLUMNS: Final = (
     "prev_hash",
     "hash",
 )
+DELTA_COLUMNS: Final = ("thread_key", "seq", "back", "uuid", "run_shift", "at_shift", "text", "hash")
 MOVED_THREAD: Final = ("key", "last_seq", "head_hash", "updated_at")
 MOVED_RUN: Final = ("tenant", "id", "last_seq", "run_seq")

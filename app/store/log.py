@@ -40,7 +40,9 @@ MAX_TRIES: Final = 5
 
 _IS_THERE: Final = Sql(
     "SELECT 1 FROM events e JOIN threads t ON t.key = e.thread_key "
-    "WHERE t.tenant = $1 AND t.id = $2 AND e.seq = $3 AND e.id = $4"
+    "WHERE t.tenant = $1 AND t.id = $2 AND e.seq = $3 AND e.hash = $4 UNION ALL "
+    "SELECT 1 FROM deltas d JOIN threads t ON t.key = d.thread_key "
+    "WHERE t.tenant = $1 AND t.id = $2 AND d.seq = $3 AND d.hash = $4"
 )
 
 Heads: TypeAlias = dict[tuple[str, str], ThreadHead]
@@ -276,7 +278,8 @@ class Log:
             return True
 
         async def look(tx: Tx) -> bool:
-            return bool(await tx.rows(_IS_THERE, probe.tenant, probe.thread_id, probe.seq, probe.id))
+            digest = bytes.fromhex(probe.hash)
+            return bool(await tx.rows(_IS_THERE, probe.tenant, probe.thread_id, probe.seq, digest))
 
         give_up_at = self._clock.monotonic() + PATIENCE_SECONDS
         while True:

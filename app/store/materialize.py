@@ -11,9 +11,9 @@ from app.events import ports
 from app.events.envelope import Event
 from app.events.ports import Command
 from app.store.codec import encode
-from app.store.compaction import drop_events
 from app.store.decide import ThreadHead
 from app.store.engine import Row, Sql, Tx
+from app.store.event_rows import add_rows, drop_rows
 from app.store.keys import PUT_KEY, REVOKE_KEY, key_row
 from app.store.run_lists import label_rows
 from app.views.run import Run
@@ -98,25 +98,9 @@ async def write(tx: Tx, accepted: Sequence[Accepted], heads: Iterable[ThreadHead
     changed = [head for head in heads if head.moved]
     moved_threads = await _write_threads(tx, changed)
     events: list[Row] = []
+    deltas: list[Row] = []
     for head, _, placed in accepted:
-        key = head.key
-        events += [
-            (
-                key,
-                event.seq,
-                event.id,
-                event.run_id,
-                event.run_seq,
-                event.type,
-                event.actor,
-                event.at,
-                event.parent_id,
-                event.payload_bytes,
-                fromhex(event.prev_hash),
-                fromhex(event.hash),
-            )
-            for event in placed
-        ]
+        add_rows(head.key, placed, head.bases, events, deltas)
     moved_runs: list[Row] = []
     changed_runs: list[tuple[ThreadHead, Run]] = []
     siblings_moved = False
@@ -129,7 +113,7 @@ async def write(tx: Tx, accepted: Sequence[Accepted], heads: Iterable[ThreadHead
             else:
                 moved_runs.append((head.tenant, run_id, run.last_seq, run.run_seq))
         siblings_moved = siblings_moved or bool(head.moves)
-    await tx.append(events, moved_threads, moved_runs)
+    await tx.append(events, deltas, moved_threads, moved_runs)
     if changed_runs:
         await _write_runs(tx, changed_runs)
     if siblings_moved:
@@ -238,7 +222,7 @@ async def _write_outside_the_fold(tx: Tx, accepted: Sequence[Accepted]) -> None:
         for it in command.conditions:
             if isinstance(it, ports.DropDeltas):
                 assert head.key is not None, "a thread with deltas has a row"
-                await drop_events(tx, head.key, it.ranges)
+                await drop_rows(tx, head.key, it.ranges)
             elif isinstance(it, ports.KeyUnused):
                 written[_PUT_KEY].append((tenant, it.route, it.key, it.body_hash, it.run_id, it.expires_at))
             elif isinstance(it, ports.ApiKeyStored):

@@ -5,6 +5,7 @@ Leaves to others: what is written (the log) and the schema (migrate).
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -12,6 +13,7 @@ import asyncpg
 from app.events.ports import StorageBroken, StorageCorrupt, StorageDown, StorageFailed, StorageFull, StoreError
 from app.store.engine import (
     ANSWER_SECONDS,
+    DELTA_COLUMNS,
     EVENT_COLUMNS,
     MOVED_RUN,
     MOVED_THREAD,
@@ -40,7 +42,7 @@ _READER: Final = (
 _PING: Final = (
     # What an append locks, for nothing: fails on a table that somebody else holds and on a server that only reads.
     "BEGIN; SET LOCAL lock_timeout = 700; "
-    "LOCK TABLE threads, events, runs, leases, interrupts, transcript_entries, artifacts, idempotency_keys "
+    "LOCK TABLE threads, events, deltas, runs, leases, interrupts, transcript_entries, artifacts, idempotency_keys "
     "IN ROW EXCLUSIVE MODE; ROLLBACK"
 )
 
@@ -56,6 +58,11 @@ _TYPES: Final = {
     "last_seq": "bigint",
     "head_hash": "bytea",
     "updated_at": "bigint",
+    "back": "integer",
+    "uuid": "bytea",
+    "run_shift": "bigint",
+    "at_shift": "bigint",
+    "text": "bytea",
 }
 
 
@@ -65,15 +72,35 @@ def _unnest(columns: Sequence[str], first: int) -> str:
     return f"unnest({arrays}) AS v({', '.join(columns)})"
 
 
-_INSERT_EVENTS: Final = f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}) SELECT * FROM {_unnest(EVENT_COLUMNS, 1)}"
-# One round trip instead of three: every batch pays for each of them with the rows of its threads locked.
-_APPEND: Final = (
-    "WITH moved_threads AS (UPDATE threads t SET last_seq = v.last_seq, head_hash = v.head_hash, "
-    f"updated_at = v.updated_at FROM {_unnest(MOVED_THREAD, 1 + len(EVENT_COLUMNS))} WHERE t.key = v.key), "
-    "moved_runs AS (UPDATE runs r SET last_seq = v.last_seq, run_seq = v.run_seq "
-    f"FROM {_unnest(MOVED_RUN, 1 + len(EVENT_COLUMNS) + len(MOVED_THREAD))} "
-    f"WHERE r.tenant = v.tenant AND r.id = v.id) {_INSERT_EVENTS}"
+_APPENDED: Final = (
+    (EVENT_COLUMNS, f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}) SELECT * FROM {{rows}}"),
+    (DELTA_COLUMNS, f"INSERT INTO deltas ({', '.join(DELTA_COLUMNS)}) SELECT * FROM {{rows}}"),
+    (
+        MOVED_THREAD,
+        "UPDATE threads t SET last_seq = v.last_seq, head_hash = v.head_hash, updated_at = v.updated_at FROM {rows} "
+        "WHERE t.key = v.key",
+    ),
+    (
+        MOVED_RUN,
+        "UPDATE runs r SET last_seq = v.last_seq, run_seq = v.run_seq FROM {rows} "
+        "WHERE r.tenant = v.tenant AND r.id = v.id",
+    ),
 )
+
+
+@lru_cache
+def _append(present: tuple[bool, ...]) -> str:
+    """One round trip instead of up to four: a batch pays for each of them with the rows of its threads locked."""
+    statements: list[str] = []
+    first = 1
+    for there, (columns, statement) in zip(present, _APPENDED, strict=True):
+        if there:
+            statements.append(statement.format(rows=_unnest(columns, first)))
+            first += len(columns)
+    *parts, last = statements
+    named = ", ".join(f"part{n} AS ({part})" for n, part in enumerate(parts))
+    return f"WITH {named} {last}" if parts else last
+
 
 _LOST: Final = (
     OSError,
@@ -131,13 +158,16 @@ class _PostgresTx:
         found: list[Row] = await self._connection.fetch(sql.postgres_bulk, *_columns(rows))
         return found
 
-    async def append(self, events: Sequence[Row], threads: Sequence[Row] = (), runs: Sequence[Row] = ()) -> None:
-        if not (threads or runs):
-            await self._connection.execute(_INSERT_EVENTS, *_columns(events))
-            return
-        moved_threads = _columns(threads) if threads else [[] for _ in MOVED_THREAD]
-        moved_runs = _columns(runs) if runs else [[] for _ in MOVED_RUN]
-        await self._connection.execute(_APPEND, *_columns(events), *moved_threads, *moved_runs)
+    async def append(
+        self,
+        events: Sequence[Row],
+        deltas: Sequence[Row] = (),
+        threads: Sequence[Row] = (),
+        runs: Sequence[Row] = (),
+    ) -> None:
+        parts = (events, deltas, threads, runs)
+        columns = [column for rows in parts if rows for column in _columns(rows)]
+        await self._connection.execute(_append((bool(events), bool(deltas), bool(threads), bool(runs))), *columns)
 
 
 async def _prepare(connection: Any) -> None:

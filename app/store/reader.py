@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from cachetools import LRUCache
 
@@ -10,6 +10,7 @@ from app.events.envelope import Event
 from app.store import run_lists
 from app.store.codec import decode
 from app.store.engine import Database, Row, Sql, Tx
+from app.store.event_rows import DELTA, TIGHT, WIDE, RowPage, events_from, read_page
 from app.store.run_lists import RUN_COLUMNS, run_of
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
@@ -20,17 +21,27 @@ from app.views.transcript import Entry
 
 MAX_KEYS: Final = 10_000
 """Keys of threads that are remembered."""
-_EVENT: Final = "e.id, e.run_id, e.seq, e.run_seq, e.type, e.actor, e.at, e.payload, e.parent_id, e.prev_hash, e.hash"
+_NOTHING: Final = RowPage((), {})
 _KEY: Final = Sql("SELECT key FROM threads WHERE tenant = $1 AND id = $2")
-_EVENTS: Final = Sql(f"SELECT {_EVENT} FROM events e WHERE e.thread_key = $1 AND e.seq > $2 ORDER BY e.seq LIMIT $3")
-_EVENTS_OF: Final = Sql(
-    f"SELECT {_EVENT} FROM events e WHERE e.thread_key = $1 AND e.seq > $2 AND e.seq <= $3 AND e.type {{in:$4}} "
-    "ORDER BY e.seq LIMIT $5"
+_EVENTS: Final = Sql(
+    f"{{arm}}SELECT {WIDE} FROM events e WHERE e.thread_key = $1 AND e.seq > $2{{end}} UNION ALL "
+    f"{{arm}}SELECT {TIGHT} FROM deltas d WHERE d.thread_key = $1 AND d.seq > $2{{end}} ORDER BY 1 LIMIT $3"
+)
+_OF_TYPES: Final = (
+    f"SELECT {WIDE} FROM events e WHERE e.thread_key = $1 AND e.seq > $2 AND e.seq <= $3 AND e.type {{in:$4}}"
+)
+_EVENTS_OF: Final = Sql(f"{_OF_TYPES} ORDER BY e.seq LIMIT $5")
+_EVENTS_AND_DELTAS_OF: Final = Sql(
+    f"{{arm}}{_OF_TYPES}{{end}} UNION ALL {{arm}}SELECT {TIGHT} FROM deltas d WHERE d.thread_key = $1 AND d.seq > $2 "
+    "AND d.seq <= $3{end} ORDER BY 1 LIMIT $5"
 )
 _RUN_SPAN: Final = Sql("SELECT thread_key, thread_id, first_seq, last_seq FROM runs WHERE tenant = $1 AND id = $2")
 _RUN_EVENTS: Final = Sql(
-    f"SELECT {_EVENT} FROM events e WHERE e.thread_key = $1 AND e.seq > $2 AND e.seq <= $3 AND e.run_id = $4 "
-    "ORDER BY e.seq LIMIT $5"
+    f"{{arm}}SELECT {WIDE} FROM events e WHERE e.thread_key = $1 AND e.seq > $2 AND e.seq <= $3 AND e.run_id = $4"
+    f"{{end}} UNION ALL {{arm}}SELECT {TIGHT} FROM deltas d WHERE d.thread_key = $1 AND d.seq > $2 AND d.seq <= $3 AND "
+    # Not a join: without statistics Postgres would compare each delta with every event of the thread.
+    "(SELECT b.run_id FROM events b WHERE b.thread_key = d.thread_key AND b.seq = d.seq - d.back) = $4{end} "
+    "ORDER BY 1 LIMIT $5"
 )
 _ONE_RUN: Final = Sql(
     f"SELECT {RUN_COLUMNS}, t.deleted_at FROM runs r JOIN threads t ON t.key = r.thread_key "
@@ -123,33 +134,36 @@ class StoreReader:
         self._keys: LRUCache[tuple[str, str], int] = LRUCache(MAX_KEYS)
 
     async def events(self, tenant: str, thread_id: str, after: int, limit: int) -> list[Event]:
-        async def work(tx: Tx) -> Sequence[Row]:
+        async def work(tx: Tx) -> RowPage:
             key = await self._key(tx, tenant, thread_id)
-            return [] if key is None else await tx.rows(_EVENTS, key, after, limit)
+            return _NOTHING if key is None else await read_page(tx, key, _EVENTS, after, limit)
 
-        # A thread's key never changes, so the two statements need no common view of the database.
-        return [_event(tenant, thread_id, row) for row in await self._database.look(work)]
+        # Neither a thread's key nor a row ever changes, so the statements rarely need a common view of the database.
+        page = await self._database.look(work)
+        return events_from(tenant, thread_id, await self._database.read(work) if page.torn else page)
 
     async def events_of(
         self, tenant: str, thread_id: str, types: Sequence[str], after: int, up_to: int, limit: int
     ) -> list[Event]:
-        async def work(tx: Tx) -> Sequence[Row]:
-            key = await self._key(tx, tenant, thread_id)
-            return [] if key is None else await tx.rows(_EVENTS_OF, key, after, up_to, list(types), limit)
+        sql = _EVENTS_AND_DELTAS_OF if DELTA in types else _EVENTS_OF
 
-        return [_event(tenant, thread_id, row) for row in await self._database.read(work)]
+        async def work(tx: Tx) -> RowPage:
+            key = await self._key(tx, tenant, thread_id)
+            return _NOTHING if key is None else await read_page(tx, key, sql, after, up_to, list(types), limit)
+
+        return events_from(tenant, thread_id, await self._database.read(work))
 
     async def run_events(self, tenant: str, run_id: str, after: int, limit: int) -> list[Event]:
-        async def work(tx: Tx) -> tuple[str, Sequence[Row]]:
+        async def work(tx: Tx) -> tuple[str, RowPage]:
             span = await tx.rows(_RUN_SPAN, tenant, run_id)
             if not span:
-                return "", []
+                return "", _NOTHING
             key, thread_id, first_seq, last_seq = span[0]
             start = max(after, first_seq - 1)
-            return thread_id, await tx.rows(_RUN_EVENTS, key, start, last_seq, run_id, limit)
+            return thread_id, await read_page(tx, key, _RUN_EVENTS, start, last_seq, run_id, limit)
 
-        thread_id, rows = await self._database.read(work)
-        return [_event(tenant, thread_id, row) for row in rows]
+        thread_id, page = await self._database.read(work)
+        return events_from(tenant, thread_id, page)
 
     async def run(self, tenant: str, run_id: str) -> Run | None:
         rows = await self._database.look(lambda tx: tx.rows(_ONE_RUN, tenant, run_id))
@@ -317,16 +331,6 @@ class StoreReader:
             for (found,) in await tx.rows(_KEY, tenant, thread_id):
                 known = self._keys[tenant, thread_id] = found
         return known
-
-
-def _event(tenant: str, thread_id: str, row: Any) -> Event:
-    id, run_id, seq, run_seq, type, actor, at, payload, parent_id, prev_hash, hash = row
-    if not isinstance(payload, bytes):
-        # SQLite keeps whatever was put into a column; somebody edited this one, and verifying will say so.
-        payload = str(payload).encode()
-    return Event(
-        id, tenant, thread_id, run_id, seq, run_seq, type, actor, at, payload, parent_id, prev_hash.hex(), hash.hex()
-    )
 
 
 def _thread(id: str, last_seq: int, head_hash: bytes, updated_at: int, state: bytes) -> Thread:

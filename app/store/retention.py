@@ -34,11 +34,12 @@ _BLOB_REFS: Final = Sql(
     "DELETE FROM blob_refs WHERE thread_key = $1 AND sha256 IN "
     "(SELECT r.sha256 FROM blob_refs r WHERE r.thread_key = $1 ORDER BY r.sha256 LIMIT $2) RETURNING 1"
 )
-_EVENTS: Final = Sql(
-    # From the end: what is left is the beginning of a chain, and can still be verified as that.
-    "DELETE FROM events WHERE thread_key = $1 AND seq > (SELECT COALESCE(MAX(e.seq), 0) FROM events e "
-    "WHERE e.thread_key = $1) - $2 RETURNING 1"
+_LAST: Final = Sql(
+    "SELECT MAX(v.seq) FROM (SELECT MAX(e.seq) AS seq FROM events e WHERE e.thread_key = $1 UNION ALL "
+    "SELECT MAX(d.seq) FROM deltas d WHERE d.thread_key = $1) AS v"
 )
+_EVENTS: Final = Sql("DELETE FROM events WHERE thread_key = $1 AND seq > $2")
+_DELTAS: Final = Sql("DELETE FROM deltas WHERE thread_key = $1 AND seq > $2")
 _LEASES: Final = Sql(
     "DELETE FROM leases WHERE (tenant, run_id) IN "
     "(SELECT r.tenant, r.id FROM runs r WHERE r.thread_key = $1 ORDER BY r.first_seq LIMIT $2)"
@@ -59,7 +60,6 @@ _PARTS: Final = tuple(
     for table, key in (("artifacts", "id"), ("transcript_entries", "message_id"), ("interrupts", "id"))
 )
 _STEPS: Final = (
-    (_EVENTS, ROWS_AT_ONCE),
     *((sql, ROWS_AT_ONCE) for sql in _PARTS),
     (_ORPHANS, BLOBS_AT_ONCE),  # before the references that say which they are
     (_BLOB_REFS, ROWS_AT_ONCE),
@@ -67,7 +67,7 @@ _STEPS: Final = (
     (_LEASES, ROWS_AT_ONCE),  # before the runs that say which they are
     (_RUNS, ROWS_AT_ONCE),
 )
-"""What a thread consists of, in the order in which it goes, and how much of it one transaction removes."""
+"""What a thread has besides its log, in the order in which it goes, and how much of it one transaction removes."""
 _THREAD: Final = Sql("DELETE FROM threads WHERE key = $1")
 _OLD_KEYS: Final = Sql(
     "DELETE FROM idempotency_keys WHERE (tenant, route, key) IN (SELECT k.tenant, k.route, k.key "
@@ -101,6 +101,8 @@ class RetentionPurge:
 
         async def work(tx: Tx) -> bool:
             await tx.rows(_TOMBSTONE, key, now)
+            if not await _purge_log(tx, key):
+                return False
             for sql, most in _STEPS:
                 if len(await tx.rows(sql, key, most)) >= most:
                     return False
@@ -117,3 +119,11 @@ class RetentionPurge:
             removed = await self._database.write(lambda tx: tx.rows(_OLD_KEYS, now, ROWS_AT_ONCE))
             if len(removed) < ROWS_AT_ONCE:
                 return
+
+
+async def _purge_log(tx: Tx, key: int) -> bool:
+    """Whether all of it is gone. From the end: what is left is the beginning of a chain and can be verified."""
+    last: int = (await tx.rows(_LAST, key))[0][0] or 0
+    for sql in (_DELTAS, _EVENTS):
+        await tx.rows(sql, key, last - ROWS_AT_ONCE)
+    return last <= ROWS_AT_ONCE

@@ -19,7 +19,7 @@ import structlog
 
 from app.core import json
 from app.events.ports import StorageBroken, StorageDown
-from app.store.engine import ANSWER_SECONDS, EVENT_COLUMNS, Row, Sql, Tx
+from app.store.engine import ANSWER_SECONDS, DELTA_COLUMNS, EVENT_COLUMNS, Row, Sql, Tx
 from app.store.sqlite_errors import translated
 from app.store.sqlite_lone import LoneReader
 
@@ -37,10 +37,14 @@ log = structlog.get_logger("holdfast.storage")
 SIZES: Final = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 """How many rows one statement takes: sizes that stay prepared, and any number of rows is the sum of a few."""
 
-_INSERT_EVENTS: Final = Sql(
-    f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}) "
-    f"VALUES ({', '.join(f'${n}' for n, _ in enumerate(EVENT_COLUMNS, 1))})"
-)
+
+def _insert(table: str, columns: Sequence[str]) -> Sql:
+    values = ", ".join(f"${n}" for n, _ in enumerate(columns, 1))
+    return Sql(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})")
+
+
+_INSERT_EVENTS: Final = _insert("events", EVENT_COLUMNS)
+_INSERT_DELTAS: Final = _insert("deltas", DELTA_COLUMNS)
 _MOVE_THREADS: Final = Sql(
     "UPDATE threads SET last_seq = $2, head_hash = $3, updated_at = $4 WHERE key = $1",
     sqlite_bulk="UPDATE OR FAIL threads SET last_seq = v.column2, head_hash = v.column3, updated_at = v.column4 "
@@ -108,8 +112,17 @@ class _SqliteTx:
             found += self._connection.execute(statement, params).fetchall()
         return found
 
-    async def append(self, events: Sequence[Row], threads: Sequence[Row] = (), runs: Sequence[Row] = ()) -> None:
-        self._many(_INSERT_EVENTS, events)
+    async def append(
+        self,
+        events: Sequence[Row],
+        deltas: Sequence[Row] = (),
+        threads: Sequence[Row] = (),
+        runs: Sequence[Row] = (),
+    ) -> None:
+        if events:
+            self._many(_INSERT_EVENTS, events)
+        if deltas:
+            self._many(_INSERT_DELTAS, deltas)
         if threads:
             self._many(_MOVE_THREADS, threads)
         if runs:

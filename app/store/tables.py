@@ -1,9 +1,9 @@
 """The tables, once for both databases.
 
-`threads`, `runs`, `run_labels`, `interrupts`, `transcript_entries` and `artifacts` are folded from `events` and can
-be rebuilt from it. Outside the fold, by name: `leases`, `idempotency_keys`, `api_keys`, `blobs`, `blob_refs`, `files`,
-`file_chunks`, `workspaces`, `tombstones`, `threads.swept_seq`. A record's value is JSON in `state`; other columns
-exist only where a query needs them.
+The log is `events` and `deltas`. `threads`, `runs`, `run_labels`, `interrupts`, `transcript_entries` and `artifacts`
+are folded from it and can be rebuilt from it. Outside the fold, by name: `leases`, `idempotency_keys`, `api_keys`,
+`blobs`, `blob_refs`, `files`, `file_chunks`, `workspaces`, `tombstones`, `threads.swept_seq`. A record's value is
+JSON in `state`; other columns exist only where a query needs them.
 """
 
 from sqlalchemy import (
@@ -67,6 +67,23 @@ events = Table(
     Column("prev_hash", LargeBinary, nullable=False),
     Column("hash", LargeBinary, nullable=False),
     PrimaryKeyConstraint("thread_key", "seq", name="events_by_seq"),
+)
+
+# Deltas that follow the first one of their message, which is in `events` and is their base: what they do not have in
+# common with it (`event_rows`). At most eight columns: with more, each row of Postgres takes eight bytes more. No
+# foreign key, because Postgres would check it for each of them, and their base has one.
+deltas = Table(
+    "deltas",
+    metadata,
+    Column("thread_key", _Key, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("back", Integer, nullable=False),
+    Column("uuid", LargeBinary, nullable=False),
+    Column("run_shift", BigInteger),
+    Column("at_shift", BigInteger),
+    Column("text", LargeBinary, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("thread_key", "seq", name="deltas_by_seq"),
 )
 
 runs = Table(

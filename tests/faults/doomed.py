@@ -64,9 +64,15 @@ class _Watched:
     async def returning(self, sql: Sql, rows: Sequence[Row]) -> list[Row]:
         return await self._inner.returning(sql, rows)
 
-    async def append(self, events: Sequence[Row], threads: Sequence[Row] = (), runs: Sequence[Row] = ()) -> None:
+    async def append(
+        self,
+        events: Sequence[Row],
+        deltas: Sequence[Row] = (),
+        threads: Sequence[Row] = (),
+        runs: Sequence[Row] = (),
+    ) -> None:
         self._look(events)
-        await self._inner.append(events, threads, runs)
+        await self._inner.append(events, deltas, threads, runs)
 
 
 class _DoomedDatabase(Passing):

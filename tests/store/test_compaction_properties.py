@@ -153,18 +153,21 @@ def test_any_history_without_its_old_deltas(
 def _assert_only_what_may_go(before: list[Event], gone: list[Event]) -> None:
     """Deltas of runs that have ended, between a model's request and its answer; and of those all or none."""
     ended = {event.run_id for event in before if event.type in request.TERMINAL}
-    begun: dict[str, int] = {}
-    whole: dict[str, int] = {}
+    asked: dict[str, int] = {}
+    answers: list[tuple[str, int, int]] = []
     for event in before:
-        if event.type in (model.ModelRequested.type, model.ModelCompleted.type):
-            places = begun if event.type == model.ModelRequested.type else whole
-            places.setdefault(event.payload["messageId"], event.seq)
+        if event.type == model.ModelRequested.type:
+            asked[event.payload["messageId"]] = event.seq
+        elif event.type == model.ModelCompleted.type and event.payload["messageId"] in asked:
+            answers.append((event.payload["messageId"], asked.pop(event.payload["messageId"]), event.seq))
     lost = {event.seq for event in gone}
-    for event in gone:
-        signal = event.payload["event"]
-        name = signal["messageId"]
-        assert signal["phase"] in adapter.DELTAS and event.run_id in ended
-        assert begun[name] < event.seq < whole[name]
-        for other in before:
-            if other.type == AdapterEvent.type and other.payload["event"]["messageId"] == name:
-                assert (other.seq in lost) == (begun[name] < other.seq < whole[name])
+    of_answers: set[int] = set()
+    for name, first, last in answers:
+        own = {
+            event.seq
+            for event in before[first : last - 1]
+            if event.type == AdapterEvent.type and event.payload["event"]["messageId"] == name
+        }
+        assert not own & lost or own <= lost
+        of_answers |= own
+    assert lost <= of_answers and all(event.run_id in ended for event in gone)

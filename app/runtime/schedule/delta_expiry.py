@@ -17,6 +17,7 @@ from app.core.clock import Clock
 from app.events.catalog import adapter, model, request
 from app.events.catalog.log import DroppedMessage, DroppedNumbers, DroppedRange, LogCompacted
 from app.events.envelope import Event
+from app.events.gaps import ModelCalls
 from app.events.ports import Appended, DropDeltas
 from app.events.recorder import Recorder, Scope
 from app.runtime.schedule.effective_settings import DAY_MS
@@ -62,25 +63,24 @@ class SweptThreads(Protocol):
 class _Ends:
     """What has ended in a thread by the time that deltas are kept for."""
 
-    begun: dict[tuple[str, str], int] = field(default_factory=dict)
-    ended: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By run and message: the `seq` of the model's request and of its answer."""
-    runs: set[str] = field(default_factory=set)
+    calls: ModelCalls = field(default_factory=ModelCalls)
+    asked: dict[str, int] = field(default_factory=dict)
+    """By run: the `seq` of its first request to a model."""
+    runs: set[str | None] = field(default_factory=set)
     last: int = 0
     """Up to here everything is old enough."""
 
     def add(self, event: Event) -> None:
-        assert event.run_id is not None, "these are events of runs"
         if event.type in request.TERMINAL:
             self.runs.add(event.run_id)
         else:
-            places = self.begun if event.type == model.ModelRequested.type else self.ended
-            places.setdefault((event.run_id, event.payload["messageId"]), event.seq)
+            self.calls.read(event, event.payload)
+            self.asked.setdefault(event.run_id or "", event.seq)
         self.last = event.seq
 
     def open(self) -> int | None:
         """The first request of a run that has not ended: from there on the next sweep looks again."""
-        return min((seq for (run_id, _), seq in self.begun.items() if run_id not in self.runs), default=None)
+        return min((seq for run_id, seq in self.asked.items() if run_id not in self.runs), default=None)
 
 
 @dataclass(slots=True)
@@ -236,9 +236,10 @@ class _ThreadSweep:
         message = signal.get("messageId")
         if signal.get("phase") not in adapter.DELTAS or message is None or len(message) > MAX_ID:
             return None
-        place, ends = (event.run_id or "", message), self._ends
-        begun, ended = ends.begun.get(place, event.seq), ends.ended.get(place, 0)
-        return ended if event.run_id in ends.runs and begun < event.seq < ended else None
+        if event.run_id is None or event.run_id not in self._ends.runs:
+            return None
+        call = self._ends.calls.around(event.run_id, message, event.seq, event.seq)
+        return None if call is None else call[1]
 
     async def _events(self, types: Sequence[str], up_to: int) -> AsyncIterator[Event]:
         thread, after, full = self._thread, self._thread.swept_seq, True

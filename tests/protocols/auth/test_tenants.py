@@ -184,6 +184,7 @@ async def test_every_route_but_the_open_ones_needs_credentials_and_a_scope(tmp_p
 
 WITHOUT_A_TENANT: Final = {
     "events": "the tenant is its thread's, which `thread_key` stands for",
+    "deltas": "the tenant is its thread's, which `thread_key` stands for",
     "transcript_entries": "the tenant is its thread's, which `thread_key` stands for",
     "workspaces": "one server has one workspace, seen by all its tenants",
 }

@@ -16,13 +16,13 @@ from app.events.catalog.log import LogCompacted
 from app.events.catalog.values import Usage
 from app.events.chain import Head, verify
 from app.events.envelope import Event
-from app.events.ports import StorageDown
 from app.events.recorder import Scope
 from app.protocols.dialects import native
 from app.runtime.schedule import delta_expiry
 from app.runtime.schedule.delta_expiry import DeltaExpiry
 from app.store import materialize
-from app.store.compaction import SweepTable, drop_events
+from app.store.compaction import SweepTable
+from app.store.event_rows import drop_rows
 from app.store.reader import StoreReader
 from app.views.thread import Thread
 from app.wiring.store import Store, open_store
@@ -86,9 +86,9 @@ async def test_a_long_backlog_goes_in_bounded_commits_and_events(store: Store, m
 
     async def counted(tx: Any, key: int, ranges: Sequence[tuple[int, int]]) -> None:
         removed.append(sum(last - first + 1 for first, last in ranges))
-        await drop_events(tx, key, ranges)
+        await drop_rows(tx, key, ranges)
 
-    monkeypatch.setattr(materialize, "drop_events", counted)
+    monkeypatch.setattr(materialize, "drop_rows", counted)
     assert await _expiry(store).expire() == 3200 == sum(removed)
     assert max(removed) <= delta_expiry.MAX_DELTAS + 20 and len(removed) == 4
     left = await _stored(store, thread_id)
@@ -129,12 +129,12 @@ async def test_rows_and_the_event_that_names_them_go_together_or_not_at_all(
     before = [event.export_line() for event in await _stored(store, thread_id)]
 
     async def broken(tx: Any, key: int, ranges: Sequence[tuple[int, int]]) -> None:
-        await drop_events(tx, key, ranges)
-        raise StorageDown
+        await drop_rows(tx, key, ranges)
+        raise _Crash
 
     with monkeypatch.context() as patched:
-        patched.setattr(materialize, "drop_events", broken)
-        with pytest.raises(StorageDown):
+        patched.setattr(materialize, "drop_rows", broken)
+        with pytest.raises(_Crash):
             await _expiry(store).expire()
     assert [event.export_line() for event in await _stored(store, thread_id)] == before
     assert await _expiry(store).expire() == 20
@@ -161,6 +161,10 @@ async def test_a_thread_in_use_is_swept_as_far_as_it_is_old(store: Store) -> Non
     assert await _expiry(store, 29).expire() == 0
     assert await _expiry(store).expire() == 8
     assert isinstance(verify(await _stored(store, thread_id)), Head)
+
+
+class _Crash(Exception):
+    pass
 
 
 class _SweepBetweenPages(StoreReader):

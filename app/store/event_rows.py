@@ -111,30 +111,28 @@ def _tight_row(key: int | None, event: Event, bases: Bases) -> Row | None:
     else:
         _add_base(bases, event)
         return None
-    text = payload[len(prefix) : -len(_END)]
-    digits = event.id[4:]
+    text, id, back = payload[len(prefix) : -3], event.id, seq - base.seq
     try:
-        uuid = _fromhex(digits)
+        uuid = _fromhex(id[4:])
     except ValueError:
         return None
-    at_shift = event.at - int.from_bytes(uuid[:6], "big")
-    run_shift = 0
     if run_seq is not None and base.shift is not None:
         run_shift = seq - run_seq - base.shift
-    elif run_seq is not base.shift:
+    elif run_seq is base.shift:
+        run_shift = 0
+    else:
         return None
+    at_shift = event.at - int.from_bytes(uuid[:6], "big")
     if (
-        len(payload) != len(prefix) + len(text) + len(_END)  # which may have been one byte of each other
-        or not payload.endswith(_END)
+        prefix + text + _END != payload
         or len(uuid) != 16
-        or uuid.hex() != digits
-        or not event.id.startswith("evt_")
+        or "evt_" + uuid.hex() != id
         or (at_shift and abs(at_shift) > _MAX_SHIFT)
         or (run_shift and abs(run_shift) > _MAX_SHIFT)
-        or seq - base.seq > _MAX_BACK
+        or back > _MAX_BACK
     ):
         return None
-    return (key, seq, seq - base.seq, uuid, run_shift or None, at_shift or None, text, _fromhex(event.hash))
+    return (key, seq, back, uuid, run_shift or None, at_shift or None, text, _fromhex(event.hash))
 
 
 def _add_base(bases: Bases, event: Event) -> None:

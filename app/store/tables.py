@@ -70,12 +70,11 @@ events = Table(
 )
 
 # Deltas that follow the first one of their message, which is in `events` and is their base: what they do not have in
-# common with it (`event_rows`). At most eight columns: with more, each row of Postgres takes eight bytes more. No
-# foreign key, because Postgres would check it for each of them, and their base has one.
+# common with it (`event_rows`). At most eight columns: with more, each row of Postgres takes eight bytes more.
 deltas = Table(
     "deltas",
     metadata,
-    Column("thread_key", _Key, nullable=False),
+    Column("thread_key", _Key, ForeignKey("threads.key"), nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("back", Integer, nullable=False),
     Column("uuid", LargeBinary, nullable=False),

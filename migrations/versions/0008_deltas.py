@@ -8,11 +8,13 @@ down_revision = "0007"
 branch_labels = None
 depends_on = None
 
+_KEY = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+
 
 def upgrade() -> None:
     op.create_table(
         "deltas",
-        sa.Column("thread_key", sa.BigInteger().with_variant(sa.Integer, "sqlite"), nullable=False),
+        sa.Column("thread_key", _KEY, sa.ForeignKey("threads.key"), nullable=False),
         sa.Column("seq", sa.BigInteger, nullable=False),
         sa.Column("back", sa.Integer, nullable=False),
         sa.Column("uuid", sa.LargeBinary, nullable=False),

@@ -192,7 +192,7 @@ async def test_a_thread_that_nobody_uses_expires_on_time(settings: Settings, tmp
     async with aged.serving(DAYS + 1) as (_, client):
         await compacted(client, thread_id)
     async with aged.serving(5) as (_, client):
-        while (await client.get(f"/api/threads/{thread_id}")).status_code != 410:
+        while (await client.get(f"/api/threads/{thread_id}")).status_code != 410:  # noqa: ASYNC110
             await asyncio.sleep(0.02)  # the sweep runs in the background and notifies nobody
 
 

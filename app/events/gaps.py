@@ -37,7 +37,7 @@ class NumberGap:
     last: int
 
 
-class ModelCalls:
+class MessageSpans:
     """From a model's request to its answer, for each message: deltas lie between them."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Gaps:
         self._ranges: dict[int, DroppedRange] = {}
         self._runs: dict[tuple[str, int], int] = {}
         """How many numbers of a run were dropped from that one on."""
-        self._calls = ModelCalls()
+        self._spans = MessageSpans()
 
     def add(self, gap: Gap) -> None:
         self._gaps.append(gap)
@@ -97,7 +97,7 @@ class Gaps:
             return "its payload is not JSON"
         if event.type == LogCompacted.type:
             return self._compacted(event.seq, payload)
-        self._calls.read(event, payload)
+        self._spans.read(event, payload)
         return None
 
     def _compacted(self, seq: int, payload: object) -> str | None:
@@ -125,7 +125,7 @@ class Gaps:
         """As far as what is left can show: each message, and a message of each run, was being made there."""
         runs = {message.run_id for message in dropped.messages}
         return runs == {run.run_id for run in dropped.runs} and all(
-            self._calls.around(message.run_id, message.message_id, dropped.from_seq, dropped.to_seq) is not None
+            self._spans.around(message.run_id, message.message_id, dropped.from_seq, dropped.to_seq) is not None
             for message in dropped.messages
         )
 

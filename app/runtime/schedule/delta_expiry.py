@@ -17,7 +17,7 @@ from app.core.clock import Clock
 from app.events.catalog import adapter, model, request
 from app.events.catalog.log import DroppedMessage, DroppedNumbers, DroppedRange, LogCompacted
 from app.events.envelope import Event
-from app.events.gaps import ModelCalls
+from app.events.gaps import MessageSpans
 from app.events.ports import Appended, DropDeltas
 from app.events.recorder import Recorder, Scope
 from app.runtime.schedule.effective_settings import DAY_MS
@@ -63,7 +63,7 @@ class SweptThreads(Protocol):
 class _Ends:
     """What has ended in a thread by the time that deltas are kept for."""
 
-    calls: ModelCalls = field(default_factory=ModelCalls)
+    calls: MessageSpans = field(default_factory=MessageSpans)
     asked: dict[str, int] = field(default_factory=dict)
     """By run: the `seq` of its first request to a model."""
     runs: set[str | None] = field(default_factory=set)

@@ -27,7 +27,7 @@ def _block(language: str) -> str:
 VECTORS = _block("jsonl").encode().splitlines()
 
 
-def _run_the_verifier(tmp_path: Path, lines: list[bytes]) -> int:
+def run_the_printed_verifier(tmp_path: Path, lines: list[bytes]) -> int:
     (tmp_path / "verify.py").write_text(_block("python"), encoding="utf-8")
     (tmp_path / "export.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
     command = [sys.executable, "-I", "-W", "ignore", str(tmp_path / "verify.py"), str(tmp_path / "export.jsonl")]
@@ -63,7 +63,7 @@ def test_the_table_of_members_is_complete() -> None:
 @pytest.mark.smoke
 @pytest.mark.requirement("HK-36", "G19")
 def test_the_printed_verifier_accepts_the_vectors(tmp_path: Path) -> None:
-    assert _run_the_verifier(tmp_path, VECTORS) == 0
+    assert run_the_printed_verifier(tmp_path, VECTORS) == 0
 
 
 @pytest.mark.requirement("G19")
@@ -84,7 +84,7 @@ def test_the_printed_verifier_accepts_the_vectors(tmp_path: Path) -> None:
 )
 def test_the_printed_verifier_and_ours_find_the_same_damage(tmp_path: Path, lines: list[bytes]) -> None:
     assert lines != VECTORS
-    assert _run_the_verifier(tmp_path, lines) != 0
+    assert run_the_printed_verifier(tmp_path, lines) != 0
     assert not isinstance(_ours(lines), Head)
 
 

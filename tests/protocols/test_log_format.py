@@ -28,7 +28,7 @@ VECTORS, COMPACTED = (block.encode().splitlines() for block in _blocks("jsonl"))
 BOTH = pytest.mark.parametrize("vectors", [VECTORS, COMPACTED], ids=["whole", "compacted"])
 
 
-def printed_verifier(tmp_path: Path, lines: list[bytes]) -> int:
+def run_the_printed_verifier(tmp_path: Path, lines: list[bytes]) -> int:
     """How the page's verifier, as a program of its own, ends with these lines."""
     (tmp_path / "verify.py").write_text(VERIFIER, encoding="utf-8")
     (tmp_path / "export.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
@@ -77,7 +77,7 @@ def test_the_table_of_members_is_complete() -> None:
 @pytest.mark.smoke
 @pytest.mark.requirement("HK-36", "G19")
 def test_the_printed_verifier_accepts_the_vectors(tmp_path: Path, vectors: list[bytes]) -> None:
-    assert printed_verifier(tmp_path, vectors) == 0
+    assert run_the_printed_verifier(tmp_path, vectors) == 0
 
 
 @pytest.mark.requirement("G19")
@@ -107,7 +107,7 @@ def test_the_printed_verifier_accepts_the_vectors(tmp_path: Path, vectors: list[
 )  # fmt: skip
 def test_the_printed_verifier_and_ours_find_the_same_damage(tmp_path: Path, lines: list[bytes]) -> None:
     assert lines not in (VECTORS, COMPACTED)
-    assert printed_verifier(tmp_path, lines) != 0
+    assert run_the_printed_verifier(tmp_path, lines) != 0
     assert not isinstance(_ours(lines), Head)
 
 

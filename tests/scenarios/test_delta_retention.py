@@ -15,7 +15,7 @@ from app.events.chain import Broken, Head, verify
 from app.protocols.dialects.native import read_export
 from app.views.records import records_json, replay
 from tests.clients import submit
-from tests.protocols.test_log_format import printed_verifier
+from tests.protocols.test_log_format import run_the_printed_verifier
 from tests.scenarios.delta_threads import ANSWER, COMPACTED, DAYS, Aged, compacted, events, is_delta, said
 
 
@@ -124,7 +124,7 @@ async def test_an_export_without_the_deltas_is_verified_and_imported(settings: S
     assert isinstance(found, Head) and found == export.head and found.dropped == dropped > 0
     assert b'"dropped":%d' % dropped in lines[-1]
     assert whole.head is not None and verify(export.events, whole.head) == export.head, "against an earlier head"
-    assert printed_verifier(tmp_path, lines) == 0
+    assert run_the_printed_verifier(tmp_path, lines) == 0
     kept = records_json(replay(thread_id, export.events))
     folded = records_json(replay(thread_id, whole.events))
     for name in ("runs", "interrupts", "transcript", "artifacts"):
@@ -158,11 +158,11 @@ async def test_a_missing_or_changed_reason_is_found(settings: Settings, tmp_path
     gap = next(event.seq for event, following in pairwise(events) if following.seq > event.seq + 1)
     without = verify(events[:-1])
     assert isinstance(without, Broken) and without.seq == gap + 1
-    assert printed_verifier(tmp_path, [*lines[:-2], lines[-1]]) != 0
+    assert run_the_printed_verifier(tmp_path, [*lines[:-2], lines[-1]]) != 0
     for number in range(1, len(events) - 1):
         fewer = [*events[:number], *events[number + 1 :]]
         assert isinstance(verify(fewer), Broken), f"without {events[number]}"
-        assert printed_verifier(tmp_path, [*lines[:number], *lines[number + 1 :]]) != 0
+        assert run_the_printed_verifier(tmp_path, [*lines[:number], *lines[number + 1 :]]) != 0
 
 
 async def test_a_fork_and_a_rerun_know_what_was_said_without_the_deltas(settings: Settings, tmp_path: Path) -> None:

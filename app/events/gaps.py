@@ -146,8 +146,11 @@ class Gaps:
 
     def unexplained(self) -> tuple[int, str] | None:
         """The first `seq` that is missing without a reason, and what was found instead."""
-        faults = [(gap.first, f"expected seq {gap.first}, found {gap.last + 1}") for gap in self._gaps
-                  if not self._explains(gap)]  # fmt: skip
+        faults = [
+            (gap.first, f"expected seq {gap.first}, found {gap.last + 1}")
+            for gap in self._gaps
+            if not self._explains(gap)
+        ]
         faults += [
             (gap.seq, f"its runSeq {gap.last + 1} does not follow {gap.first - 1}")
             for gap in self._numbers

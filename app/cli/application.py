@@ -5,6 +5,7 @@ Exit codes: 0 success; 1 failure or problem found; 2 wrong usage; 3 the run wait
 """
 
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -67,9 +68,17 @@ def serve(
     """Start the server."""
     import gc
     import os
+    import sys
 
     # Objects created during the start are permanent, so collecting garbage would only delay it. `serve` enables it.
     gc.disable()
+    # structlog would load rich for coloured tracebacks, which a server's log does not have.
+    loaded: dict[str, ModuleType | None] = sys.modules  # type: ignore[assignment]  # None: cannot be imported
+    hidden = loaded.setdefault("rich", None) is None
+    import structlog  # noqa: F401
+
+    if hidden:
+        del loaded["rich"]
 
     from app.cli.loop import run_loop
     from app.cli.serve import serve as serve_forever

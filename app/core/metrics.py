@@ -5,18 +5,18 @@ prometheus-client, measured side by side, take 5 to 9 times as long to count and
 so only its registry and text format are used, and the values are put together at a scrape, on the same loop. Whoever
 owns a queue or a cache hands in a function that returns its size, so that nothing is counted twice. Leaves to others:
 what is counted (`protocols.telemetry` folds the log into it).
+
+prometheus-client is imported at the first scrape, for a quicker start.
 """
 
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from time import time
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 PREFIX: Final = "holdfast_"
@@ -78,19 +78,20 @@ class Labelled(Generic[C]):
 
 class Metrics:
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
+        self._collectors: list[_Collector] = []
+        """Not yet in the registry."""
+        self._registry: CollectorRegistry | None = None
         self._refresh: list[Callable[[], Awaitable[None]]] = []
 
     def counter(self, name: str, meaning: str, *labels: str) -> Labelled[Counter]:
         made = Labelled(len(labels), Counter)
-        self.registry.register(_Counters(PREFIX + name, meaning, labels, made.children))
+        self._collectors.append(_Counters(PREFIX + name, meaning, labels, made.children))
         return made
 
     def histogram(self, name: str, meaning: str, buckets: Sequence[float], *labels: str) -> Labelled[Histogram]:
         bounds = tuple(buckets)
         made = Labelled(len(labels), lambda: Histogram(bounds))
-        self.registry.register(_Histograms(PREFIX + name, meaning, labels, made.children, bounds))
+        self._collectors.append(_Histograms(PREFIX + name, meaning, labels, made.children, bounds))
         return made
 
     def plain_counter(self, name: str, meaning: str) -> Counter:
@@ -101,15 +102,15 @@ class Metrics:
 
     def watch(self, name: str, meaning: str, size: Callable[[], float]) -> None:
         """A gauge that asks its owner when somebody looks."""
-        Gauge(PREFIX + name, meaning, registry=self.registry).set_function(size)
+        self._collectors.append(_Gauge(PREFIX + name, meaning, size))
 
     def watch_each(self, name: str, meaning: str, label: str, sizes: Callable[[], Mapping[str, float]]) -> None:
         """The same with a value for each of a few names."""
-        self.registry.register(_Each(PREFIX + name, meaning, label, sizes))
+        self._collectors.append(_Each(PREFIX + name, meaning, label, sizes))
 
     def watch_total(self, name: str, meaning: str, count: Callable[[], float]) -> None:
         """A number that its owner only ever raises."""
-        self.registry.register(_Total(PREFIX + name, meaning, count))
+        self._collectors.append(_Total(PREFIX + name, meaning, count))
 
     def before_render(self, refresh: Callable[[], Awaitable[None]]) -> None:
         """For a number that somebody has to be asked for."""
@@ -122,26 +123,46 @@ class Metrics:
         return self.render()
 
     def render(self) -> bytes:
+        from prometheus_client import generate_latest
+
         return generate_latest(self.registry)
+
+    @property
+    def registry(self) -> "CollectorRegistry":
+        """prometheus-client's, with everything that was added so far."""
+        from prometheus_client import CollectorRegistry, ProcessCollector
+
+        if self._registry is None:
+            self._registry = CollectorRegistry()
+            ProcessCollector(registry=self._registry)
+        while self._collectors:
+            self._registry.register(self._collectors.pop(0))
+        return self._registry
 
 
 # -- what the registry reads at a scrape ------------------------------------------------------------
 
 
-class _Counters(Collector):
+class _Collector(Protocol):
+    def collect(self) -> Iterable[Any]: ...
+
+
+class _Counters:
     def __init__(
         self, name: str, meaning: str, labels: Sequence[str], children: Mapping[tuple[str, ...], Counter]
     ) -> None:
         self._name, self._meaning, self._labels, self._children = name, meaning, labels, children
 
     def collect(self) -> Iterable[Any]:
+        from prometheus_client.core import CounterMetricFamily
+
         family = CounterMetricFamily(self._name, self._meaning, labels=self._labels)
         for values, child in self._children.items():
             family.add_metric(values, child.value, child.created)
         yield family
 
 
-class _Histograms(Collector):
+class _Histograms:
     def __init__(
         self,
         name: str,
@@ -151,15 +172,19 @@ class _Histograms(Collector):
         bounds: Sequence[float],
     ) -> None:
         self._name, self._meaning, self._labels, self._children = name, meaning, labels, children
-        self._bounds = [*map(floatToGoString, bounds), "+Inf"]
+        self._bounds = bounds
 
     def collect(self) -> Iterable[Any]:
+        from prometheus_client.core import HistogramMetricFamily
+        from prometheus_client.utils import floatToGoString
+
         name = self._name
+        shown = [*map(floatToGoString, self._bounds), "+Inf"]
         family = HistogramMetricFamily(name, self._meaning, labels=self._labels)
         for values, child in self._children.items():
             labels = dict(zip(self._labels, values, strict=True))
             up_to = list(accumulate(child.counts))
-            for bound, count in zip(self._bounds, up_to, strict=True):
+            for bound, count in zip(shown, up_to, strict=True):
                 family.add_sample(name + "_bucket", labels | {"le": bound}, count)
             family.add_sample(name + "_count", labels, up_to[-1])
             family.add_sample(name + "_sum", labels, child.sum)
@@ -167,25 +192,33 @@ class _Histograms(Collector):
         yield family
 
 
-class _Total(Collector):
+class _Gauge:
+    def __init__(self, name: str, meaning: str, size: Callable[[], float]) -> None:
+        self._name, self._meaning, self._size = name, meaning, size
+
+    def collect(self) -> Iterable[Any]:
+        from prometheus_client.core import GaugeMetricFamily
+
+        return [GaugeMetricFamily(self._name, self._meaning, value=self._size())]
+
+
+class _Total:
     def __init__(self, name: str, meaning: str, count: Callable[[], float]) -> None:
         self._name, self._meaning, self._count = name, meaning, count
 
-    def describe(self) -> Iterable[Any]:
-        return [CounterMetricFamily(self._name, self._meaning)]
-
     def collect(self) -> Iterable[Any]:
+        from prometheus_client.core import CounterMetricFamily
+
         return [CounterMetricFamily(self._name, self._meaning, value=self._count())]
 
 
-class _Each(Collector):
+class _Each:
     def __init__(self, name: str, meaning: str, label: str, sizes: Callable[[], Mapping[str, float]]) -> None:
         self._name, self._meaning, self._label, self._sizes = name, meaning, label, sizes
 
-    def describe(self) -> Iterable[Any]:
-        return [GaugeMetricFamily(self._name, self._meaning)]
-
     def collect(self) -> Iterable[Any]:
+        from prometheus_client.core import GaugeMetricFamily
+
         family = GaugeMetricFamily(self._name, self._meaning, labels=[self._label])
         for value, size in self._sizes().items():
             family.add_metric([value], size)

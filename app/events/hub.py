@@ -7,7 +7,7 @@ processes (the bus).
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, Protocol
 
 from app.events.catalog import EVENTS
@@ -19,6 +19,11 @@ ANNOUNCED: Final = EVERYWHERE | {name for name, payload in EVENTS.items() if pay
 """Types that every listener of the tenant is offered, although most belong to a thread."""
 
 MAX_QUEUED_EVENTS: Final = 1000
+_FEW: Final = 16
+"""Listeners that are written to at once, a fraction of a millisecond together."""
+_TURNS: Final = 4
+"""Listeners that are written to before the loop does something else, a fraction of a millisecond. The fewer, the more
+events come together until a listener has its turn."""
 MAX_QUEUED_BYTES: Final = 1024 * 1024
 
 
@@ -37,6 +42,10 @@ class Subscription:
         """Called whenever there may be something to do: for listeners too many to have a task each."""
         self.direct: Callable[[Event], bool] | None = None
         """Asked first when nothing is queued: a listener that deals with the event at once says so."""
+        self.flush: Callable[[], None] | None = None
+        """Of a listener with `direct`: writes what is queued. Called in turns, where many hear the same thread."""
+        self.has_turn = False
+        """It will be called in its turn, with everything that is queued by then."""
         self.tenant = tenant
         self.threads: frozenset[str] | None = frozenset()
         self.quiet: frozenset[str] = frozenset()
@@ -55,13 +64,25 @@ class Subscription:
     def offer(self, event: Event) -> None:
         if self.closed or self.overflowed:
             return
-        queue = self._queue
-        if self.direct is not None and not queue and not self.paused and self.direct(event):
+        if self.direct is not None and not self._queue and not self.paused and self.direct(event):
             return
+        if self._keep(event):
+            self.wake()
+
+    def offer_in_turn(self, event: Event) -> bool:
+        """As `offer`, but nothing is written yet. Whether the listener needs a turn for it."""
+        if self.closed or self.overflowed:
+            return False
+        if self.flush is not None and (len(self._queue) * 2 >= self._max_events or self._bytes * 2 >= self._max_bytes):
+            self.flush()  # nobody overflows because turns are slow, only because the reader is
+        return self._keep(event) and not self.has_turn
+
+    def _keep(self, event: Event) -> bool:
+        """Queues the event, or notes that it was missed. Whether the listener should hear of that now."""
+        queue = self._queue
         if self.paused and (self.threads is None or event.thread_id in self.threads):
             self._miss(event)
-            self.wake()
-            return
+            return True
         size = len(event.payload_bytes)
         if len(queue) >= self._max_events or (self._bytes + size > self._max_bytes and queue):
             self.overflowed = True
@@ -71,8 +92,8 @@ class Subscription:
             queue.append(event)
             self._bytes += size
             if event.type in self.quiet:
-                return
-        self.wake()
+                return False
+        return True
 
     def pause(self) -> None:
         """For reading from the store. What is queued already counts as missed; news of other threads is kept."""
@@ -145,7 +166,11 @@ class EventSource(Protocol):
 
 
 class Hub:
+    """Few listeners of a thread are written to where an event is published. Many take turns, a few at a time: the loop
+    goes on serving others, and whoever waits for a turn gets everything that was published until then at once."""
+
     def __init__(self) -> None:
+        self._turns: deque[Subscription] = deque()
         self._by_thread: dict[tuple[str, str], set[Subscription]] = {}
         self._unfiltered: dict[str, set[Subscription]] = {}
         self._by_tenant: dict[str, set[Subscription]] = {}
@@ -175,14 +200,37 @@ class Hub:
         by_thread, unfiltered = self._by_thread, self._unfiltered
         for event in events:
             if event.type in ANNOUNCED:
-                for subscription in self._by_tenant.get(event.tenant, ()):
-                    subscription.offer(event)
+                self._offer(event, self._by_tenant.get(event.tenant, ()))
                 continue
-            for subscription in by_thread.get((event.tenant, event.thread_id), ()):
-                subscription.offer(event)
+            self._offer(event, by_thread.get((event.tenant, event.thread_id), ()))
             if unfiltered:
-                for subscription in unfiltered.get(event.tenant, ()):
-                    subscription.offer(event)
+                self._offer(event, unfiltered.get(event.tenant, ()))
+
+    def _offer(self, event: Event, listeners: Collection[Subscription]) -> None:
+        if len(listeners) <= _FEW:
+            for subscription in listeners:
+                subscription.offer(event)
+            return
+        turns = self._turns
+        waiting = len(turns)
+        for subscription in listeners:
+            if subscription.flush is None:
+                subscription.offer(event)
+            elif subscription.offer_in_turn(event):
+                subscription.has_turn = True
+                turns.append(subscription)
+        if turns and not waiting:
+            asyncio.get_running_loop().call_soon(self._take_turns)
+
+    def _take_turns(self) -> None:
+        turns = self._turns
+        for _ in range(min(len(turns), _TURNS)):
+            subscription = turns.popleft()
+            subscription.has_turn = False
+            if subscription.flush is not None:
+                subscription.flush()
+        if turns:
+            asyncio.get_running_loop().call_soon(self._take_turns)
 
     def move(self, subscription: Subscription, threads: frozenset[str] | None) -> None:
         self._take_out(subscription)

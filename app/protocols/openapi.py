@@ -10,9 +10,11 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
+from starlette.routing import BaseRoute
 
 from app.protocols.http import shapes
-from app.protocols.http.documents import REF, Document, may_answer
+from app.protocols.http.deferred_route import DeferredRoute
+from app.protocols.http.documents import REF, Document, may_answer, with_body_schema
 from app.protocols.http.errors import dialect_of, openai, sessions
 from app.protocols.sessions import shapes as session_shapes
 
@@ -49,7 +51,7 @@ def document(app: FastAPI) -> Document:
     made = get_openapi(
         title=app.title,
         version=app.version,
-        routes=app.routes,
+        routes=[_described(route) for route in app.routes],
         summary=app.summary,
         separate_input_output_schemas=False,
     )
@@ -80,6 +82,14 @@ def document(app: FastAPI) -> Document:
     public: Document = _with_public_names(made)
     public["components"]["schemas"] = dict(sorted(public["components"]["schemas"].items()))
     return public
+
+
+def _described(route: BaseRoute) -> BaseRoute:
+    if not isinstance(route, DeferredRoute):
+        return route
+    described = route.described()
+    described.openapi_extra = with_body_schema(described.openapi_extra)
+    return described
 
 
 def _with_public_names(value: Any, key: str = "") -> Any:

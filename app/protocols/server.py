@@ -62,14 +62,13 @@ def create_app(server: ServerContext) -> FastAPI:
     return app
 
 
-def create_edge(server: ServerContext) -> ASGIApp:
+def create_edge(server: ServerContext, app: FastAPI) -> ASGIApp:
     """The application behind its gate: what the web server serves."""
     settings, watch = server.settings, server.metrics.watch
     server.interrupts.denied = server.access.denials.count
     rates = Rates(settings.rate_per_key, server.clock)
     in_flight = InFlight(settings.max_requests, settings.max_requests_per_tenant)
     origins = Origins(settings.hosts, settings.origins)
-    app = create_app(server)
     meter = RequestMeter(server.metrics, access_log=settings.access_log, log_level=settings.log_level)
     cancels = cancels_of(
         app.routes, settings.rate_per_key, settings.max_requests, settings.max_requests_per_tenant, server.clock

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 import structlog
-import watchfiles
 from cachetools import LRUCache
 
 from app.core.clock import Clock
@@ -28,6 +27,9 @@ from app.workspace.files import SUFFIXES, WorkspaceFiles, read_folder
 DEBOUNCE_MS: Final = 100  # an editor writes a file in several steps; a deploy writes many files
 _LOOK_MS: Final = 5_000  # how often to see whether the folder is still the same one
 _ROOT_GONE_SECONDS: Final = 1.0  # how soon to look again for a folder that was removed
+
+_WATCH_AFTER_SECONDS: Final = 0.3
+"""The server is ready before the watcher is imported. Watching begins with a reload, so nothing is missed."""
 
 MAX_CODES: Final = 1000
 MAX_OLD_WORKSPACES: Final = 8  # versions still in use at once; older ones are compiled again
@@ -106,6 +108,7 @@ class CurrentWorkspace:
 
     async def watch(self, stop: asyncio.Event) -> None:
         """Reload on every change until `stop` is set. Survives the folder being replaced."""
+        await _wait(stop, _WATCH_AFTER_SECONDS)
         while not stop.is_set():
             try:
                 await self._watch_folder(stop, _identity(self._root))
@@ -114,6 +117,8 @@ class CurrentWorkspace:
                 await _wait(stop, _ROOT_GONE_SECONDS)
 
     async def _watch_folder(self, stop: asyncio.Event, identity: tuple[int, int]) -> None:
+        import watchfiles
+
         changes = watchfiles.awatch(
             self._root,
             watch_filter=_concerns_us,
@@ -236,7 +241,7 @@ def _identity(root: Path) -> tuple[int, int]:
     return info.st_dev, info.st_ino
 
 
-def _concerns_us(change: watchfiles.Change, path: str) -> bool:
+def _concerns_us(change: object, path: str) -> bool:
     name = Path(path).name
     # A name without a suffix may be a folder that was moved in or away.
     return name.endswith(SUFFIXES) or ("." not in name and name != "__pycache__")

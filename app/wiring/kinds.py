@@ -81,13 +81,22 @@ def with_installed(group: str, kind: type[K], shipped: Iterable[K]) -> Kinds[K]:
     """The kinds that ship, and those that installed packages offer as entry points of the group."""
     known = {one.name for one in shipped}
     offered: dict[str, Callable[[], K | BrokenKind]] = {}
-    for point in sorted(entry_points(group=group), key=_package):
+    for point in sorted(_entry_points().select(group=group), key=_package):
         if point.name in known:
             log.warning("kind of a package is not used: its name is taken", name=point.name, package=_package(point))
             continue
         known.add(point.name)
         offered[point.name] = partial(_load, point, kind)
     return Kinds(shipped, offered)
+
+
+@cache
+def _entry_points() -> Any:
+    """All of them at once, because finding them reads a file of every installed package.
+
+    Python 3.11 gives them another type than later versions; both can `select`.
+    """
+    return entry_points()
 
 
 def _package(point: EntryPoint) -> str:

@@ -3,17 +3,19 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import structlog
 import uvicorn
+from starlette.routing import BaseRoute
 
 from app.core.logs import configure_logs
 from app.core.settings import Settings
 from app.policy.redaction import CurrentRedaction
 from app.protocols.context import ServerContext
 from app.protocols.edge.request_head import RequestProtocol
-from app.protocols.server import create_edge
+from app.protocols.http.deferred_route import build_routes
+from app.protocols.server import create_app, create_edge
 from app.protocols.wire.uvicorn_connection import TESTED, WebSocketProtocol, is_tested
 from app.runtime.intake.ledger import Ledger
 from app.wiring.runtime import Holdfast, open_holdfast
@@ -25,9 +27,15 @@ log = structlog.get_logger("holdfast.serve")
 
 
 class Web(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, when_listening: Callable[[int], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, when_listening: Callable[[int], None], routes: Sequence[BaseRoute]
+    ) -> None:
         super().__init__(config)
-        self._when_listening = when_listening
+        self._when_listening, self._routes = when_listening, routes
+
+    async def build_routes(self) -> None:
+        """What the first requests would wait for otherwise."""
+        await asyncio.to_thread(build_routes, self._routes)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -78,8 +86,9 @@ def build_web(
     """
     if direct is None and not (direct := is_tested()):
         log.warning("server.untested", tested=TESTED, effect="streams are slower; headers have uvicorn's own limits")
+    app = create_app(server)
     config = uvicorn.Config(
-        create_edge(server),
+        create_edge(server, app),
         host=settings.host,
         port=settings.port,
         loop="none",
@@ -94,7 +103,7 @@ def build_web(
         server_header=False,
         proxy_headers=False,  # only the server decides, by a peer's address, whose identity headers count
     )
-    return Web(config, when_listening)
+    return Web(config, when_listening, app.routes)
 
 
 @contextlib.asynccontextmanager

@@ -1,5 +1,7 @@
 """The hub never waits for a reader: every queue is bounded, and one that overflows concerns nobody else."""
 
+import asyncio
+
 import pytest
 
 from app.events.envelope import GENESIS, Event
@@ -78,3 +80,56 @@ def test_a_closed_subscription_leaves_nothing_behind() -> None:
         subscription.close()
     assert len(hub) == 0
     assert (hub._by_thread, hub._unfiltered, hub._by_tenant) == ({}, {}, {})
+
+
+class _Listener:
+    """As a socket: writes at once, or what is queued when it has its turn. `stalled` has no room."""
+
+    def __init__(self, hub: Hub, *, stalled: bool = False) -> None:
+        self.subscription, self.stalled = hub.subscribe("default", ["thr_1"]), stalled
+        self.writes: list[list[int]] = []
+        self.subscription.direct, self.subscription.flush = self._write, self._flush
+
+    def _write(self, event: Event) -> bool:
+        if not self.stalled:
+            self.writes.append([event.seq])
+        return not self.stalled
+
+    def _flush(self) -> None:
+        if not self.stalled:
+            self.writes.append([event.seq for event in self.subscription.take()])
+
+
+async def _turns_taken(listeners: list[_Listener]) -> None:
+    """Each turn is a step of the loop."""
+    for _ in listeners:
+        await asyncio.sleep(0)
+    assert not any(listener.subscription.has_turn for listener in listeners)
+
+
+@pytest.mark.requirement("G12")
+async def test_many_listeners_take_turns_and_get_at_once_what_came_meanwhile() -> None:
+    hub = Hub()
+    listeners = [_Listener(hub) for _ in range(100)]
+    hub.publish([_event(1)])
+    assert all(listener.writes == [] for listener in listeners)
+    hub.publish([_event(2), _event(3)])
+    await _turns_taken(listeners)
+    assert all(listener.writes == [[1, 2, 3]] for listener in listeners)
+    few = [_Listener(hub) for _ in range(3)]
+    for listener in listeners:
+        listener.subscription.close()
+    hub.publish([_event(4)])
+    assert [listener.writes for listener in few] == [[[4]]] * 3, "few listeners need no turns"
+
+
+@pytest.mark.requirement("G12")
+async def test_in_a_crowd_only_a_reader_that_does_not_read_overflows() -> None:
+    hub = Hub()
+    listeners, stalled = [_Listener(hub) for _ in range(50)], _Listener(hub, stalled=True)
+    hub.publish([_event(seq) for seq in range(1, 3 * MAX_QUEUED_EVENTS + 1)])  # no turn in between
+    await _turns_taken(listeners)
+    for listener in listeners:
+        assert [seq for write in listener.writes for seq in write] == list(range(1, 3 * MAX_QUEUED_EVENTS + 1))
+    assert stalled.subscription.overflowed
+    assert hub.dropped == 1

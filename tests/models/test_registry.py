@@ -1,7 +1,7 @@
 """Provider kinds from installed packages."""
 
 from collections.abc import AsyncGenerator
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any
 
 import pytest
@@ -44,7 +44,7 @@ KIND = ProviderKind(name="custom", make=a_kind)
 
 
 def offered(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> Kinds[ProviderKind]:
-    monkeypatch.setattr(kinds, "entry_points", lambda group: [point for point in points if point.group == group])
+    monkeypatch.setattr(kinds, "_entry_points", lambda: EntryPoints(points))
     return kinds.with_installed("holdfast.providers", ProviderKind, PROVIDERS)
 
 

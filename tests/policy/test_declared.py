@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +176,7 @@ COMPANY_RULES = BuiltinHook(name="company_rules", make=installed_hook, config=An
 
 def installed(monkeypatch: pytest.MonkeyPatch, value: str) -> HookDeps:
     offered = EntryPoint("company_rules", value, "holdfast.hooks")
-    monkeypatch.setattr(kinds, "entry_points", lambda group: [offered] if group == offered.group else [])
+    monkeypatch.setattr(kinds, "_entry_points", lambda: EntryPoints([offered]))
     builtin_hooks.cache_clear()
     return replace(DEPS, builtins=builtin_hooks())
 

@@ -4,13 +4,14 @@ The server does not start with a route that is missing from the table, that does
 framework read its body (which is neither strict nor silent about what was sent).
 """
 
+import inspect
 import re
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, get_args
 
 from fastapi import params
-from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, APIWebSocketRoute
+from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute
 
 from app.core.errors import HoldfastError
@@ -169,7 +170,7 @@ def _guard_one(route: BaseRoute, authorise: Callable[..., object]) -> str | None
         return f"{'/'.join(methods)} {path} has no one permission"
     needs = needed.pop()
     if isinstance(route, APIRoute | APIWebSocketRoute):
-        if needs != OPEN and not _asks(route.dependant, authorise):
+        if needs != OPEN and not _asks(route.endpoint, authorise):
             return f"{path} does not ask who calls"
         if isinstance(route, APIRoute) and _reads_json(route):
             return f"{path} lets the framework read its body"
@@ -180,8 +181,30 @@ def _guard_one(route: BaseRoute, authorise: Callable[..., object]) -> str | None
 
 
 def _reads_json(route: APIRoute) -> bool:
-    return route.body_field is not None and not isinstance(route.body_field.field_info, params.Form)
+    """Whether the framework would look for a parameter in the body: one that says nothing else about its place."""
+    for name, annotation, notes in _parameters(route.endpoint):
+        if any(isinstance(note, params.Body) and not isinstance(note, params.Form) for note in notes):
+            return True
+        elsewhere = any(isinstance(note, params.Param | params.Depends | params.Form) for note in notes)
+        connection = isinstance(annotation, type) and issubclass(annotation, HTTPConnection)
+        if not (elsewhere or connection or name in route.param_convertors):
+            return True
+    return False
 
 
-def _asks(dependant: Dependant, authorise: Callable[..., object]) -> bool:
-    return any(one.call is authorise or _asks(one, authorise) for one in dependant.dependencies)
+def _asks(call: Callable[..., object], authorise: Callable[..., object]) -> bool:
+    for _, annotation, notes in _parameters(call):
+        for note in notes:
+            if isinstance(note, params.Depends):
+                called = note.dependency or annotation
+                if called is authorise or _asks(called, authorise):
+                    return True
+    return False
+
+
+def _parameters(call: Callable[..., object]) -> Iterator[tuple[str, Any, tuple[object, ...]]]:
+    """Name, type and notes of each parameter, read from the signature: the framework takes it apart later."""
+    for parameter in inspect.signature(call).parameters.values():
+        annotation = parameter.annotation
+        notes = getattr(annotation, "__metadata__", ())
+        yield parameter.name, get_args(annotation)[0] if notes else annotation, notes

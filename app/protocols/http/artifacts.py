@@ -9,6 +9,7 @@ from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.content import PART
+from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, streams
 from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_thread
@@ -18,6 +19,7 @@ from app.views.artifact import Artifact, artifact_json
 
 def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(
+        route_class=DeferredRoute,
         prefix="/api/artifacts/{artifact_id}",
         tags=["artifacts"],
         responses=may_answer("ARTIFACT_NOT_FOUND", "THREAD_DELETED"),

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Response
 
 from app.core import json
 from app.protocols.http.caller import Caller
+from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import Document
 
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
@@ -40,7 +41,7 @@ _HEADERS: Final = {
 
 def routes(describe: Callable[[], Document]) -> APIRouter:
     """`describe` is asked when the first reader comes: only then every route is there."""
-    router = APIRouter(include_in_schema=False)
+    router = APIRouter(route_class=DeferredRoute, include_in_schema=False)
     document = cache(lambda: json.dumps(describe()))
     page = cache(lambda: render(describe()).encode())
 

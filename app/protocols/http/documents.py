@@ -15,12 +15,22 @@ from app.protocols.http.errors import STATUS
 Document = dict[str, Any]
 
 REF: Final = "#/components/schemas/"
+_JSON: Final = "application/json"
 
 
 def takes(model: type[BaseModel], *, required: bool = True) -> Document:
     """For `openapi_extra`: the body that a route reads by itself, strictly."""
+    return {"requestBody": {"required": required, "content": {_JSON: {"schema": model}}}}
+
+
+def with_body_schema(extra: Document | None) -> Document | None:
+    """What `takes` stated, with the schema in place of the model: it is made only for the document."""
+    body = (extra or {}).get("requestBody", {})
+    model = body.get("content", {}).get(_JSON, {}).get("schema")
+    if not isinstance(model, type) or not issubclass(model, BaseModel):
+        return extra
     schema = model.model_json_schema(by_alias=True, ref_template=REF + "{model}")
-    return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}
+    return {"requestBody": body | {"content": {_JSON: {"schema": schema}}}}
 
 
 def may_answer(*codes: str) -> dict[int | str, Document]:

@@ -12,6 +12,7 @@ from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.caller import Caller
 from app.protocols.http.content import PART, Content, content_answer
+from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, streams
 from app.protocols.http.errors import HttpProblem
 from app.protocols.http.parameters import Limit
@@ -38,7 +39,7 @@ _BODY: Final[dict[str, Any]] = {
 
 
 def routes(server: ServerContext) -> APIRouter:
-    router = APIRouter(prefix="/api/files", tags=["files"])
+    router = APIRouter(route_class=DeferredRoute, prefix="/api/files", tags=["files"])
     _add_all(router, server)
     _add_one(router, server)
     return router

@@ -6,14 +6,15 @@ from app.core import json
 from app.events.ports import StoreError
 from app.protocols.context import ServerContext
 from app.protocols.http import shapes
+from app.protocols.http.deferred_route import DeferredRoute
 
 
 def routes(server: ServerContext) -> APIRouter:
-    router = APIRouter(tags=["operation"])
+    router = APIRouter(route_class=DeferredRoute, tags=["operation"])
 
     @router.get("/healthz", response_model=shapes.HealthShape, summary="The process is alive")
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok"}
+    async def healthz() -> Response:
+        return Response(b'{"status":"ok"}', 200, None, "application/json")
 
     @router.get(
         "/readyz",

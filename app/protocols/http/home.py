@@ -7,6 +7,7 @@ from fastapi import APIRouter, Request, Response
 
 from app import __version__
 from app.core import json
+from app.protocols.http.deferred_route import DeferredRoute
 
 _LINKS: Final = {
     "docs": "/docs",
@@ -27,7 +28,7 @@ _HEADERS: Final = {
 
 
 def routes() -> APIRouter:
-    router = APIRouter(include_in_schema=False)
+    router = APIRouter(route_class=DeferredRoute, include_in_schema=False)
     document = json.dumps({"name": "Holdfast", "version": __version__, "links": _LINKS})
     page = _page().encode()
 

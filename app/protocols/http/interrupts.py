@@ -11,6 +11,7 @@ from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
+from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_interrupt
@@ -24,7 +25,7 @@ class Answer(RootModel[JsonObject]):
 
 
 def routes(server: ServerContext) -> APIRouter:
-    router = APIRouter(prefix="/api/interrupts", tags=["people in the loop"])
+    router = APIRouter(route_class=DeferredRoute, prefix="/api/interrupts", tags=["people in the loop"])
 
     @router.get("", response_model=shapes.InterruptPage, summary="What waits for an answer, or did")
     async def list_interrupts(

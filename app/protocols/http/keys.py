@@ -16,6 +16,7 @@ from app.protocols.context import ServerContext
 from app.protocols.http.answers import json_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller, refusal
+from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import HttpProblem
 from app.runtime.intake.keys import DAY_MS, Grant
@@ -24,7 +25,7 @@ from app.runtime.intake.keys import DAY_MS, Grant
 class CreateKey(BaseModel):
     """What the key is to allow. Nobody grants what they may not do themselves."""
 
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, defer_build=True)
 
     name: str = Field(min_length=1, max_length=200)
     tenant: str | None = Field(None, max_length=64)
@@ -36,7 +37,7 @@ class CreateKey(BaseModel):
 class KeyShape(BaseModel):
     """A key as it may be shown at any time."""
 
-    model_config = ConfigDict(alias_generator=to_camel)
+    model_config = ConfigDict(alias_generator=to_camel, defer_build=True)
 
     id: str
     tenant: str
@@ -56,7 +57,7 @@ class NewKeyShape(KeyShape):
 
 
 class KeyPage(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel)
+    model_config = ConfigDict(alias_generator=to_camel, defer_build=True)
 
     items: list[KeyShape]
     next_cursor: str | None
@@ -66,7 +67,7 @@ Tenant = Annotated[str | None, Query(max_length=64)]
 
 
 def routes(server: ServerContext) -> APIRouter:
-    router = APIRouter(prefix="/api/keys", tags=["keys"])
+    router = APIRouter(route_class=DeferredRoute, prefix="/api/keys", tags=["keys"])
 
     @router.post(
         "",

@@ -5,11 +5,12 @@ from fastapi import APIRouter, Response
 from app.core.metrics import CONTENT_TYPE
 from app.protocols.context import ServerContext
 from app.protocols.http.caller import Caller
+from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import streams
 
 
 def routes(server: ServerContext) -> APIRouter:
-    router = APIRouter(tags=["operation"])
+    router = APIRouter(route_class=DeferredRoute, tags=["operation"])
 
     @router.get(
         "/metrics",

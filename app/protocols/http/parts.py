@@ -5,8 +5,6 @@
 A list that has anything without a `type` is no list of parts but plain data.
 """
 
-import base64
-import binascii
 from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
@@ -14,6 +12,7 @@ from itertools import islice
 from typing import Any, Final
 
 from app.core import json
+from app.core.base64_text import decode_base64
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.schemas import Issue, Validator
@@ -71,8 +70,8 @@ async def with_content(files: Files, tenant: str, given: Any) -> tuple[Any, tupl
     if not isinstance(given, list) or not given or not all("type" in part for part in given):
         refuse_long_text(len(given) if isinstance(given, str) else len(json.dumps(given)))
         return given, ()
-    found = (Issue(f"/input/{n}", "is no message part") for n, part in enumerate(given) if not _PART.accepts(part))
-    if wrong := list(islice(found, MAX_ISSUES)):
+    size = sum(len(part["data"]) for part in given if isinstance(part.get("data"), str))
+    if wrong := await off_loop(size, partial(_wrong_parts, given)):
         raise HttpProblem(Failure("INVALID_REQUEST", "a message part is wrong"), wrong)
     parts: list[JsonObject] = []
     blobs: list[BlobDraft] = []
@@ -85,6 +84,11 @@ async def with_content(files: Files, tenant: str, given: Any) -> tuple[Any, tupl
         parts.append(part)
     refuse_long_text(len(json.dumps(parts)))
     return parts, tuple(blobs)
+
+
+def _wrong_parts(given: Sequence[Any]) -> list[Issue]:
+    found = (Issue(f"/input/{n}", "is no message part") for n, part in enumerate(given) if not _PART.accepts(part))
+    return list(islice(found, MAX_ISSUES))
 
 
 def refuse_long_text(size: int) -> None:
@@ -130,8 +134,8 @@ async def _uploaded(files: Files, tenant: str, file_id: str, room: int) -> tuple
 
 def _decoded(data: str, number: int) -> bytes:
     try:
-        return base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError):
+        return decode_base64(data)
+    except ValueError:
         issue = Issue(f"/input/{number}/data", "is not base64")
         raise HttpProblem(Failure("INVALID_REQUEST", "a message part is wrong"), [issue]) from None
 

@@ -9,6 +9,7 @@ from app.protocols.http import shapes
 from app.protocols.http.answers import events_answer, json_answer, page_answer
 from app.protocols.http.body import Cursor
 from app.protocols.http.caller import Caller
+from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import follows, may_answer
 from app.protocols.http.lookups import existing_run, existing_thread, whole_run, whole_thread
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
@@ -25,7 +26,10 @@ from app.views.usage import usage
 
 def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(
-        prefix="/api/runs/{run_id}", tags=["runs"], responses=may_answer("RUN_NOT_FOUND", "THREAD_DELETED")
+        route_class=DeferredRoute,
+        prefix="/api/runs/{run_id}",
+        tags=["runs"],
+        responses=may_answer("RUN_NOT_FOUND", "THREAD_DELETED"),
     )
     _add_events(router, server)
     _add_views(router, server)

@@ -12,6 +12,7 @@ from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.correlation import correlation
+from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_run
@@ -70,7 +71,7 @@ class Rerun(Request):
 
 
 def routes(server: ServerContext) -> APIRouter:
-    router = APIRouter(prefix="/api/runs", tags=["runs"])
+    router = APIRouter(route_class=DeferredRoute, prefix="/api/runs", tags=["runs"])
     _add_asking(router, server)
     _add_control(router, server)
     _add_repeating(router, server)
@@ -89,7 +90,7 @@ def _add_asking(router: APIRouter, server: ServerContext) -> None:
     async def post(request: HttpRequest, caller: Caller, asked: Annotated[Asked, Depends()]) -> Response:
         """Answers 202 when the run is stored: with `wait` also before its end, when it waits for a person."""
         body, raw = await read_model(request, SubmitRun)
-        wanted = asked.submission(
+        wanted = await asked.submission(
             body,
             raw,
             agent=body.agent,

@@ -15,7 +15,7 @@ T = TypeVar("T")
 class Shape(BaseModel):
     """Closed: a field that is not documented is a mistake of ours."""
 
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid")
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", defer_build=True)
 
 
 class Page(Shape, Generic[T]):
@@ -29,7 +29,7 @@ class Where(Shape):
 
 
 class Wrong(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, extra="allow")
+    model_config = ConfigDict(alias_generator=to_camel, extra="allow", defer_build=True)
 
     code: str = Field(description="stable; every code has its entry in docs/errors.md")
     message: str
@@ -44,6 +44,8 @@ class ProblemShape(Shape):
 
 
 class OpenAiWrong(BaseModel):
+    model_config = ConfigDict(defer_build=True)
+
     message: str
     type: str
     param: str | None
@@ -64,7 +66,7 @@ class RunError(Shape):
 
 
 class RunUsage(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel)
+    model_config = ConfigDict(alias_generator=to_camel, defer_build=True)
 
     input_tokens: int
     output_tokens: int
@@ -188,7 +190,7 @@ class InterruptPage(Page[InterruptShape]):
 class ArtifactShape(BaseModel):
     """What the maker said about it, and where it was made."""
 
-    model_config = ConfigDict(alias_generator=to_camel, extra="allow")
+    model_config = ConfigDict(alias_generator=to_camel, extra="allow", defer_build=True)
 
     id: str
     name: str
@@ -307,7 +309,7 @@ class EntryPage(Page[EntryShape]):
 class MessageShape(BaseModel):
     """As a model gets it: `completion_request_v1`."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     role: Literal["system", "user", "assistant", "tool"]
 

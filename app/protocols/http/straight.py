@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute
 from app.core.principal import Principal
 from app.protocols.auth.permissions import needs_of
 from app.protocols.http.caller import authorise, permitted
+from app.protocols.http.deferred_route import DeferredRoute
 
 Handler = Callable[[Request], Awaitable[Response]]
 StraightEndpoint = TypeVar("StraightEndpoint", bound=Callable[[Request, Principal], Awaitable[Response]])
@@ -28,7 +29,7 @@ def straight(endpoint: StraightEndpoint) -> StraightEndpoint:
     return endpoint
 
 
-class StraightRoute(APIRoute):
+class StraightRoute(DeferredRoute):
     """A class of routes that answers its failures itself, so that its endpoints may be `straight`."""
 
     def answering(self, handle: Handler) -> Handler:

@@ -20,6 +20,7 @@ from app.events.follow import FellBehind, follow
 from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 from app.protocols.http.answers import header_text, json_answer
+from app.protocols.http.body import off_loop
 from app.protocols.http.correlation import correlation
 from app.protocols.http.documents import SSE
 from app.protocols.http.errors import HttpProblem
@@ -71,7 +72,7 @@ REFUSALS = (
 class Request(BaseModel):
     """A body: closed, so that a misspelt field is a mistake and not a surprise."""
 
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, defer_build=True)
 
 
 class RunLimits(Request):
@@ -109,7 +110,7 @@ class Asked:
         self.wait, self.stream, self.key = wait, stream, idempotency_key
         self.trace_context = correlation(request)
 
-    def submission(self, body: RunRequest, raw: bytes, **more: Any) -> Submission:
+    async def submission(self, body: RunRequest, raw: bytes, **more: Any) -> Submission:
         """`raw` is all that was asked: the same key with something else is refused."""
         return Submission(
             metadata=body.metadata,
@@ -117,7 +118,7 @@ class Asked:
             busy=body.busy,
             limits=None if body.limits is None else body.limits.given(),
             idempotency_key=self.key,
-            body_hash=sha256(raw).hexdigest() if self.key else "",
+            body_hash=await off_loop(len(raw), lambda: sha256(raw).hexdigest()) if self.key else "",
             trace_context=self.trace_context,
             **more,
         )

@@ -17,6 +17,7 @@ from app.protocols.http.answers import events_answer, page_answer
 from app.protocols.http.body import Cursor
 from app.protocols.http.caller import Caller
 from app.protocols.http.content import PART, Content, content_answer
+from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import follows, may_answer, streams
 from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_thread, whole_transcript
@@ -35,6 +36,7 @@ BLOB_PART: Final = 8 * 1024 * 1024
 
 def routes(server: ServerContext) -> APIRouter:
     router = APIRouter(
+        route_class=DeferredRoute,
         prefix="/api/threads/{thread_id}",
         tags=["threads"],
         responses=may_answer("THREAD_NOT_FOUND", "THREAD_DELETED"),

@@ -11,6 +11,7 @@ from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import MAX_SEQ, read_model
 from app.protocols.http.caller import Caller
+from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_thread
@@ -61,7 +62,7 @@ class PostMessage(RunRequest):
 
 
 def routes(server: ServerContext) -> APIRouter:
-    router = APIRouter(prefix="/api/threads", tags=["threads"])
+    router = APIRouter(route_class=DeferredRoute, prefix="/api/threads", tags=["threads"])
     _add_all(router, server)
     _add_one(router, server)
     return router
@@ -145,7 +146,7 @@ def _add_one(router: APIRouter, server: ServerContext) -> None:
     async def say(thread_id: str, request: HttpRequest, caller: Caller, asked: Annotated[Asked, Depends()]) -> Response:
         body, raw = await read_model(request, PostMessage)
         # The thread is part of what was asked, though it stands in the address.
-        wanted = asked.submission(
+        wanted = await asked.submission(
             body, thread_id.encode() + b"\n" + raw, agent=body.agent, input=body.input, thread_id=thread_id
         )
         return await submit(server, caller, wanted, asked.wait, asked.stream)

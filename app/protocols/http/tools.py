@@ -12,6 +12,7 @@ from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
+from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import HttpProblem
 from app.protocols.http.parameters import After, Limit, named_page
@@ -29,7 +30,7 @@ class InvokeTool(RunRequest):
 
 
 def routes(server: ServerContext) -> APIRouter:
-    router = APIRouter(prefix="/api/tools", tags=["tools"])
+    router = APIRouter(route_class=DeferredRoute, prefix="/api/tools", tags=["tools"])
 
     @router.get("", response_model=shapes.ToolPage, summary="The tools of the workspace")
     async def list_tools(_caller: Caller, after: After = "", limit: Limit = 1000) -> Response:
@@ -55,7 +56,7 @@ def routes(server: ServerContext) -> APIRouter:
         """Waits half a minute unless `wait` says otherwise. The run's output is the tool's."""
         body, raw = await read_model(request, InvokeTool)
         existing_tool(server, name)
-        wanted = asked.submission(
+        wanted = await asked.submission(
             body,
             name.encode() + b"\n" + raw,
             agent=None,

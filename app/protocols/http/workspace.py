@@ -11,6 +11,7 @@ from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.caller import Caller
+from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer
 from app.protocols.http.errors import HttpProblem
 from app.protocols.http.parameters import After, Limit, named_page
@@ -19,7 +20,7 @@ from app.workspace.compiled import CompiledAgent
 
 
 def routes(server: ServerContext) -> APIRouter:
-    router = APIRouter(prefix="/api", tags=["workspace"])
+    router = APIRouter(route_class=DeferredRoute, prefix="/api", tags=["workspace"])
 
     @router.get(
         "/workspace", response_model=shapes.Workspace, summary="The workspace in use, and the mistakes of its files"

@@ -108,7 +108,9 @@ def responses_ask(body: JsonObject, fingerprint: str) -> ClientRequest:
 
 
 def fingerprint_of(principal: str, raw: bytes) -> str:
-    return sha256(principal.encode() + b"\x00" + raw).hexdigest()[:40]
+    found = sha256(principal.encode() + b"\x00")
+    found.update(raw)
+    return found.hexdigest()[:40]
 
 
 def text_size(ask: ClientRequest) -> int:

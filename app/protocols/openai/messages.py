@@ -3,12 +3,11 @@
 Pure: a wrong one raises `Refusal` with the place, never the value. Leaves to `conversation`: which of them count.
 """
 
-import binascii
-from base64 import b64decode
 from collections.abc import Sequence
 from typing import Any, Final
 
 from app.core import json
+from app.core.base64_text import decode_base64
 from app.core.json import JsonObject
 from app.protocols.openai.errors import Refusal
 
@@ -173,8 +172,8 @@ def _media(kind: str, url: Any, name: Any, where: str) -> JsonObject:
 
 def _bytes(kind: str, mime: str, data: Any, name: Any, where: str) -> JsonObject:
     try:
-        content = b64decode(data if isinstance(data, str) else "!", validate=True)
-    except (binascii.Error, ValueError):
+        content = decode_base64(data if isinstance(data, str) else "!")
+    except ValueError:
         raise Refusal("INVALID_REQUEST", "the content is not base64", param=where) from None
     made: JsonObject = {"type": kind, "mime": mime, "data": content}
     return made | {"name": name} if isinstance(name, str) else made

@@ -111,9 +111,9 @@ def _add_responses(router: APIRouter, server: ServerContext) -> None:
         response_id: str,
         request: Request,
         caller: Caller,
-        stream: bool = False,
+        stream: Annotated[bool, Query()] = False,
         starting_after: Annotated[int, Query(ge=-1, le=2**53)] = -1,
-        include_events: bool = False,
+        include_events: Annotated[bool, Query()] = False,
     ) -> Response:
         segment = await _existing(server, caller, response_id)
         if stream:

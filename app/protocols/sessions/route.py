@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn, TypeVar
 
 from fastapi import Request, Response
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
@@ -18,6 +17,7 @@ from app.core.principal import Principal
 from app.protocols.context import ServerContext
 from app.protocols.dialects.codex import UNTITLED
 from app.protocols.http.body import read_body, validated
+from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.errors import HttpProblem
 from app.runtime.intake.rejection import SYSTEM_THREADS, Rejected
 from app.views.ports import Tombstone
@@ -29,7 +29,7 @@ M = TypeVar("M", bound=BaseModel)
 class SessionBody(BaseModel):
     """Unknown fields are ignored, as the contract does."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, defer_build=True)
 
 
 class SessionRefused(HoldfastError):
@@ -40,7 +40,7 @@ class SessionRefused(HoldfastError):
         self.status, self.body = status, body
 
 
-class SessionRoute(APIRoute):
+class SessionRoute(DeferredRoute):
     """Answers refusals as the contract has them; other failures find their dialect by the path, as everywhere."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

@@ -42,7 +42,7 @@ class SessionSummary(Shape):
 class SessionItem(BaseModel):
     """A message, a call of a tool or an error; the rest of its fields are its type's."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     type: Literal["userMessage", "agentMessage", "dynamicToolCall", "error"]
     id: str

@@ -10,6 +10,7 @@ from app.core.clock import SystemClock
 from app.protocols.auth.shown import SUBPROTOCOL
 from app.protocols.context import ServerContext
 from app.protocols.http.caller import Caller
+from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.stream import asyncapi
 from app.protocols.stream.event_context import EventContexts
 from app.protocols.stream.frame_cache import FrameCache
@@ -19,7 +20,7 @@ _QUERY: Final = ("threadId", "afterSeq", "afterPart", "types")
 
 
 def routes(server: ServerContext) -> APIRouter:
-    router = APIRouter()
+    router = APIRouter(route_class=DeferredRoute)
     contexts = EventContexts(server.reader, SystemClock())
     frames, watch = FrameCache(contexts), server.metrics.watch
     watch("titles_remembered", "Titles of threads that the stream knows.", lambda: contexts.titles)

@@ -125,7 +125,7 @@ class ThreadFollower:
         connection.on_room = self._room
         self._subscription.on_news = self._news
         if self._direct:
-            self._subscription.direct = self._write_directly
+            self._subscription.direct, self._subscription.flush = self._write_directly, self._flush
         if credentials is not None:
             self._unwatch = credentials.watch(self._check)
             self._check_at = self._loop.time() + credentials.check_after()
@@ -143,7 +143,7 @@ class ThreadFollower:
     async def close(self) -> None:
         connection, subscription = self._connection, self._subscription
         connection.on_lost = connection.on_room = None
-        subscription.on_news = subscription.direct = None
+        subscription.on_news = subscription.direct = subscription.flush = None
         subscription.close()
         for timer in (self._timer, self._stall):
             if timer is not None:

@@ -1,0 +1,47 @@
+"""What a started server has not imported: libraries that only some of its work needs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.server import ROOT, clean_environment
+
+AT_FIRST_USE = (
+    "aiohttp",
+    "alembic",
+    "anyio._backends._asyncio",
+    "cryptography",
+    "jsonschema",
+    "mcp",
+    "opentelemetry.sdk",
+    "prometheus_client",
+    "pydantic.v1",
+    "rich",
+    "sqlalchemy",
+)
+_PROGRAM = f"""
+import os, signal, sys
+import typer
+from app.cli.application import app
+
+def look(line):  # called with "listening on ..."
+    print([name for name in {AT_FIRST_USE!r} if name in sys.modules])
+    typer.echo = lambda line: None
+    os.kill(os.getpid(), signal.SIGTERM)
+
+typer.echo = look
+app(["serve", "--port", "0", "--data-dir", sys.argv[1]])
+"""
+
+
+def _loaded(data_dir: Path) -> str:
+    finished = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, str(data_dir)],
+        capture_output=True, text=True, env=clean_environment(), cwd=ROOT, check=True,
+    )  # fmt: skip
+    return finished.stdout
+
+
+def test_a_start_on_an_existing_folder_imports_only_what_a_plain_server_needs(tmp_path: Path) -> None:
+    _loaded(tmp_path)  # the first start migrates, for which it needs more
+    assert _loaded(tmp_path) == "[]\n"

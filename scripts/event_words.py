@@ -18,6 +18,7 @@ WHEN: Final = {
     "runtime.key.created": "An API key was created. The key itself is not in the log.",
     "runtime.key.revoked": "An API key was revoked.",
     "runtime.progress.narration": "A readable sentence about the run's progress.",
+    "runtime.log.compacted": "Retention dropped old deltas of the thread; lists the ranges and their hashes.",
     "runtime.model.requested": "A model call starts.",
     "runtime.model.retry.scheduled": "A model call failed and will be retried, possibly with another model.",
     "runtime.model.negotiated": "A model was selected; lists the models that were considered.",
@@ -95,5 +96,6 @@ UI: Final = {
     "runtime.thread.deleted": "removes the thread.",
     "runtime.command.injected": "shows the command.",
     "runtime.context.compacted": "can show that older messages are no longer sent to the model.",
+    "runtime.log.compacted": "does nothing: the dropped deltas belong to messages that it shows as a whole.",
     "runtime.event.amended": "shows the correction in place of the earlier event.",
 }  # fmt: skip

@@ -25,9 +25,11 @@ def audit(
     """Check that the log of each run is complete. The exit code is 1 if events are missing."""
     from app.cli.log_access import open_log
     from app.core import json
+    from app.events.catalog.log import LogCompacted
     from app.events.envelope import Event
     from app.protocols.dialects.native import read_export
     from app.views.audit import audit as audit_run
+    from app.views.dropped import dropped_numbers
 
     found: dict[str, dict[str, Any]] = {}
     file = Path(thread).read_bytes().splitlines() if Path(thread).is_file() else None
@@ -38,10 +40,13 @@ def audit(
             async with open_log(data_dir, database_url, url, key) as access:
                 lines = [line async for line in access.export(thread, "native")]
         by_run: dict[str, list[Event]] = {}
-        for event in read_export(lines).events:
+        events = read_export(lines).events
+        compactions = [event for event in events if event.type == LogCompacted.type]
+        for event in events:
             if event.run_id is not None and run in (None, event.run_id):
                 by_run.setdefault(event.run_id, []).append(event)
-        found.update({run_id: audit_run(events).to_json() for run_id, events in by_run.items()})
+        for run_id, own in by_run.items():
+            found[run_id] = audit_run(own, dropped=dropped_numbers(compactions, run_id)).to_json()
 
     run_loop(work())
     if as_json:

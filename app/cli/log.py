@@ -58,15 +58,16 @@ async def _load(access: "LogAccess | None", thread: str) -> "Export":
 
 
 async def _verify(access: "LogAccess | None", thread: str, expected: "Head | None") -> "Head | Broken":
-    from app.events.chain import Broken, verify
+    from app.events.chain import Broken, ChainCheck, verify
     from app.protocols.dialects.native import ExportInvalid
 
     try:
         export = await _load(access, thread)
     except ExportInvalid as invalid:
         # A line that cannot be read is a bad event; one before it may be the first.
-        before = verify(invalid.before)
-        return before if isinstance(before, Broken) else Broken(before.seq + 1, invalid.reason)
+        before = ChainCheck()
+        before.feed(invalid.before)
+        return before.broken or Broken(before.seq + 1, invalid.reason)
     return verify(export.events, expected or export.head)
 
 
@@ -125,7 +126,7 @@ def import_command(
         export = read_export(file.read_bytes().splitlines())
         async with open_log(data_dir, database_url, own=True) as access:
             head = await access.put(export)
-            typer.echo(f"imported {head.seq} events, head {head.hash}")
+            typer.echo(f"imported {head.seq - head.dropped} events, head {head.hash}")
 
     run_loop(work())
 
@@ -166,7 +167,9 @@ def verify_command(
                     bad += 1
                     typer.echo(f"{name}: CHAIN_BROKEN at seq {found.seq}: {found.reason}")
                 else:
-                    typer.echo(f"{name}: {found.seq} events, chain intact, head {found.seq}:{found.hash}")
+                    dropped = f", {found.dropped} deltas dropped by retention" if found.dropped else ""
+                    kept = found.seq - found.dropped
+                    typer.echo(f"{name}: {kept} events{dropped}, chain intact, head {found.seq}:{found.hash}")
 
     run_loop(work())
     if bad:

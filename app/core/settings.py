@@ -101,6 +101,11 @@ class Settings(BaseModel):
     retention_threads_days: int | None = Field(
         None, ge=1, description="Days without an event until a thread is deleted. Default: never."
     )
+    retention_delta_days: int | None = Field(
+        None,
+        ge=1,
+        description="Days after a run's end until the deltas of its completed messages are dropped. Default: never.",
+    )
     sqlite_vacuum: Literal["off", "incremental"] = Field(
         "off",
         description="incremental returns the space of purged threads to the disk. An existing database needs "

@@ -187,6 +187,16 @@ class ApiKeyRevoked:
     at: int
 
 
+@dataclass(frozen=True, slots=True)
+class DropDeltas:
+    """Removes stored events with the command that commits to them. Refused when others were removed meanwhile."""
+
+    ranges: tuple[tuple[int, int], ...]
+    """The first and the last `seq` of each."""
+    compacted: int
+    """The thread's `compacted` when they were chosen."""
+
+
 Condition: TypeAlias = (
     ThreadIsNew
     | ThreadAccepts
@@ -200,6 +210,7 @@ Condition: TypeAlias = (
     | ClaimRun
     | ApiKeyStored
     | ApiKeyRevoked
+    | DropDeltas
 )
 
 

@@ -65,6 +65,7 @@ def _thread(thread: Thread) -> dict[str, Any]:
         "archived": thread.archived,
         "deleted_at": thread.deleted_at,
         "created_at": thread.created_at,
+        "compacted": thread.compacted,
     }
 
 

@@ -204,6 +204,13 @@ def _revocable(condition: ports.ApiKeyRevoked, head: ThreadHead) -> Refused | No
     return _no("KEY_NOT_FOUND", "there is no such key, or it was revoked before", condition.key_id)
 
 
+def _uncompacted(condition: ports.DropDeltas, head: ThreadHead) -> Refused | None:
+    it = head.records.thread
+    if it.compacted == condition.compacted:
+        return None
+    return _no("THREAD_BUSY", "another server has dropped deltas of the thread meanwhile", it.id)
+
+
 def _claimable(condition: ports.ClaimRun, head: ThreadHead) -> Refused | None:
     active, run_id = head.records.thread.active, condition.run_id
     if condition.claimed_at_submit:
@@ -238,6 +245,7 @@ _TESTS: Final[dict[type, Callable[[Any, ThreadHead], Refused | None]]] = {
     ports.CommandsSeen: _commands_seen,
     ports.InterruptOpen: _open,
     ports.ApiKeyRevoked: _revocable,
+    ports.DropDeltas: _uncompacted,
     ports.ClaimRun: _claimable,
 }
 

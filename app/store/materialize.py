@@ -13,7 +13,7 @@ from app.events.ports import Command
 from app.store.codec import encode
 from app.store.decide import ThreadHead
 from app.store.engine import Row, Sql, Tx
-from app.store.event_rows import add_rows
+from app.store.event_rows import add_rows, drop_rows
 from app.store.keys import PUT_KEY, REVOKE_KEY, key_row
 from app.store.run_lists import label_rows
 from app.views.run import Run
@@ -220,7 +220,10 @@ async def _write_outside_the_fold(tx: Tx, accepted: Sequence[Accepted]) -> None:
     for head, command, _ in accepted:
         tenant = command.tenant
         for it in command.conditions:
-            if isinstance(it, ports.KeyUnused):
+            if isinstance(it, ports.DropDeltas):
+                assert head.key is not None, "a thread with deltas has a row"
+                await drop_rows(tx, head.key, it.ranges)
+            elif isinstance(it, ports.KeyUnused):
                 written[_PUT_KEY].append((tenant, it.route, it.key, it.body_hash, it.run_id, it.expires_at))
             elif isinstance(it, ports.ApiKeyStored):
                 written[PUT_KEY].append(key_row(it.key))

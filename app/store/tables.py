@@ -2,8 +2,8 @@
 
 The log is `events` and `deltas`. `threads`, `runs`, `run_labels`, `interrupts`, `transcript_entries` and `artifacts`
 are folded from it and can be rebuilt from it. Outside the fold, by name: `leases`, `idempotency_keys`, `api_keys`,
-`blobs`, `blob_refs`, `files`, `file_chunks`, `workspaces`, `tombstones`. A record's value is JSON in `state`; other
-columns exist only where a query needs them.
+`blobs`, `blob_refs`, `files`, `file_chunks`, `workspaces`, `tombstones`, `threads.swept_seq`. A record's value is
+JSON in `state`; other columns exist only where a query needs them.
 """
 
 from sqlalchemy import (
@@ -36,6 +36,8 @@ threads = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("deleted_at", BigInteger),
     Column("state", LargeBinary, nullable=False),
+    # Outside the fold: up to here no delta is left that retention could drop.
+    Column("swept_seq", BigInteger, nullable=False, server_default="0"),
     UniqueConstraint("tenant", "id", name="threads_by_id"),
 )
 Index("threads_of_tenant", threads.c.tenant, threads.c.key)

@@ -7,7 +7,7 @@ Leaves to others: whether the events are genuine (`events.chain`), the bonds of 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -112,9 +112,10 @@ class Audit:
         }
 
 
-def audit(events: Iterable[Event], hooks: Sequence[ExpectedHook] = ()) -> Audit:
-    """Of one run's events, in their order, from the first one on; `hooks` are those that its agent had."""
-    fold = _Fold(expected=hooks)
+def audit(events: Iterable[Event], hooks: Sequence[ExpectedHook] = (), dropped: Collection[int] = frozenset()) -> Audit:
+    """Of one run's events, in their order, from the first one on; `hooks` are those that its agent had, `dropped` the
+    numbers of deltas that retention dropped."""
+    fold = _Fold(expected=hooks, dropped=dropped)
     for event in events:
         fold.apply(event)
     fold.close()
@@ -167,6 +168,7 @@ class _Fold:
     roles: RoleAudit = field(default_factory=RoleAudit)
     hooks: HookAudit = field(default_factory=HookAudit)
     expected: Sequence[ExpectedHook] = ()
+    dropped: Collection[int] = frozenset()
 
     def apply(self, event: Event) -> None:
         self._count(event)
@@ -192,6 +194,8 @@ class _Fold:
         self.actors.add(event.actor)
         while event.run_seq is not None and self.number < event.run_seq - 1:
             self.number += 1
+            if self.number in self.dropped:
+                continue
             self.lacks(None, str(self.number), f"event {self.number} of the run is not there")
         self.number = event.run_seq or self.number
         if self.ended is not None:

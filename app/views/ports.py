@@ -43,6 +43,18 @@ class RunPlace:
     id: str
 
 
+@dataclass(frozen=True, slots=True)
+class SweepThread:
+    """A thread with events that no sweep of old deltas has looked at."""
+
+    key: int
+    tenant: str
+    id: str
+    swept_seq: int
+    """Up to here there is nothing left to drop."""
+    last_seq: int
+
+
 class Reader(Protocol):
     """Every call names the tenant: an id of another tenant is not there."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from app.events.catalog import artifact, interrupt
+from app.events.catalog.log import LogCompacted
 from app.events.envelope import Event
 from app.views.artifact import Artifact, artifact_json
 from app.views.interrupt import Interrupt, interrupt_json
@@ -59,6 +60,7 @@ class Change:
     sibling: Touched | None
 
 
+_COMPACTED: Final = LogCompacted.type
 COUNTERS_ONLY: Final = Change(False, False, None)
 
 
@@ -72,7 +74,9 @@ class Records:
 
     def apply(self, event: Event) -> Change:
         thread, run, seq = self.thread, None, event.seq
-        thread.last_seq, thread.head_hash, thread.updated_at = seq, event.hash, event.at
+        thread.last_seq, thread.head_hash = seq, event.hash
+        if event.type != _COMPACTED:  # retention is no use of a thread
+            thread.updated_at = event.at
         if seq == 1:
             thread.created_at = event.at
         run_id = event.run_id

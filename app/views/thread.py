@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from app.core.clock import iso
 from app.events.catalog import thread as facts
+from app.events.catalog.log import LogCompacted
 from app.events.envelope import GENESIS, Event
 from app.views.run import Run
 
@@ -27,6 +28,8 @@ class Thread:
     """Put away by a person: left out of lists unless asked for; nothing else changes."""
     deleted_at: int | None = None
     created_at: int = 0
+    compacted: int = 0
+    """The `seq` of the newest event that says which deltas were dropped."""
     # Counters, kept in columns of their own.
     updated_at: int = 0
     last_seq: int = 0
@@ -79,12 +82,17 @@ def _deleted(thread: Thread, event: Event) -> None:
     thread.deleted_at = event.at
 
 
+def _compacted(thread: Thread, event: Event) -> None:
+    thread.compacted = event.seq
+
+
 THREAD_CHANGES: Final[dict[str, Callable[[Thread, Event], None]]] = {
     facts.ThreadCreated.type: _created,
     facts.ThreadForked.type: _forked,
     facts.ThreadUpdated.type: _updated,
     facts.ThreadClosed.type: _closed,
     facts.ThreadDeleted.type: _deleted,
+    LogCompacted.type: _compacted,
 }
 """By type, what an event changes of its thread beyond the counters and the runs."""
 

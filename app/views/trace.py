@@ -38,6 +38,7 @@ _BY_PREFIX: Final = (
     ("runtime.transcript.", None),
     ("runtime.progress.", None),
     ("runtime.snapshot.", None),
+    ("runtime.log.", None),
     ("runtime.", "request"),
 )
 

@@ -40,6 +40,7 @@ from app.runtime.run.budgets import BudgetAccounts
 from app.runtime.run.conductor import Conductor
 from app.runtime.run.steps import RunServices
 from app.runtime.run.toolsets import Toolsets
+from app.runtime.schedule.delta_expiry import DeltaExpiry
 from app.runtime.schedule.effective_settings import EffectiveSettings
 from app.runtime.schedule.executor import Conduct, Executor
 from app.runtime.schedule.queue import FairQueue
@@ -47,6 +48,7 @@ from app.runtime.schedule.thread_expiry import ThreadExpiry
 from app.runtime.scheduler import Scheduler
 from app.runtime.workspaces import CurrentWorkspace, WorkspaceHistory, WorkspaceStatus
 from app.store.blobs import Blobs
+from app.store.compaction import SweepTable
 from app.store.files import FileStore
 from app.store.idle_threads import IdleThreadReader
 from app.store.keys import StoredKeys
@@ -275,12 +277,15 @@ def _telemetry(
 
 
 async def _purge_hourly(store: Store, effective: EffectiveSettings, clock: Clock, stopping: asyncio.Event) -> None:
-    """Deletes threads that were not used for long, and purges what was deleted long enough ago: when the server starts,
-    and every hour."""
+    """Deletes threads that were not used for long, drops old deltas, and purges what was deleted long enough ago: when
+    the server starts, and every hour."""
     expiry = ThreadExpiry(store.recorder, IdleThreadReader(store.database), clock, lambda: effective.threads_days)
+    swept = SweepTable(store.database)
+    deltas = DeltaExpiry(store.recorder, store.reader, swept, clock, lambda: effective.delta_days)
     while not stopping.is_set():
         with contextlib.suppress(StoreError):
             await expiry.expire(stopping.is_set)
+            await deltas.expire(stopping.is_set)
             await store.retention.purge(stopping, effective.deleted_days)
             if store.settings.sqlite_vacuum == "incremental" and not store.settings.is_postgres:
                 await shrink(store.database, stopping)

@@ -27,6 +27,7 @@ from app.views.records import replay
 from app.views.thread import Thread
 from app.wiring.store import Store, open_store
 from tests.faults.points import ForgetfulDatabase, open_wrapped
+from tests.protocols.test_log_format import run_the_printed_verifier
 from tests.store_equals_replay import assert_tables_equal_replay, events_of
 
 HOSTILE = ['","text":"', '"}}', "é😀\x1f\\", "", " ", "x" * 700, '{"$blob":{}}']
@@ -133,6 +134,7 @@ async def test_a_log_of_the_older_layout_is_continued_and_its_copies_are_the_sam
         first = await exported(store, scope)
         assert await rows(store, "SELECT 1 FROM deltas") == []
         await change(store, "DROP TABLE deltas")
+        await change(store, "ALTER TABLE threads DROP COLUMN swept_seq")
         await change(store, "UPDATE alembic_version SET version_num = '0007'")
     async with open_store(settings) as store:
         assert await exported(store, scope) == first
@@ -143,6 +145,7 @@ async def test_a_log_of_the_older_layout_is_continued_and_its_copies_are_the_sam
         assert isinstance(await checked(store, scope), Head)
         await assert_tables_equal_replay(store)
         folded = replay(scope.thread_id, await events_of(store.database, scope.tenant, scope.thread_id))
+    assert run_the_printed_verifier(tmp_path_factory.mktemp("verifier"), [line.rstrip() for line in whole]) == 0
     copy = read_export(whole)
     for name, layout in (("tight", open_store), ("wide", lambda where: older(where, monkeypatch))):
         async with layout(Settings(data_dir=tmp_path_factory.mktemp(name) / "data")) as other:

@@ -13,6 +13,7 @@ import pytest
 
 from app.core.settings import Settings
 from app.store import (
+    compaction,
     event_rows,
     heads,
     idle_threads,
@@ -63,8 +64,19 @@ def _statements(module: ModuleType) -> dict[str, Sql]:
         (retention, 6),
         (leases, 5),
         (idle_threads, 1),
+        (compaction, 2),
     ],
-    ids=["reader", "event_rows", "heads", "materialize", "run_lists", "retention", "leases", "idle_threads"],
+    ids=[
+        "reader",
+        "event_rows",
+        "heads",
+        "materialize",
+        "run_lists",
+        "retention",
+        "leases",
+        "idle_threads",
+        "compaction",
+    ],
 )
 def test_no_query_reads_a_whole_table(database: sqlite3.Connection, module: ModuleType, fewest: int) -> None:
     queries = _statements(module)
@@ -195,7 +207,7 @@ async def _postgres_plan(connection: "asyncpg.Connection[Any]", sql: Sql) -> str
 
 
 async def test_postgres_reads_no_table_from_end_to_end(filled: "asyncpg.Connection[Any]") -> None:
-    modules = (reader, event_rows, run_lists, retention, leases, idle_threads)
+    modules = (reader, event_rows, run_lists, retention, leases, idle_threads, compaction)
     scans = {}
     named = {f"{it.__name__}.{name}": sql for it in modules for name, sql in _statements(it).items()}
     for name, sql in named.items():

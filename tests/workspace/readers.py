@@ -42,7 +42,7 @@ READERS: Final[dict[str, str]] = {
     **_of("Limits", "runtime/run/budgets", "tokens", "cost_usd", "model_calls", "tool_calls", "wall_seconds"),
     **_of("TenantBudget", "runtime/run/budgets", "tokens_per_day", "cost_usd_per_day"),
     **_of("TenantBudget", "runtime/schedule/effective_settings", "runs_per_minute"),
-    **_of("Retention", "runtime/schedule/effective_settings", "deleted_days", "threads_days"),
+    **_of("Retention", "runtime/schedule/effective_settings", "deleted_days", "threads_days", "delta_days"),
     **_of("Redaction", "wiring/runtime", "kinds", "trace_fields"),
     **_of("Redaction", "runtime/run/model_calls", "reasoning"),
     **_of("Progress", "wiring/runtime", "narration"),

@@ -1,8 +1,13 @@
 """Words about the log itself, and narration of it in sentences."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from app.events.catalog.base import EventModel, event
+from pydantic import Field
+
+from app.events.catalog.base import EventModel, Value, event
+
+Seq = Annotated[int, Field(ge=1)]
+Sha256Hex = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 @event("runtime.progress.narration")
@@ -31,3 +36,45 @@ class SnapshotUpdated(EventModel):
 
     up_to_seq: int
     summary: dict[str, Any]
+
+
+class DroppedNumbers(Value):
+    """The `runSeq` of one run within a dropped range: `count` of them, from `run_seq` on."""
+
+    run_id: str
+    run_seq: Seq
+    count: Seq
+
+
+class DroppedMessage(Value):
+    """A message that had deltas within a dropped range, and how many of these were text of its answer."""
+
+    run_id: str
+    message_id: str
+    text_deltas: Annotated[int, Field(ge=0)]
+
+
+class DroppedRange(Value):
+    """Deltas that stood next to each other in the log and are no longer stored.
+
+    `prev_hash` is the hash of the event before the first of them, `head_hash` that of the last: the chain leads from
+    one to the other over what was dropped.
+    """
+
+    from_seq: Seq
+    to_seq: Seq
+    prev_hash: Sha256Hex
+    head_hash: Sha256Hex
+    runs: Annotated[list[DroppedNumbers], Field(min_length=1)]
+    messages: Annotated[list[DroppedMessage], Field(min_length=1)]
+
+
+@event("runtime.log.compacted", of_thread=True)
+class LogCompacted(EventModel):
+    """Deltas of completed messages were dropped by retention. Their text stays in the messages."""
+
+    deltas: Seq
+    """How many events the ranges add up to."""
+    delta_days: Seq
+    """How long deltas were kept."""
+    ranges: Annotated[list[DroppedRange], Field(min_length=1)]

@@ -120,12 +120,9 @@ def spell(event: Event) -> dict[str, Any] | None:
 
 async def export(reader: Reader, tenant: str, thread: Thread) -> AsyncIterator[bytes]:
     after = 0
-    while after < thread.last_seq:
-        page = await reader.events(tenant, thread.id, after, min(PAGE, thread.last_seq - after))
-        if not page:
-            return
+    while after < thread.last_seq and (page := await reader.events(tenant, thread.id, after, PAGE)):
         for event in page:
-            line = spell(event)
+            line = spell(event) if event.seq <= thread.last_seq else None
             if line is not None:
                 yield json.dumps(line)
         after = page[-1].seq

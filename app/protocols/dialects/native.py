@@ -16,6 +16,7 @@ from app.core import json
 from app.core.errors import HoldfastError
 from app.events.chain import Head
 from app.events.envelope import Event
+from app.events.gaps import Gap, Gaps
 from app.views.ports import Reader
 from app.views.thread import Thread
 
@@ -34,18 +35,14 @@ class ExportInvalid(HoldfastError):
 async def export(reader: Reader, tenant: str, thread: Thread) -> AsyncIterator[bytes]:
     """The lines, without their newlines. The thread as it was read fixes the end, so that one in motion gives a whole.
 
-    The head is what the thread's row says, not the last event found: events that are gone show against it.
+    The head is what the thread's row says, not the last event found: events that are gone show against it. Deltas that
+    retention drops meanwhile move the end, so that the event that says so is in the file.
     """
-    after = 0
     blobs: dict[str, None] = {}
-    while after < thread.last_seq:
-        page = await reader.events(tenant, thread.id, after, min(PAGE, thread.last_seq - after))
-        if not page:
-            break
-        for event in page:
-            blobs.update(dict.fromkeys(references(event)))
-            yield event.export_line()
-        after = page[-1].seq
+    stored = StoredEvents(reader, tenant, thread)
+    async for event in stored.events():
+        blobs.update(dict.fromkeys(references(event)))
+        yield event.export_line()
     digests = list(blobs)
     for digest in digests:
         found = await reader.blob(tenant, thread.id, digest)
@@ -55,7 +52,63 @@ async def export(reader: Reader, tenant: str, thread: Thread) -> AsyncIterator[b
                 blobs.update(dict.fromkeys(inner))
                 digests += sorted(inner)
             yield json.canonical({"blob": {"sha256": digest, "mime": mime, "data": base64.b64encode(data).decode()}})
-    yield json.canonical({"head": {"threadId": thread.id, "seq": thread.last_seq, "hash": thread.head_hash}})
+    head: dict[str, Any] = {"threadId": thread.id, "seq": stored.end.last_seq, "hash": stored.end.head_hash}
+    yield json.canonical({"head": head | ({"dropped": stored.dropped} if stored.dropped else {})})
+
+
+class StoredEvents:
+    """A thread's events up to its end, page by page, while others may write to it and drop deltas."""
+
+    def __init__(self, reader: Reader, tenant: str, thread: Thread) -> None:
+        self._reader, self._tenant, self.end = reader, tenant, thread
+        self._gaps = Gaps()
+        self._last: Event | None = None
+        self._cuts: list[int] = []
+        """Events after which a page ended and a gap began."""
+
+    @property
+    def dropped(self) -> int:
+        return self._gaps.missing
+
+    async def events(self) -> AsyncIterator[Event]:
+        moved = True
+        while moved:
+            async for event in self._up_to_the_end():
+                yield event
+            moved = self._gaps.unexplained() is not None and await self._compacted_meanwhile()
+        if any(map(self._gaps.splits, self._cuts)):
+            # Some deltas of a message were read before they were dropped, and the others not: no verifier could tell.
+            raise HoldfastError("THREAD_BUSY", "Retention dropped deltas during the export. Export the thread again.")
+
+    async def _up_to_the_end(self) -> AsyncIterator[Event]:
+        after, end = self._seq, self.end.last_seq
+        while after < end and (page := await self._reader.events(self._tenant, self.end.id, after, PAGE)):
+            if page[0].seq != after + 1:
+                self._cuts.append(after)
+            for event in page:
+                if self._seq >= end:
+                    return
+                self._note(event)
+                yield event  # also one that somebody moved behind the end: verifying finds it
+            after = page[-1].seq
+
+    async def _compacted_meanwhile(self) -> bool:
+        found = await self._reader.thread(self._tenant, self.end.id)
+        if not isinstance(found, Thread) or found.compacted <= self.end.last_seq:
+            return False
+        self.end = found
+        return True
+
+    @property
+    def _seq(self) -> int:
+        return 0 if self._last is None else self._last.seq
+
+    def _note(self, event: Event) -> None:
+        last = self._last
+        if last is not None and event.seq > last.seq + 1:
+            self._gaps.add(Gap(last.seq + 1, event.seq - 1, last.hash, event.prev_hash))
+        self._gaps.read(event)  # what is wrong with it is for a verifier to say
+        self._last = event
 
 
 def _blobs_within(data: bytes) -> set[str]:

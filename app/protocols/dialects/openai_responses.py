@@ -5,6 +5,7 @@ A message that was cut off stays in the output as an incomplete item without con
 answer. Leaves to others: when frames are sent, and errors before there is a run.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
@@ -21,9 +22,10 @@ PREVIOUS: Final = "openai.previousResponse"
 class ResponseEvents(SegmentReading):
     """Frames numbered above `after`; `take` gives those made since, ready to be written at once."""
 
-    def __init__(self, segment: int = 0, *, after: int = -1) -> None:
+    def __init__(self, segment: int = 0, *, after: int = -1, dropped: Mapping[str, int] | None = None) -> None:
+        """`dropped` are the messages whose deltas retention dropped, with the number of frames that these were."""
         super().__init__(segment)
-        self._after = after
+        self._after, self._dropped = after, dropped or {}
         self._number = 0
         self._out: list[bytes] = []
         self._output: list[JsonObject] = []
@@ -60,13 +62,17 @@ class ResponseEvents(SegmentReading):
 
     def on_text(self, message_id: str, text: str) -> None:
         message = self._open
-        if message is None or message.id != message_id:
+        opened = message is None or message.id != message_id
+        if message is None or opened:
             message = self._open_message(message_id)
         message.pieces.append(text)
         number = self._number
         self._number += 1
         if number > self._after:
             self._out.append(message.delta_head + orjson.dumps(text) + b',"sequence_number":%d}\n\n' % number)
+        if opened:
+            # Of dropped deltas the text comes whole, in place of the first; the others keep their numbers.
+            self._number += max(0, self._dropped.get(message_id, 0) - 1)
 
     def on_message(self, message_id: str, text: str, final: bool) -> None:
         if self._open is not None and self._open.id == message_id:

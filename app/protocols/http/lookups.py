@@ -62,8 +62,10 @@ async def whole_run(server: ServerContext, caller: Principal, run: Run) -> list[
 async def whole_thread(server: ServerContext, caller: Principal, thread: Thread) -> list[Event]:
     _refuse_if_longer(thread.last_seq)
     events: list[Event] = []
-    while page := await server.reader.events(caller.tenant, thread.id, len(events), _PAGE):
+    after = 0
+    while page := await server.reader.events(caller.tenant, thread.id, after, _PAGE):
         events += page
+        after = page[-1].seq
         _refuse_if_longer(len(events))
     return events
 

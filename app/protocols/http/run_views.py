@@ -17,6 +17,7 @@ from app.protocols.http.submission import run_stream
 from app.runtime.intake.audits import expected_hooks
 from app.views.artifact import artifact_json
 from app.views.audit import audit
+from app.views.dropped import compactions, dropped_numbers
 from app.views.journal import journal
 from app.views.snapshot import snapshot
 from app.views.trace import trace
@@ -88,7 +89,8 @@ def _add_views(router: APIRouter, server: ServerContext) -> None:
         # Which hooks a run had is known for certain only of the workspace in use.
         workspace = server.workspace.current
         hooks = expected_hooks(workspace, run.agent) if run.workspace_digest == workspace.digest else ()
-        return json_answer(audit(await whole_run(server, caller, run), hooks).to_json())
+        dropped = dropped_numbers(await compactions(server.reader, caller.tenant, run), run.id)
+        return json_answer(audit(await whole_run(server, caller, run), hooks, dropped).to_json())
 
     @router.get("/usage", response_model=shapes.UsageShape, summary="Tokens, cost and calls", **too_large)
     async def show_usage(run_id: str, caller: Caller) -> Response:

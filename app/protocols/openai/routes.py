@@ -35,6 +35,7 @@ from app.protocols.openai.segment_stream import Listening, segment_stream, sse_e
 from app.protocols.openai.segments import Segment, open_segment
 from app.protocols.wire.connection import connection_of
 from app.protocols.wire.sse import EventStream
+from app.views.dropped import compactions, dropped_text_deltas
 from app.views.run import Run
 
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
@@ -116,7 +117,8 @@ def _add_responses(router: APIRouter, server: ServerContext) -> None:
     ) -> Response:
         segment = await _existing(server, caller, response_id)
         if stream:
-            reading = ResponseEvents(segment.number, after=starting_after)
+            dropped = dropped_text_deltas(await compactions(server.reader, caller.tenant, segment.run))
+            reading = ResponseEvents(segment.number, after=starting_after, dropped=dropped)
             extra = include_events or _wants_events(headers_of(request))
             listening = Listening(server, caller.tenant, segment.run, include_events=extra)
             return _response_stream(listening, reading, segment.run)

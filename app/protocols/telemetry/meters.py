@@ -12,6 +12,7 @@ import structlog
 
 from app.core.metrics import Metrics
 from app.events.catalog import execution, interrupt, model, policy, request, tool
+from app.events.catalog.log import LogCompacted
 from app.events.envelope import Event
 from app.protocols.telemetry.open_runs import OpenRun, OpenRuns
 from app.protocols.telemetry.run_lines import RunLines
@@ -53,6 +54,7 @@ class Metering:
             policy.HookFired.type: self._hook_fired,
             policy.SchemaViolated.type: self._schema_violated,
             execution.BudgetExceeded.type: self._budget_exceeded,
+            LogCompacted.type: self._log_compacted,
         }
 
     def committed(self, events: Sequence[Event], seconds: float) -> None:
@@ -79,6 +81,7 @@ class Metering:
 
     def _commits(self, metrics: Metrics) -> None:
         self._appended = metrics.plain_counter("events_appended", "Events committed to the log.")
+        self._dropped = metrics.plain_counter("deltas_dropped", "Deltas dropped by retention (`retention.deltaDays`).")
         self._batch = metrics.plain_histogram("commit_batch_events", "Events per commit.", _BATCH)
         self._commit = metrics.plain_histogram(
             "commit_seconds", "Duration of a commit, sync included.", _COMMIT_SECONDS
@@ -219,6 +222,9 @@ class Metering:
 
     def _budget_exceeded(self, event: Event, payload: dict[str, Any]) -> None:
         self._budgets.of(payload["budget"], payload["scope"]).inc()
+
+    def _log_compacted(self, event: Event, payload: dict[str, Any]) -> None:
+        self._dropped.inc(payload["deltas"])
 
     def _took(self, step: str, payload: dict[str, Any]) -> None:
         if (took := payload.get("durationMs")) is not None:

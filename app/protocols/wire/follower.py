@@ -317,6 +317,9 @@ class ThreadFollower:
         chunks: list[bytes] = []
         size = 0
         for event in page:
+            thread, last = event.thread_id, self.cursors.get(event.thread_id)
+            if last is not None and last < event.seq - 1 and replaced == self._replaced:
+                self.cursors[thread] = event.seq - 1  # what a page of the store lacks, retention dropped
             data = self._frames_of(event)
             if data is None:
                 data = await self._load(event)

@@ -141,7 +141,7 @@ class Threads:
         turns, transcript = taken_over(thread_id, whole)
         forked = facts.ThreadForked(
             thread_id=thread_id,
-            seq=at,
+            seq=events[-1].seq,  # `at` itself may be a delta that retention dropped
             hash=events[-1].hash,
             history=history(whole),
             turns=turns or None,
@@ -181,11 +181,10 @@ class Threads:
 
     async def _events(self, tenant: str, thread_id: str, up_to: int) -> list[Event]:
         events: list[Event] = []
-        while len(events) < up_to:
-            page = await self._reader.events(tenant, thread_id, len(events), min(_PAGE, up_to - len(events)))
-            events += page
-            if not page:
-                break
+        after = 0
+        while after < up_to and (page := await self._reader.events(tenant, thread_id, after, _PAGE)):
+            events += [event for event in page if event.seq <= up_to]
+            after = page[-1].seq
         return events
 
     async def _existing(self, tenant: str, thread_id: str) -> Thread | Rejected:

@@ -66,6 +66,11 @@ class EffectiveSettings:
         return _least(self._workspace.current.runtime.retention.threads_days, self._settings.retention_threads_days)
 
     @property
+    def delta_days(self) -> int | None:
+        """Days after a run's end until the deltas of its messages are dropped; None for never."""
+        return _least(self._workspace.current.runtime.retention.delta_days, self._settings.retention_delta_days)
+
+    @property
     def drain_seconds(self) -> float:
         """What running runs have to end when the server stops."""
         return _at_most(self._workspace.current.runtime.drain_seconds, self._settings.drain_seconds)

@@ -64,6 +64,7 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
     "Retention": {
         "deletedDays": "Days until a deleted thread or file is purged.",
         "threadsDays": "Days after its last event until a thread is deleted. Default: never.",
+        "deltaDays": "Days after a run's end until the deltas of its completed messages are dropped. Default: never.",
     },
     "Redaction": {
         "kinds": "Kinds of text to redact, such as `card` for card numbers. `secret` is always redacted.",

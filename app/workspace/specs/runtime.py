@@ -76,6 +76,11 @@ class Retention(Spec):
     threads_days: Annotated[int, Field(ge=1, le=36_500)] | None = Field(
         None, description="days without an event until a thread is deleted; at most HOLDFAST_RETENTION_THREADS_DAYS"
     )
+    delta_days: Annotated[int, Field(ge=1, le=36_500)] | None = Field(
+        None,
+        description="days after a run's end until the deltas of its completed messages are dropped; at most "
+        "HOLDFAST_RETENTION_DELTA_DAYS",
+    )
 
 
 class Redaction(Spec):

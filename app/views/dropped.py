@@ -1,0 +1,48 @@
+"""What the `runtime.log.compacted` events of a thread say about one run: the numbers and the deltas that it lost.
+
+They come after the run's end. Leaves to others: whether they are right (`events.gaps`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from app.events.catalog.log import LogCompacted
+from app.events.envelope import Event
+from app.views.ports import Reader
+from app.views.run import Run
+
+_PAGE: Final = 1000
+_EVER: Final = 2**62
+
+
+async def compactions(reader: Reader, tenant: str, run: Run) -> list[Event]:
+    """The events that may be about the run. One that has not ended lost nothing."""
+    found: list[Event] = []
+    after, full = run.last_seq, run.terminal
+    while full:
+        page = await reader.events_of(tenant, run.thread_id, (LogCompacted.type,), after, _EVER, _PAGE)
+        found += page
+        after, full = page[-1].seq if page else after, len(page) == _PAGE
+    return found
+
+
+def dropped_numbers(events: Iterable[Event], run_id: str) -> set[int]:
+    """The `runSeq` of the run's events that were dropped."""
+    numbers: set[int] = set()
+    for event in events:
+        for dropped in event.payload["ranges"]:
+            for run in dropped["runs"]:
+                if run["runId"] == run_id:
+                    numbers.update(range(run["runSeq"], run["runSeq"] + run["count"]))
+    return numbers
+
+
+def dropped_text_deltas(events: Iterable[Event]) -> Counter[str]:
+    """By message: how many deltas of its text were dropped."""
+    counts: Counter[str] = Counter()
+    for event in events:
+        for dropped in event.payload["ranges"]:
+            for message in dropped["messages"]:
+                counts[message["messageId"]] += message["textDeltas"]
+    return counts

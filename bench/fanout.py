@@ -1,8 +1,9 @@
 """Websocket fan-out: one thread's events to many sockets, the server on one core and the readers on another.
 
 `measure()` starts the real server and readers that count frames, and answers frames per second. Each event is
-published by itself (the echo agent awaits every word). Where the sockets are many the server writes to them in turns, and
-what comes until a socket has its turn is written to it together: that is part of what is measured. `python -m bench.fanout` prints one JSON line.
+published by itself (the echo agent awaits every word). Where the sockets are many the server writes to them in turns,
+and what comes until a socket has its turn is written to it together: that is part of what is measured.
+`python -m bench.fanout` prints one JSON line.
 """
 
 import argparse

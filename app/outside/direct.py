@@ -81,40 +81,36 @@ async def exchange(
     params: dict[str, Any],
 ) -> aiohttp.ClientResponse:
     """The answer, once its head has arrived. `params` are those of the protocol that the session would set."""
+    connector = session.connector
+    if connector is None:
+        raise RuntimeError("the session is closed")
+    request = DirectRequest(session, method, url, {"Host": url.host_port_subcomponent or "", **headers}, body)
     try:
-        return await _once(session, method, url, headers, body, timeout, params)
+        return await _once(connector, request, timeout, params)
     except aiohttp.ClientConnectorError:
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
         # The other side may have closed a kept connection just when it was used.
         if method not in _REPEATABLE:
             raise
-    return await _once(session, method, url, headers, body, timeout, params)
+    return await _once(connector, request, timeout, params)
 
 
 async def _once(
-    session: aiohttp.ClientSession,
-    method: str,
-    url: URL,
-    headers: dict[str, str],
-    body: bytes,
+    connector: aiohttp.BaseConnector,
+    request: DirectRequest,
     timeout: aiohttp.ClientTimeout,
     params: dict[str, Any],
 ) -> aiohttp.ClientResponse:
-    connector = session.connector
-    if connector is None:
-        raise RuntimeError("the session is closed")
-    host = url.host_port_subcomponent
-    request = DirectRequest(session, method, url, {"Host": host or "", **headers}, body)
     try:
         connection = await connector.connect(request, traces=[], timeout=timeout)
     except TimeoutError as error:
-        raise aiohttp.ConnectionTimeoutError(f"no connection to {host}") from error
+        raise aiohttp.ConnectionTimeoutError(f"no connection to {request.headers['Host']}") from error
     assert connection.protocol is not None
     try:
         connection.protocol.set_response_params(
             timer=request._timer,
-            skip_payload=method == "HEAD",
+            skip_payload=request.method == "HEAD",
             read_until_eof=True,
             read_timeout=timeout.sock_read,
             **params,

@@ -8,7 +8,10 @@ what a frozen schema is, and that it did not change, by `scripts.frozen`.
 """
 
 import argparse
+import contextlib
+import sqlite3
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +54,19 @@ def error_pages(root: Path) -> Files:
     for name, code in sorted(CODES.items()):
         lines += ["", f'## <a id="{name}"></a>{name}', "", code.meaning, "", f"**Remedy:** {code.remedy}"]
     return {"docs/errors.md": _text(lines)}
+
+
+def sqlite_schema(root: Path) -> Files:
+    """What all migrations come to on an empty file."""
+    from app.store.migrate import upgrade_sqlite
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "new.db"
+        upgrade_sqlite(path)
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            rows = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid").fetchall()
+    statements = ["\n".join(line.rstrip() for line in sql.splitlines()) for (sql,) in rows]
+    return {"migrations/sqlite.sql": (";\n".join(statements) + "\n").encode()}
 
 
 def configuration_page(root: Path) -> Files:
@@ -150,6 +166,7 @@ def asyncapi(root: Path) -> Files:
 
 GENERATORS: Final = (
     Generator("event schemas", event_schemas, owns=("schemas/events/*.json",)),  # before whatever records events
+    Generator("SQLite schema", sqlite_schema),
     Generator("error pages", error_pages),
     Generator("configuration page", configuration_page),
     Generator("dashboard", grafana_dashboard),

@@ -1,6 +1,7 @@
 """Brings a database to this version's schema: under a lock, in one transaction, never backwards.
 
-A database at the newest revision is recognised by one query, so that a normal start does not even load Alembic.
+A database at the newest revision is recognised by one query, and a new file is made by the script that the migrations
+come to (`migrations/sqlite.sql`, generated), so that neither start loads Alembic.
 """
 
 import asyncio
@@ -59,10 +60,44 @@ def _migrate_sqlite(path: Path, can_shrink: bool) -> None:
     import sqlite3
 
     try:
-        if not _needs_upgrade(_probed_revision(path)):
+        if not _needs_upgrade(_probed_revision(path)) or _create_sqlite(path, can_shrink):
             return
+        if not _needs_upgrade(_probed_revision(path)):
+            return  # another process was quicker
     except sqlite3.Error as error:
         raise translated(error, path.parent) from error
+    upgrade_sqlite(path)
+
+
+def _create_sqlite(path: Path, can_shrink: bool) -> bool:
+    """False for a file in which there are tables."""
+    import sqlite3
+
+    connection = sqlite3.connect(path, timeout=_CONNECT_SECONDS, isolation_level=None)
+    try:
+        if can_shrink:
+            # Counts before the first table is made; afterwards it does nothing.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute("BEGIN EXCLUSIVE")
+        new = connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+        if new:
+            _run_script(connection)
+        connection.execute("COMMIT")
+        return new
+    finally:
+        connection.close()  # what was not committed is not there
+
+
+def _run_script(connection: Any) -> None:
+    for statement in (shipped("migrations") / "sqlite.sql").read_text().split(";\n"):
+        connection.execute(statement)
+    connection.execute("INSERT INTO alembic_version (version_num) VALUES (?)", (NEWEST,))
+
+
+def upgrade_sqlite(path: Path) -> None:
+    """By each migration that it has not had yet, in one transaction."""
+    import sqlite3
+
     import sqlalchemy as sa
 
     engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.NullPool)
@@ -71,9 +106,6 @@ def _migrate_sqlite(path: Path, can_shrink: bool) -> None:
     @sa.event.listens_for(engine, "connect")
     def _no_driver_transactions(connection: Any, _record: Any) -> None:
         connection.isolation_level = None
-        if can_shrink:
-            # Counts before the first table is made; afterwards it does nothing.
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: Any) -> None:

@@ -1,6 +1,6 @@
 """The process that migrates an empty database on request, as a replica does that starts.
 
-python -m tests.faults.migrator --data-dir D [--database-url U] [--die-before-commit]
+python -m tests.faults.migrator --data-dir D [--database-url U] [--die-before-commit] [--one-by-one]
 """
 
 import argparse
@@ -18,13 +18,17 @@ from app.store.folder import DataFolder
 
 
 def _die_before_commit() -> None:
-    inner = migrations._upgrade
+    upgrade, run_script = migrations._upgrade, migrations._run_script
 
-    def upgrade(connection: Any) -> None:
-        inner(connection)
+    def dying_upgrade(connection: Any) -> None:
+        upgrade(connection)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    migrations._upgrade = upgrade
+    def dying_script(connection: Any) -> None:
+        run_script(connection)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    migrations._upgrade, migrations._run_script = dying_upgrade, dying_script
 
 
 async def _main(given: Any) -> None:
@@ -44,7 +48,10 @@ if __name__ == "__main__":
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--database-url")
     parser.add_argument("--die-before-commit", action="store_true")
+    parser.add_argument("--one-by-one", action="store_true", help="also a new SQLite file by each migration")
     options = parser.parse_args()
+    if options.one_by_one:
+        migrations._create_sqlite = lambda path, can_shrink: False
     if options.die_before_commit:
         _die_before_commit()
     try:

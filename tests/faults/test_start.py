@@ -103,8 +103,9 @@ async def _wipe(settings: Settings) -> None:
 
 
 @pytest.mark.requirement("G20")
-async def test_a_migration_that_is_killed_before_its_commit_leaves_nothing(empty: Settings) -> None:
-    async with started(_MIGRATE, *flags(empty), "--die-before-commit") as child:
+@pytest.mark.parametrize("way", [[], ["--one-by-one"]], ids=["at-once", "one-by-one"])
+async def test_a_migration_that_is_killed_before_its_commit_leaves_nothing(empty: Settings, way: list[str]) -> None:
+    async with started(_MIGRATE, *flags(empty), "--die-before-commit", *way) as child:
         await child.line("ready")
         await child.send("go")
         assert await child.end() == -signal.SIGKILL, child.said

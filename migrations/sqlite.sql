@@ -1,0 +1,192 @@
+CREATE TABLE alembic_version (
+	version_num VARCHAR(32) NOT NULL,
+	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+CREATE TABLE threads (
+	"key" INTEGER NOT NULL,
+	tenant TEXT NOT NULL,
+	id TEXT NOT NULL,
+	last_seq BIGINT NOT NULL,
+	head_hash BLOB NOT NULL,
+	updated_at BIGINT NOT NULL,
+	created_at BIGINT NOT NULL,
+	deleted_at BIGINT,
+	state BLOB NOT NULL, swept_seq BIGINT DEFAULT '0' NOT NULL,
+	PRIMARY KEY ("key"),
+	CONSTRAINT threads_by_id UNIQUE (tenant, id)
+);
+CREATE INDEX threads_deleted ON threads (deleted_at) WHERE deleted_at IS NOT NULL;
+CREATE TABLE events (
+	thread_key INTEGER NOT NULL,
+	seq BIGINT NOT NULL,
+	id TEXT NOT NULL,
+	run_id TEXT,
+	run_seq BIGINT,
+	type TEXT NOT NULL,
+	actor TEXT NOT NULL,
+	at BIGINT NOT NULL,
+	parent_id TEXT,
+	payload BLOB NOT NULL,
+	prev_hash BLOB NOT NULL,
+	hash BLOB NOT NULL,
+	CONSTRAINT events_by_seq PRIMARY KEY (thread_key, seq),
+	FOREIGN KEY(thread_key) REFERENCES threads ("key")
+);
+CREATE TABLE runs (
+	tenant TEXT NOT NULL,
+	id TEXT NOT NULL,
+	thread_key INTEGER NOT NULL,
+	thread_id TEXT NOT NULL,
+	agent TEXT,
+	status TEXT NOT NULL,
+	parent_run_id TEXT,
+	created_at BIGINT NOT NULL,
+	first_seq BIGINT NOT NULL,
+	last_seq BIGINT NOT NULL,
+	run_seq BIGINT NOT NULL,
+	state BLOB NOT NULL,
+	CONSTRAINT runs_by_id PRIMARY KEY (tenant, id),
+	FOREIGN KEY(thread_key) REFERENCES threads ("key")
+);
+CREATE INDEX runs_by_time ON runs (tenant, created_at, id);
+CREATE INDEX runs_of_thread ON runs (thread_key, first_seq);
+CREATE INDEX runs_active ON runs (status, created_at) WHERE status IN ('queued', 'running', 'waiting');
+CREATE TABLE interrupts (
+	tenant TEXT NOT NULL,
+	id TEXT NOT NULL,
+	thread_key INTEGER NOT NULL,
+	run_id TEXT,
+	status TEXT NOT NULL,
+	expires_at TEXT NOT NULL,
+	state BLOB NOT NULL, call_id TEXT,
+	CONSTRAINT interrupts_of_thread PRIMARY KEY (thread_key, id),
+	FOREIGN KEY(thread_key) REFERENCES threads ("key")
+);
+CREATE INDEX interrupts_by_id ON interrupts (tenant, id);
+CREATE INDEX interrupts_open ON interrupts (expires_at) WHERE status = 'open';
+CREATE TABLE transcript_entries (
+	thread_key INTEGER NOT NULL,
+	message_id TEXT NOT NULL,
+	position BIGINT NOT NULL,
+	state BLOB NOT NULL,
+	CONSTRAINT transcript_by_message PRIMARY KEY (thread_key, message_id),
+	FOREIGN KEY(thread_key) REFERENCES threads ("key")
+);
+CREATE TABLE artifacts (
+	tenant TEXT NOT NULL,
+	id TEXT NOT NULL,
+	thread_key INTEGER NOT NULL,
+	run_id TEXT,
+	seq BIGINT NOT NULL,
+	state BLOB NOT NULL,
+	CONSTRAINT artifacts_of_thread PRIMARY KEY (thread_key, id),
+	FOREIGN KEY(thread_key) REFERENCES threads ("key")
+);
+CREATE INDEX artifacts_by_id ON artifacts (tenant, id);
+CREATE TABLE leases (
+	tenant TEXT NOT NULL,
+	run_id TEXT NOT NULL,
+	owner TEXT NOT NULL,
+	epoch BIGINT NOT NULL,
+	until BIGINT NOT NULL, suspect BIGINT DEFAULT '0' NOT NULL, deaths BIGINT DEFAULT '0' NOT NULL, previous TEXT,
+	CONSTRAINT leases_by_run PRIMARY KEY (tenant, run_id)
+);
+CREATE TABLE idempotency_keys (
+	tenant TEXT NOT NULL,
+	route TEXT NOT NULL,
+	"key" TEXT NOT NULL,
+	body_hash TEXT NOT NULL,
+	run_id TEXT NOT NULL,
+	expires_at BIGINT NOT NULL,
+	CONSTRAINT idempotency_by_key PRIMARY KEY (tenant, route, "key")
+);
+CREATE INDEX idempotency_expiry ON idempotency_keys (expires_at);
+CREATE TABLE blobs (
+	tenant TEXT NOT NULL,
+	sha256 TEXT NOT NULL,
+	size BIGINT NOT NULL,
+	mime TEXT NOT NULL,
+	data BLOB NOT NULL,
+	CONSTRAINT blobs_by_hash PRIMARY KEY (tenant, sha256)
+);
+CREATE TABLE blob_refs (
+	tenant TEXT NOT NULL,
+	sha256 TEXT NOT NULL,
+	thread_key INTEGER NOT NULL,
+	CONSTRAINT blob_refs_by_hash PRIMARY KEY (tenant, sha256, thread_key),
+	FOREIGN KEY(thread_key) REFERENCES threads ("key")
+);
+CREATE INDEX blob_refs_of_thread ON blob_refs (thread_key);
+CREATE TABLE workspaces (
+	digest TEXT NOT NULL,
+	files BLOB NOT NULL,
+	PRIMARY KEY (digest)
+);
+CREATE TABLE tombstones (
+	tenant TEXT NOT NULL,
+	thread_id TEXT NOT NULL,
+	last_seq BIGINT NOT NULL,
+	head_hash BLOB NOT NULL,
+	purged_at BIGINT NOT NULL,
+	CONSTRAINT tombstones_by_id PRIMARY KEY (tenant, thread_id)
+);
+CREATE INDEX interrupts_by_call ON interrupts (tenant, call_id) WHERE call_id IS NOT NULL;
+CREATE TABLE files (
+	tenant TEXT NOT NULL,
+	id TEXT NOT NULL,
+	name TEXT NOT NULL,
+	mime TEXT NOT NULL,
+	size BIGINT NOT NULL,
+	sha256 TEXT NOT NULL,
+	created_by TEXT NOT NULL,
+	created_at BIGINT NOT NULL,
+	stored_at BIGINT,
+	deleted_at BIGINT,
+	CONSTRAINT files_by_id PRIMARY KEY (tenant, id)
+);
+CREATE INDEX files_to_purge ON files (created_at) WHERE stored_at IS NULL OR deleted_at IS NOT NULL;
+CREATE TABLE file_chunks (
+	tenant TEXT NOT NULL,
+	file_id TEXT NOT NULL,
+	number BIGINT NOT NULL,
+	data BLOB NOT NULL,
+	CONSTRAINT file_chunks_by_number PRIMARY KEY (tenant, file_id, number)
+);
+CREATE TABLE api_keys (
+	id TEXT NOT NULL,
+	tenant TEXT NOT NULL,
+	digest BLOB NOT NULL,
+	revoked_at BIGINT,
+	state BLOB NOT NULL,
+	PRIMARY KEY (id)
+);
+CREATE INDEX api_keys_of_tenant ON api_keys (tenant, id);
+CREATE INDEX runs_by_status ON runs (tenant, status, created_at, id) WHERE status IN ('waiting', 'completed', 'failed', 'cancelled');
+CREATE INDEX runs_by_agent ON runs (tenant, agent, created_at, id);
+CREATE INDEX transcript_by_position ON transcript_entries (thread_key, position, message_id);
+CREATE TABLE run_labels (
+	tenant TEXT NOT NULL,
+	name TEXT NOT NULL,
+	value TEXT NOT NULL,
+	created_at BIGINT NOT NULL,
+	run_id TEXT NOT NULL,
+	thread_key INTEGER NOT NULL,
+	CONSTRAINT run_labels_by_value PRIMARY KEY (tenant, name, value, created_at, run_id),
+	FOREIGN KEY(thread_key) REFERENCES threads ("key")
+);
+CREATE INDEX run_labels_of_thread ON run_labels (thread_key);
+CREATE INDEX threads_of_tenant ON threads (tenant, "key");
+CREATE INDEX threads_by_age ON threads (created_at, "key");
+CREATE INDEX leases_by_previous ON leases (previous) WHERE previous IS NOT NULL;
+CREATE TABLE deltas (
+	thread_key INTEGER NOT NULL,
+	seq BIGINT NOT NULL,
+	back INTEGER NOT NULL,
+	uuid BLOB NOT NULL,
+	run_shift BIGINT,
+	at_shift BIGINT,
+	text BLOB NOT NULL,
+	hash BLOB NOT NULL,
+	CONSTRAINT deltas_by_seq PRIMARY KEY (thread_key, seq),
+	FOREIGN KEY(thread_key) REFERENCES threads ("key")
+)

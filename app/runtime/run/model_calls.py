@@ -129,12 +129,9 @@ class ModelCalls:
     async def _complete(
         self, plan: ModelChoice, request: CompletionRequest, marks: dict[str, str], foreign: str | None = None
     ) -> CompletionResponse:
-        log, scope, held = self._log, self._log.scope, list[Payload]()
+        scope, held = self._log.scope, list[Payload]()
 
         async def record(payload: Payload) -> Payload | None:
-            if payload.type == AdapterEvent.type and not marks:
-                await log.record(payload)  # a piece of the answer: nearly all there is to record
-                return None
             if marks:
                 marked = _marked(payload, marks)
                 if marked is None:

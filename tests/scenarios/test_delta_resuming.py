@@ -11,6 +11,7 @@ from app.core.settings import Settings
 from tests.clients import receive_event
 from tests.openai.test_responses import frames as response_frames
 from tests.scenarios.delta_threads import ANSWER, DAYS, Aged, compacted, events, is_delta, said
+from tests.scenarios.test_stream_docs import DROPPED, like, lines_of
 from tests.server import InProcessServer
 from tests.sse import frames
 
@@ -68,8 +69,13 @@ async def test_a_socket_in_the_middle_of_a_dropped_event_goes_on_after_it(settin
         query = f"threadId={run['threadId']}&afterSeq={delta['seq']}&afterPart=0"
         async with connect(f"{server.stream_url}?{query}") as socket:
             assert (await receive_event(socket))["type"] == "ready"
-            following = await receive_event(socket)
+            frame = str(await socket.recv())
+            following = json.loads(frame)
             assert following["type"] == "runtime.model.completed" and following["payload"]["text"] == ANSWER
+            shown = (
+                lines_of(DROPPED, "<- ")[1].replace("thr_plans", run["threadId"]).replace("The whole answer.", ANSWER)
+            )
+            assert like(shown.replace('"seq":25', f'"seq":{following["seq"]}')).fullmatch(frame), "as the page has it"
             item = json.loads(await socket.recv())
             assert item["seq"] == following["seq"] and item["part"] == 1, "all of its frames"
 

@@ -129,6 +129,8 @@ async def test_the_migration_takes_over_the_labels_of_stored_runs(settings: Sett
             "DROP INDEX threads_of_tenant",
             "DROP INDEX threads_by_age",
             "DROP INDEX leases_by_previous",
+            "DROP TABLE deltas",
+            "ALTER TABLE threads DROP COLUMN swept_seq",
             "UPDATE alembic_version SET version_num = '0005'",
         ):
             await store.database.write(lambda tx, statement=statement: tx.rows(Sql(statement)))  # type: ignore[misc]

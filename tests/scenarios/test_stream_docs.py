@@ -14,14 +14,14 @@ from app.core import json
 from tests.server import ServerProcess
 
 PAGE = (Path(__file__).parents[2] / "docs/stream.md").read_text()
-LISTENING, COMMANDS, FRAMES, BACK = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+LISTENING, COMMANDS, FRAMES, BACK, DROPPED = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
 
 
-def _lines(block: str, mark: str) -> list[str]:
+def lines_of(block: str, mark: str) -> list[str]:
     return [line.removeprefix(mark) for line in block.splitlines() if line.startswith(mark)]
 
 
-def _like(example: str) -> "re.Pattern[str]":
+def like(example: str) -> "re.Pattern[str]":
     """An example as a pattern: `...` stands for what differs from run to run."""
     return re.compile(re.escape(example).replace(re.escape("..."), ".+?"))
 
@@ -32,18 +32,18 @@ async def _next(socket: Any) -> str:
 
 @pytest.mark.requirement("CM-1")
 async def test_the_first_example_is_how_a_socket_begins(server: ServerProcess) -> None:
-    query = _lines(LISTENING, "-> GET /api/stream")[0]
+    query = lines_of(LISTENING, "-> GET /api/stream")[0]
     async with connect(server.stream_url + query) as socket:
-        assert await _next(socket) == _lines(LISTENING, "<- ")[0]
+        assert await _next(socket) == lines_of(LISTENING, "<- ")[0]
 
 
 @pytest.mark.requirement("CM-1")
 async def test_every_command_of_the_page_is_one(server: ServerProcess) -> None:
     async with connect(server.stream_url) as socket:
         await _next(socket)
-        for command in _lines(COMMANDS, "-> "):
+        for command in lines_of(COMMANDS, "-> "):
             await socket.send(command)
-        assert await _next(socket) == _lines(COMMANDS, "<- ")[0]
+        assert await _next(socket) == lines_of(COMMANDS, "<- ")[0]
 
 
 @pytest.mark.requirement("CM-1", "PX-1")
@@ -58,13 +58,13 @@ async def test_the_frames_of_the_page_are_those_of_an_echo(server: ServerProcess
             received.append(await _next(socket))
         seq = json.loads(received[-1])["seq"]
         frames = [received[-1], await _next(socket), await _next(socket)]
-    for example, frame in zip(_lines(FRAMES, "<- "), frames, strict=True):
-        assert _like(example.replace('"seq":4', f'"seq":{seq}')).fullmatch(frame), frame
-    asked = parse_qs(_lines(BACK, "-> GET /api/stream?")[0])
+    for example, frame in zip(lines_of(FRAMES, "<- "), frames, strict=True):
+        assert like(example.replace('"seq":4', f'"seq":{seq}')).fullmatch(frame), frame
+    asked = parse_qs(lines_of(BACK, "-> GET /api/stream?")[0])
     query = f"?threadId={asked['threadId'][0]}&afterSeq={seq}&afterPart={asked['afterPart'][0]}"
     async with connect(server.stream_url + query) as socket:
-        for example in _lines(BACK, "<- "):
-            assert _like(example.replace('"seq":4', f'"seq":{seq}')).fullmatch(await _next(socket))
+        for example in lines_of(BACK, "<- "):
+            assert like(example.replace('"seq":4', f'"seq":{seq}')).fullmatch(await _next(socket))
 
 
 async def test_the_description_of_the_stream_is_served(client: httpx2.AsyncClient) -> None:

@@ -11,7 +11,6 @@ from typing import Final
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.ids import new_id
-from app.core.loop_turns import LoopTurns
 from app.core.principal import Principal
 from app.events import ports
 from app.events.catalog import Payload, request
@@ -61,11 +60,8 @@ class Service:
         self._recorder, self._reader, self._clock = recorder, reader, clock
         self._workspaces, self._backends, self._scheduler = workspaces, backends, scheduler
         self._cancel_events, self._rates, self._per_thread = cancel_events, rates, per_thread
-        self._turns = LoopTurns()
 
     async def submit(self, who: Principal, submission: Submission) -> Run | Rejected:
-        if not self._turns.free():
-            await self._turns.wait()
         workspace = submission.workspace or await self._workspaces.for_new_run()
         refused = (
             check_submission(submission, workspace, self._backends)

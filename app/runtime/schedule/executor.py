@@ -15,7 +15,6 @@ import structlog
 
 from app.core.clock import Clock
 from app.core.errors import Failure
-from app.core.loop_turns import LoopTurns
 from app.core.suspend import Suspended
 from app.events.catalog import Payload, request
 from app.events.catalog.builders import BuiltRequestStarted
@@ -77,7 +76,6 @@ class Executor:
         self._ending = RunEnding(recorder, reader, backlog)
         self._sweeper = Sweeper(recorder, backlog, self._leases, clock, self._take_up)
         self._tasks: list[asyncio.Task[None]] = []
-        self._turns = LoopTurns()
         self.draining = False
 
     def start(self) -> None:
@@ -283,8 +281,6 @@ class Executor:
 
     async def _run(self, held: HeldRun, run: Run, thread: list[Event] | None) -> None:
         """`run` as it was before its claim; `thread` where its events are known without reading them."""
-        if not self._turns.free():
-            await self._turns.wait()
         held.epoch = run.epoch + 1
         held.control.outside = partial(self._outside, held)
         scope, tried = _scope(held, run), set[str]()

@@ -186,7 +186,7 @@ async def test_a_fork_and_a_rerun_know_what_was_said_without_the_deltas(settings
 
 
 async def test_a_thread_that_nobody_uses_expires_on_time(settings: Settings, tmp_path: Path) -> None:
-    aged = Aged.on(settings, tmp_path / "w", retention_threads_days=DAYS + 5, retention_deleted_days=0)
+    aged = Aged.on(settings, tmp_path / "w", retention_threads_days=DAYS + 5, retention_deleted_days=1)
     async with aged.serving() as (_, client):
         thread_id = (await said(client, "hello"))["threadId"]
     async with aged.serving(DAYS + 1) as (_, client):

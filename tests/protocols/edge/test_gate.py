@@ -218,14 +218,18 @@ async def test_under_load_new_requests_are_turned_away_and_what_ends_work_is_ser
     async with open_auth_server(tmp_path, max_requests=3, max_requests_per_tenant=2) as server:
         ours, theirs = await server.caller("member", "ours"), await server.caller("member", "theirs")
         body = {"agent": "assistant", "input": "publish it"}
-        slow = [b"POST /api/runs HTTP/1.1\r\nhost: localhost\r\nauthorization: %s\r\ncontent-length: 9\r\n\r\n"] * 2
+        slow = b"POST /api/runs HTTP/1.1\r\nhost: localhost\r\nauthorization: %s\r\ncontent-length: 9\r\n\r\n"
         address = urlsplit(server.url)
         held = []
-        for request in slow:
+
+        async def hold(caller: httpx2.AsyncClient) -> None:
             _, writer = await asyncio.open_connection(address.hostname, address.port)
-            writer.write(request % ours.headers["authorization"].encode())
+            writer.write(slow % caller.headers["authorization"].encode())
             held.append(writer)
+
+        await hold(ours)
         for _ in range(200):
+            await hold(ours)  # one before may have been turned away itself, because of the request that follows it
             refused = await ours.post("/api/runs", json=body)
             if refused.status_code == 429:
                 break
@@ -233,10 +237,8 @@ async def test_under_load_new_requests_are_turned_away_and_what_ends_work_is_ser
         assert refused.headers["retry-after"]
         run = (await theirs.post("/api/runs", json=body)).json()
         assert run["status"] in ("queued", "running", "waiting")
-        _, writer = await asyncio.open_connection(address.hostname, address.port)
-        writer.write(slow[0] % theirs.headers["authorization"].encode())
-        held.append(writer)
         for _ in range(200):
+            await hold(theirs)
             refused = await theirs.get("/api/threads")
             if refused.status_code == 503:
                 break

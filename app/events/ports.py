@@ -65,6 +65,8 @@ class Draft:
     """The canonical payload, as the recorder checked it."""
     checked: bool = False
     """Redacted and validated: set by the recorder alone."""
+    screened: bool = False
+    """Looked through for secrets, with what is around it."""
     prevalidated: bool = False
     """Of a catalog payload that was checked as it was built, or that a typed builder made."""
 

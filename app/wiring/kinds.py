@@ -1,4 +1,4 @@
-"""Every kind of backend, provider, tool and hook: the list of those that ship, and what installed packages offer.
+"""Every kind of backend, provider, tool, hook and guardrail: those that ship, and what installed packages offer.
 
 The compiler's catalog and the makers both come from here, so that nothing can be declared which nothing serves.
 """
@@ -28,6 +28,12 @@ from app.models.router import ModelRouter
 from app.outside.http import HttpClient
 from app.outside.proxies import OutgoingProxies
 from app.policy import declared as hooks
+from app.policy.guardrails import declared as guardrails
+from app.policy.guardrails.declared import RuleBook
+from app.policy.guardrails.kind import GuardrailDeps, GuardrailKind
+from app.policy.guardrails.kinds import cel, pii, presidio, regex, schema, topic
+from app.policy.guardrails.kinds import model as model_rule
+from app.policy.guardrails.kinds import python as python_rule
 from app.policy.hooks import HookRunner
 from app.policy.kind import BuiltinHook, HookDeps
 from app.policy.kinds import builtin as builtin_hook
@@ -54,6 +60,16 @@ BACKENDS: Final = (echo.KIND, native.KIND, plan_work_review.KIND)
 PROVIDERS: Final = (openai.KIND, anthropic.KIND, gemini.KIND, ollama.KIND, scripted.KIND)
 TOOLS: Final = (python.KIND, http.KIND, mcp.KIND, builtin.KIND, subprocess.KIND)
 HOOKS: Final = Kinds((builtin_hook.KIND, python_hook.KIND, command_hook.KIND))
+GUARDRAILS: Final = (
+    pii.KIND,
+    regex.KIND,
+    topic.KIND,
+    cel.KIND,
+    schema.KIND,
+    model_rule.KIND,
+    python_rule.KIND,
+    presidio.KIND,
+)
 NARRATORS: Final = {"template": TemplateNarrator}
 
 
@@ -75,6 +91,11 @@ def tools() -> Kinds[ToolKind]:
 @cache
 def builtin_hooks() -> Kinds[BuiltinHook]:
     return with_installed("holdfast.hooks", BuiltinHook, builtin_hook.BUILTINS)
+
+
+@cache
+def guardrail_kinds() -> Kinds[GuardrailKind]:
+    return with_installed("holdfast.guardrails", GuardrailKind, GUARDRAILS)
 
 
 def with_installed(group: str, kind: type[K], shipped: Iterable[K]) -> Kinds[K]:
@@ -126,6 +147,7 @@ def kind_catalog(brought: Iterable[str] = ()) -> KindCatalog:
         tools=tools(),
         builtin_tools=builtin.NAMES,
         builtin_hooks=builtin_hooks(),
+        guardrails=guardrail_kinds(),
         narrators=frozenset(NARRATORS),
         redaction_kinds=frozenset({"secret", *PERSONAL}),
         unserved=UNSERVED,
@@ -193,6 +215,13 @@ def make_hooks(settings: Settings, clock: Clock, workspace: CompiledWorkspace) -
 
     deps = HookDeps(settings.workspace, _secrets_of(workspace), load, builtin_hooks(), settings.data_dir)
     return hooks.build(workspace, HOOKS, deps, schemas=SchemaRegistry(), clock=clock)
+
+
+def make_guardrails(workspace: CompiledWorkspace) -> RuleBook | list[Failure]:
+    def load(entry: str, files: WorkspaceFiles, own: bool) -> Any:
+        return load_entry(entry, files, own=own)
+
+    return guardrails.build(workspace, guardrail_kinds(), GuardrailDeps(load))
 
 
 def _secrets_of(workspace: CompiledWorkspace) -> Callable[[str], str | None]:

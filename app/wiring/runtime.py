@@ -60,6 +60,7 @@ from app.wiring.kinds import (
     http_client,
     installed_backends,
     kind_catalog,
+    make_guardrails,
     make_hooks,
     model_router,
     narrator,
@@ -144,10 +145,10 @@ async def open_holdfast(
         effective = EffectiveSettings(settings, workspace)
         tools = await parts.enter_async_context(_closing(ToolMakers(settings, clock, client)))
         toolsets = await parts.enter_async_context(
-            _closing(Toolsets(tools.build, partial(make_hooks, settings, clock)))
+            _closing(Toolsets(tools.build, partial(make_hooks, settings, clock), make_guardrails))
         )
         router = model_router(settings, clock, client)
-        traced = _conducting(settings, store, router, kinds, history, toolsets, clock)
+        traced = _conducting(settings, store, router, kinds, history, toolsets, redaction, clock)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
         sandbox = SandboxReport()
@@ -183,11 +184,12 @@ def _conducting(
     kinds: Mapping[str, Backend],
     history: WorkspaceHistory,
     toolsets: Toolsets,
+    redaction: CurrentRedaction,
     clock: Clock,
 ) -> InTrace:
     """Conducts runs, each in its trace."""
     blobs, budgets = Blobs(store.database), BudgetAccounts(clock, store.reader.spent_since)
-    services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets)
+    services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets, redaction)
     conductor = Conductor(services, kinds, history, toolsets)
     return InTrace(conductor.run, store.reader, exported=settings.traces != "off")
 

@@ -1,4 +1,4 @@
-"""Which kinds exist: backends, providers, tools and built-in hooks, passed in by whoever starts the compiler.
+"""Which kinds exist: backends, providers, tools, built-in hooks, guardrails; passed in by whoever starts the compiler.
 
 A kind describes itself with one value. Kinds that ship are listed in `wiring/kinds.py`; one of an installed package is
 loaded when a document first names it, so that a package that nobody uses costs nothing and breaks nothing.
@@ -46,7 +46,7 @@ class Kind:
     module: str | None = None
     """A module of that extra: where it is missing, the kind is known and cannot be used."""
     needs_model: bool = False
-    """Whether an agent that uses it must name a model. For backends."""
+    """Whether a document that uses it must name a model. For backends and guardrails."""
 
     @property
     def installed(self) -> bool:
@@ -55,6 +55,16 @@ class Kind:
     @property
     def remedy(self) -> str:
         return f"run: pip install 'holdfast[{self.extra}]'" if self.extra else f"install the module {self.module}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleKind(Kind):
+    """A kind of guardrail, as far as the compiler has to know it. `needs_model` holds for its documents."""
+
+    redacts: bool = True
+    """Whether it says where it found something; one that does not cannot have the action `redact`."""
+    needs_entry: bool = False
+    """Whether a document must name a function in `entry`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +115,7 @@ class KindCatalog:
     tools: Kinds[Kind] = field(default_factory=Kinds)
     builtin_tools: frozenset[str] = frozenset()
     builtin_hooks: Kinds[Kind] = field(default_factory=Kinds)
+    guardrails: Kinds[RuleKind] = field(default_factory=Kinds)
     adapters: frozenset[str] = frozenset()
     narrators: frozenset[str] = frozenset()
     redaction_kinds: frozenset[str] = frozenset()

@@ -37,6 +37,13 @@ class BuiltDelta(BuiltPayload):
         self._document = {"event": signal}
 
 
+class ScreenedDelta(BuiltDelta):
+    """A piece of a message's text that was looked through for secrets together with what is around it."""
+
+    __slots__ = ()
+    screened = True
+
+
 class BuiltModelNegotiated(BuiltPayload):
     __slots__ = ()
     type = model.ModelNegotiated.type

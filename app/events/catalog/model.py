@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 from app.events.catalog.base import EventModel, Value, event
 from app.events.catalog.values import ErrorValue, ToolCallValue, Usage
 
-ASIDES: Final = frozenset({"summary", "repair"})
+ASIDES: Final = frozenset({"summary", "repair", "guardrail"})
 """Roles of calls outside the conversation: no client sees their answers."""
 
 

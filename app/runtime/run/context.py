@@ -26,8 +26,9 @@ from app.policy.points import prompt_input, prompt_subject
 from app.runtime.run.memo import MALFORMED, StoredPayload
 from app.runtime.run.model_calls import ModelCalls
 from app.runtime.run.run_hooks import RunHooks
-from app.runtime.run.run_log import CutOff, RunLog, expect
+from app.runtime.run.run_log import CutOff, RunLog
 from app.runtime.run.tool_calls import ToolCalls
+from app.runtime.run.voice import Voice
 from app.views.history import steered
 from app.workspace.specs.agent import ContextPolicy
 
@@ -36,9 +37,6 @@ GO_ON: Final = "Go on."
 
 _TAKEN_UP: Final = frozenset({"steer", "switch_model_plan", "set_limits", "set_parameters"})
 """Commands that take effect with a model call."""
-
-_MAX_SAID: Final = 64 * 1024
-"""Characters of one delta, whatever a backend says at once: it has to fit into its row of the log."""
 
 AskAgent = Callable[[str, Any, str], Awaitable[AgentAnswer]]
 SetLimits = Callable[[Mapping[str, Any]], None]
@@ -74,8 +72,9 @@ class RunContext:
         schemas: SchemaRegistry,
         set_limits: SetLimits,
         hooks: RunHooks,
+        voice: Voice,
     ) -> None:
-        self._log, self._models, self._tools, self._hooks = log, models, tools, hooks
+        self._log, self._models, self._tools, self._hooks, self._voice = log, models, tools, hooks, voice
         self._ask_agent, self._schemas, self._set_limits = ask_agent, schemas, set_limits
         self._recorded_by_type: dict[str, int] = {}
         self._questions = self._agents = self._compactions = 0
@@ -102,10 +101,11 @@ class RunContext:
     async def say(self, message_id: str, text: str, part: int = 0) -> None:
         await self._log.settle()
         self._log.stop_if_cancelled()
-        scope = self._log.scope
-        for start in range(0, len(text) or 1, _MAX_SAID):
-            piece = text[start : start + _MAX_SAID]
-            expect(await self._log.recorder.record_delta(scope, adapter.OUTPUT_DELTA, message_id, part, piece))
+        await self._voice.say(message_id, text, part)
+
+    async def finish_saying(self) -> None:
+        """Nothing follows what was said so far."""
+        await self._voice.finish()
 
     async def checkpoint(self, label: str, data: Any = None) -> None:
         await self._tell_once(CheckpointCreated(label=label, data=data), "label")
@@ -140,6 +140,7 @@ class RunContext:
     # -- models --------------------------------------------------------------------------------------
 
     async def call_model(self, messages: Sequence[JsonObject], options: CallOptions = CallOptions()) -> ModelAnswer:
+        await self._voice.finish()
         await self._take_up_commands()
         return await self._models.call(messages, self._tools.offered(options.tools), options)
 
@@ -180,7 +181,8 @@ class RunContext:
         )
         if isinstance(fired.decision, Deny):
             return command | {"arguments": {"denied": fired.decision.reason}}
-        return command | {"arguments": {said: prompt_input(fired.subject)}}
+        text = await self._models.guarded(prompt_input(fired.subject), command["commandId"])
+        return command | {"arguments": {said: text}}
 
     def _new_commands(self) -> list[StoredPayload]:
         memo = self._log.memo
@@ -249,18 +251,21 @@ class RunContext:
     # -- tools and subagents -------------------------------------------------------------------------
 
     async def call_tools(self, calls: Sequence[CallRequest], tools: frozenset[str] | None = None) -> list[CallResult]:
+        await self._voice.finish()
         try:
             return await self._tools.call(calls, tools)
         except CutOff as cut:
             raise cut.cause from cut
 
     async def call_agent(self, name: str, given: Any, call_id: str | None = None) -> AgentAnswer:
+        await self._voice.finish()
         number, self._agents = self._agents, self._agents + 1
         return await self._ask_agent(name, given, self._tools.ids.of(call_id or f"agent-{number + 1}", name, given))
 
     # -- interrupts --------------------------------------------------------------------------------------
 
     async def ask(self, title: str, questions: Sequence[JsonObject]) -> JsonObject:
+        await self._voice.finish()
         number, self._questions = self._questions, self._questions + 1
         asked = self._log.memo.question(number)
         if asked is None:

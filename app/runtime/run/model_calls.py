@@ -5,33 +5,40 @@ Leaves to others: providers, retries, fallbacks (the models room), what a backen
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from app.backends.contract import CallOptions, CallRequest, ModelAnswer, StepFailed
+from app.core import json
 from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.json import JsonObject
 from app.events.catalog import Payload
-from app.events.catalog.adapter import AdapterEvent
+from app.events.catalog.adapter import OUTPUT_DELTA, AdapterEvent
+from app.events.catalog.builders import BuiltDelta
 from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.model import ASIDES, ModelCompleted, ModelNegotiated, ModelRequested
+from app.events.ports import StoreError
+from app.models.collect import MAX_DELTA
 from app.models.completion import (
     CompletionRequest,
     CompletionResponse,
+    Message,
     ReasoningLevel,
     ToolDef,
     estimate_tokens,
     message_from_json,
     request_hash,
 )
-from app.models.contract import Budget, ContentPolicy
+from app.models.contract import Budget, ContentPolicy, Screen
 from app.models.negotiate import ModelChoice, Negotiation
 from app.models.prepare import input_room
 from app.models.router import ModelRouter
 from app.runtime.run.media import RunMedia
 from app.runtime.run.memo import StoredPayload
+from app.runtime.run.message_screen import MessageScreen, SecretScreen
 from app.runtime.run.parameters import RequestedParameters, requested_parameters
-from app.runtime.run.run_log import RunLog
+from app.runtime.run.run_guardrails import RunGuardrails, SecretScanners
+from app.runtime.run.run_log import CutOff, RunLog, Superseded
 from app.runtime.run.toolsets import Toolset
 from app.tools.contract import ToolDefinition, definition_hash
 from app.views.history import recorded_call
@@ -45,9 +52,18 @@ _BUDGETS: Final = {"tokens": "tokens", "cost": "cost", "calls": "model_calls"}
 
 class ModelCalls:
     def __init__(
-        self, log: RunLog, agent: CompiledAgent, toolset: Toolset, router: ModelRouter, budget: Budget, media: RunMedia
+        self,
+        log: RunLog,
+        agent: CompiledAgent,
+        toolset: Toolset,
+        router: ModelRouter,
+        budget: Budget,
+        media: RunMedia,
+        secrets: SecretScanners,
+        guardrails: RunGuardrails | None = None,
     ) -> None:
         self._log, self._agent, self._toolset = log, agent, toolset
+        self._secrets, self._guardrails = secrets, guardrails
         self._router, self._budget, self._media = router, budget, media
         self._negotiated: Negotiation | None = None
         self.number = 0
@@ -84,9 +100,46 @@ class ModelCalls:
                 message = f"model call {number + 1} is not the recorded one"
                 raise StepFailed(Failure("BACKEND_NOT_DETERMINISTIC", message))
             return _recorded_answer(answers[number])
+        if self._guardrails is not None:
+            self._guardrails.go_on()
+            if (held := self._guardrails.pending(number)) is not None:
+                return await self._approved(number, held)
         await self._log.begin_step()
         marks = {"role": options.role} if options.role else {}
         return _answer(await self._complete(plan, request, marks, foreign))
+
+    async def _approved(self, number: int, held: Mapping[str, Any]) -> ModelAnswer:
+        """A message that waited for a person, published as if nothing had happened."""
+        assert self._guardrails is not None
+        completed = await self._guardrails.approved(number, held)
+        adapter_name = self._log.scope.actor.removeprefix("backend:")
+        for start in range(0, len(completed["text"]), MAX_DELTA):
+            piece = completed["text"][start : start + MAX_DELTA]
+            await self._log.record(BuiltDelta(adapter_name, OUTPUT_DELTA, completed["messageId"], 0, piece))
+        await self._log.record(ModelCompleted.unchecked(completed))
+        return _recorded_answer(completed)
+
+    async def guarded(self, text: str, command_id: str) -> str:
+        """What somebody says to the run while it works, as the model may see it."""
+        return text if self._guardrails is None else await self._guardrails.message(text, command_id)
+
+    async def judge(self, model: str, instructions: str, content: str, schema: JsonObject) -> JsonObject:
+        """One question to a model about a content, for a rule. Outside the conversation, so it has no number; what it
+        is asked is not stored, because it is what the rule may have to keep from being stored."""
+        request = CompletionRequest(
+            messages=(Message("system", instructions), Message("user", content)), response_schema=schema
+        )
+        plan = self._plan(model)
+        recorded = self._log.memo.judgements.get(request_hash(request.to_json(plan.primary.name)))
+        if recorded is not None:
+            answer: JsonObject = json.loads(recorded["text"])
+            return answer
+        try:
+            response = await self._complete(plan, request, {"role": "guardrail"})
+        except (StoreError, Superseded) as error:
+            raise CutOff(error) from error
+        made: JsonObject = response.value
+        return made
 
     def room(self, tools: Sequence[ToolDefinition]) -> int | None:
         """What messages may come to, by the smallest model that might be asked; None when none of them says."""
@@ -150,6 +203,12 @@ class ModelCalls:
                 return None
             return await self._record(payload)
 
+        def screen(message_id: str) -> Screen:
+            if self._guardrails is None or self._guardrails.scanners is None or marks.get("role") in ASIDES:
+                return SecretScreen(self._secrets.streamed)
+            return MessageScreen(self._guardrails, message_id, self.number - 1)
+
+        shown: Literal["full", "count"] = "count" if marks.get("role") == "guardrail" else "full"
         negotiation = self._router.negotiate(plan, request)
         outcome = await self._router.complete(
             plan,
@@ -159,11 +218,12 @@ class ModelCalls:
             cancelled=self._log.control.cancelled,
             tenant=scope.tenant,
             adapter=scope.actor.removeprefix("backend:"),
-            contents=ContentPolicy(reasoning=self._toolset.workspace.runtime.redaction.reasoning),
+            contents=ContentPolicy(shown, self._toolset.workspace.runtime.redaction.reasoning),
             negotiated=self._negotiated,
             negotiation=negotiation,
             budget=self._budget,
             outside=self._log.control.outside,
+            screen=screen,
         )
         if held:
             await self._log.record(*held)
@@ -171,6 +231,8 @@ class ModelCalls:
         self._log.stop_if_cancelled()
         if not isinstance(outcome, Failure):
             return outcome
+        if outcome.code == "GUARDRAIL_DENIED" and self._guardrails is not None:
+            self._guardrails.go_on()
         if outcome.code == "BUDGET_EXCEEDED":
             raise await self._over_budget(outcome)
         raise StepFailed(outcome)

@@ -22,6 +22,7 @@ from app.events.catalog.values import Effect
 from app.runtime.run.approvals import Approvals
 from app.runtime.run.call_ids import RunCallIds
 from app.runtime.run.memo import StoredPayload
+from app.runtime.run.run_guardrails import RunGuardrails
 from app.runtime.run.run_log import RunLog
 from app.tools.contract import (
     AskModel,
@@ -53,6 +54,7 @@ class ToolPorts:
     load_blob: LoadBlob
     hook: Hook | None = None
     ask_model: AskModel | None = None
+    guardrails: RunGuardrails | None = None
 
 
 class ToolCalls:
@@ -95,6 +97,9 @@ class ToolCalls:
         return ToolRequest(call_id, call.name, arguments, raw=call.raw_args, complete=True)
 
     async def outcomes(self, calls: Sequence[ToolRequest], only: frozenset[str] | None = None) -> list[ToolOutcome]:
+        guardrails = self._ports.guardrails
+        if guardrails is not None:
+            guardrails.go_on()
         scope = self._scope if only is None else replace(self._scope, allowed=self._scope.allowed & only)
         memo, ports = self._log.memo, self._gate_ports(scope)
         done: dict[str, ToolOutcome] = {}
@@ -113,6 +118,8 @@ class ToolCalls:
                 fresh.append(call)
         if fresh:
             done |= {outcome.call_id: outcome for outcome in await self._act(fresh, scope, ports)}
+        if guardrails is not None:
+            guardrails.go_on()  # a rule that refused a call or its result has ended the run
         self.evidence |= {outcome.tool for outcome in done.values() if outcome.ok}
         return [done[call.id] for call in calls]
 
@@ -130,6 +137,7 @@ class ToolCalls:
             hook=lent.hook,
             approve=self._approvals.approve,
             ask_model=ask_model,
+            guardrails=lent.guardrails,
             cancelled=self._log.control.cancelled,
         )
 

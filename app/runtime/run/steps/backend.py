@@ -21,6 +21,7 @@ from app.runtime.run.model_calls import ModelCalls
 from app.runtime.run.run_log import CutOff, Superseded
 from app.runtime.run.steps.run_scope import RunScope
 from app.runtime.run.tool_calls import AgentTool, ToolCalls, ToolPorts, client_tools
+from app.runtime.run.voice import Voice
 from app.tools.contract import CallScope as ToolScope
 from app.tools.contract import JsonResult, Proposal, Result, Tool, ToolRequest
 from app.tools.gateway import Gateway
@@ -33,6 +34,7 @@ async def run_backend(run_scope: RunScope) -> None:
     try:
         with run_scope.budget.timer() as timer:
             result = await run_scope.backend.run(context)
+            await context.finish_saying()
     except TimeoutError:
         if not timer.ended:
             raise
@@ -48,18 +50,14 @@ def make_context(run_scope: RunScope) -> RunContext:
     agent, log, services = run_scope.agent, run_scope.log, run_scope.services
     gateway, allowed = _gateway(run_scope)
     load = stored_blobs(services.reader, log.scope.tenant, log.scope.thread_id)
-    models = ModelCalls(log, agent, run_scope.toolset, services.router, run_scope.budget, RunMedia(load))
-    plan = run_scope.asked.get("modelPlan")
-    models.model = plan["model"] if plan else None
-    models.response_schema = run_scope.asked.get("responseSchema") or models.response_schema
-    if "parameters" in run_scope.asked or "toolChoice" in run_scope.asked:
-        models.ask(run_scope.asked)
-    hooks = run_scope.hooks
+    models = models_of(run_scope)
+    hooks, guardrails = run_scope.hooks, run_scope.guardrails
     ports = ToolPorts(
         partial(_put_blob, run_scope),
         load,
         hook=hooks.of_a_call if hooks.concern_tools else None,
         ask_model=partial(_mend, models, gateway, allowed),
+        guardrails=guardrails if guardrails is not None and guardrails.concern_tools else None,
     )
     scope = _approvals(run_scope, ToolScope(log.run_id, allowed, log.scope.tenant))
     submitted_by = run_scope.family[0].actor if run_scope.family else None
@@ -87,7 +85,31 @@ def make_context(run_scope: RunScope) -> RunContext:
         services.schemas,
         set_limits,
         hooks,
+        Voice(log, services.secrets, guardrails),
     )
+
+
+def models_of(run_scope: RunScope) -> ModelCalls:
+    """The run's model calls, made when something first needs them: a rule about the input, or the backend."""
+    if run_scope.models is None:
+        log, services, asked = run_scope.log, run_scope.services, run_scope.asked
+        load = stored_blobs(services.reader, log.scope.tenant, log.scope.thread_id)
+        models = run_scope.models = ModelCalls(
+            log,
+            run_scope.agent,
+            run_scope.toolset,
+            services.router,
+            run_scope.budget,
+            RunMedia(load),
+            services.secrets,
+            run_scope.guardrails,
+        )
+        plan = asked.get("modelPlan")
+        models.model = plan["model"] if plan else None
+        models.response_schema = asked.get("responseSchema") or models.response_schema
+        if "parameters" in asked or "toolChoice" in asked:
+            models.ask(asked)
+    return run_scope.models
 
 
 def _brief(run_scope: RunScope, allowed: frozenset[str]) -> Brief:

@@ -4,18 +4,11 @@ Every one can be added, left out and replaced alone.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-from app.core.decisions import Allow, Decision
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.workspace.compiled import CompiledAgent
-
-
-class Guardrails(Protocol):
-    async def check(self, stage: Literal["input", "output"], content: Any, agent: CompiledAgent) -> Decision:
-        """A denial fails the run; a transform goes on instead of the content."""
-        ...
 
 
 class Gates(Protocol):
@@ -32,11 +25,6 @@ class Memory(Protocol):
     async def learn(self, tenant: str, messages: Sequence[JsonObject], agent: CompiledAgent) -> None:
         """Offer what a run said as candidates."""
         ...
-
-
-class NoGuardrails:
-    async def check(self, stage: Literal["input", "output"], content: Any, agent: CompiledAgent) -> Decision:
-        return Allow()
 
 
 class NoGates:

@@ -16,9 +16,11 @@ from app.events.recorder import Recorder
 from app.models.router import ModelRouter
 from app.runtime.ports import BlobStore
 from app.runtime.run.budgets import BudgetAccounts, RunBudget
+from app.runtime.run.model_calls import ModelCalls
+from app.runtime.run.run_guardrails import RunGuardrails, SecretScanners
 from app.runtime.run.run_hooks import RunHooks
 from app.runtime.run.run_log import RunLog
-from app.runtime.run.steps.ports import Gates, Guardrails, Memory, NoGates, NoGuardrails, NoMemory
+from app.runtime.run.steps.ports import Gates, Memory, NoGates, NoMemory
 from app.runtime.run.tool_calls import ToolCalls
 from app.runtime.run.toolsets import Toolset
 from app.views.ports import Reader
@@ -36,8 +38,8 @@ class RunServices:
     router: ModelRouter
     blobs: BlobStore
     budgets: BudgetAccounts
+    secrets: SecretScanners
     schemas: SchemaRegistry = field(default_factory=SchemaRegistry)
-    guardrails: Guardrails = field(default_factory=NoGuardrails)
     gates: Gates = field(default_factory=NoGates)
     memory: Memory = field(default_factory=NoMemory)
 
@@ -61,6 +63,8 @@ class RunScope:
     """The input as the backend is to see it."""
     ask_agent: Callable[["RunScope", str, Any, str], Awaitable[AgentAnswer]]
     hooks: RunHooks
+    guardrails: RunGuardrails | None = None
+    """None for an agent that lists none."""
     ceiling: frozenset[str] | None = None
     """Of a subagent: the workspace's tools that its parent lets it use. None for a root run."""
     depth: int = 0
@@ -74,6 +78,7 @@ class RunScope:
     """What hooks added to the instructions."""
     skill: CompiledSkill | None = None
     notes: Sequence[str] = ()
+    models: ModelCalls | None = None
     tools: ToolCalls | None = None
     own_tools: frozenset[str] = frozenset()
     """The workspace's tools that this run may use, after its skill and its parents."""

@@ -44,8 +44,10 @@ class CelJudge:
         self._expression = expression
 
     async def judge(self, subject: Subject) -> Judgement:
+        content = subject.content
+        message = subject.stage == "output" and isinstance(content, dict)
         values = {
-            "text": text_of(subject.content),
+            "text": content.get("text", "") if message else text_of(content),
             "content": subject.content,
             "stage": subject.stage,
             "tool": subject.tool or "",

@@ -1,8 +1,8 @@
 """Python functions as rules, async ones on the loop and plain ones in a thread. Trusted code.
 
 A function takes the content and, if it declares a parameter `ctx`, the Subject; `config` likewise gets what the
-document says in `config`. It returns False or None if the rule does not apply, True if it does, or the places: a list of
-`{start, end, label?, path?}`.
+document says in `config`. It returns False or None if the rule does not apply, True if it does, or the places: a list
+of `{start, end, label?, path?}`.
 """
 
 import inspect

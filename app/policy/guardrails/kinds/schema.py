@@ -1,4 +1,7 @@
-"""A JSON Schema that a content must satisfy. Text is read as JSON, unless the schema is one of a text."""
+"""A JSON Schema that a content must satisfy. Text is read as JSON, unless the schema is one of a text.
+
+Of an output it is the answer: a message that calls tools is not judged.
+"""
 
 from typing import Annotated, Any, Final, Self
 
@@ -32,6 +35,10 @@ class SchemaJudge:
 
     async def judge(self, subject: Subject) -> Judgement:
         value: Any = subject.content
+        if subject.stage == "output" and isinstance(value, dict):
+            if value.get("toolCalls"):
+                return Passed()  # not the answer yet
+            value = value.get("text", "")
         if isinstance(value, str) and not self._of_text:
             try:
                 value = json.loads(value)

@@ -197,6 +197,11 @@ class ModelAttempt:
                         self._published = True
                         await record(delta)
                     deadline.beat()
+                elif deltas:  # what was held back until it was certain that nothing follows
+                    deadline.hold()
+                    for delta in deltas:
+                        self._published = True
+                        await record(delta)
                 if got.error is not None or got.completed is not None or got.refused:
                     return
         finally:

@@ -123,6 +123,9 @@ AGENTS: Final = (
     + agent("blocks_input", input=["block_pii"])
     + agent("redacts", output=["no_pii", "codename"])
     + agent("redacts_pieces", "parrot1", output=["no_pii", "codename"])
+    + agent("plain_pieces", "parrot1")
+    + agent("plain16", "parrot16")
+    + agent("redacts16", "parrot16", output=["no_pii", "codename"])
     + agent("blocks", output=["block_pii"])
     + agent("replies", output=["politics"])
     + agent("flags", output=["flag_pii"])
@@ -154,7 +157,7 @@ def make_guarded_workspace(folder: Path, more: str = "") -> Path:
     folder.mkdir(parents=True)
     (folder / "rules.py").write_text(RULES)
     runtime = document("Runtime", "runtime", {"defaultAgent": "plain", "env": ["SCENARIO_SECRET"]})
-    models = _parrot("parrot", 4) + _parrot("parrot1", 1) + _caller() + _judge()
+    models = _parrot("parrot", 4) + _parrot("parrot1", 1) + _parrot("parrot16", 16) + _caller() + _judge()
     tools = _tool("look_up") + _tool("fails")
     (folder / "all.yaml").write_text(runtime + models + tools + RULE_DOCUMENTS + AGENTS + more)
     return folder

@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
@@ -20,6 +20,7 @@ from app.core.signing import Signer, open_signer
 from app.events.ports import StorageFull, StoreError
 from app.models.router import ModelRouter
 from app.outside.sandbox_report import SandboxReport
+from app.policy.personal_data import without_personal_data
 from app.policy.redaction import CurrentRedaction, secret_values
 from app.protocols.auth.access import Access
 from app.protocols.auth.setup import open_access
@@ -274,8 +275,12 @@ def _telemetry(
     def permitted() -> Sequence[str]:
         return workspace.current.runtime.redaction.trace_fields
 
+    def redact(value: Any) -> Any:
+        hidden = workspace.current.runtime.redaction.pii in ("traces", "both")
+        return without_personal_data(value) if hidden else value
+
     watched = store.log, store.hub, store.database.load, executor, router, store.reader.open_interrupts
-    return telemetry(settings, *watched, traced, permitted)
+    return telemetry(settings, *watched, traced, permitted, redact)
 
 
 async def _purge_hourly(store: Store, effective: EffectiveSettings, clock: Clock, stopping: asyncio.Event) -> None:

@@ -68,8 +68,7 @@ async def _chat(client: httpx2.AsyncClient, agent: str, text: str) -> tuple[str,
 async def _over_socket(guarded: ServerProcess, thread_id: str) -> list[dict[str, Any]]:
     """What a websocket gets of the thread, from its beginning to the run's end."""
     frames: list[dict[str, Any]] = []
-    async with connect(f"{guarded.stream_url}?threadId={thread_id}") as socket:
-        await socket.send(json.dumps({"type": "subscribe", "threadId": thread_id, "cursor": 0}).decode())
+    async with connect(f"{guarded.stream_url}?threadId={thread_id}&afterSeq=0") as socket:
         while not frames or frames[-1].get("type") != "runtime.request.completed":
             frame: dict[str, Any] = json.loads(await socket.recv())
             if frame.get("seq"):

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from app.core.metrics import Metrics
 from app.core.settings import Settings
@@ -40,9 +40,10 @@ def telemetry(
     open_interrupts: Callable[[int], Awaitable[Mapping[str, float]]],
     traced: InTrace,
     permitted: Callable[[], Sequence[str]] = tuple,
+    redact: Callable[[Any], Any] = lambda value: value,
 ) -> Iterator[Metrics]:
     """Each queue and cache is bounded where it stands; here it only gets a number. `permitted` are the payload fields
-    that traces may show."""
+    that traces may show, without what `redact` takes out of them."""
     metrics = Metrics()
     runs, lines = OpenRuns(), RunLines()
     metering, lag = Metering(metrics, runs, lines), LoopLag(metrics)
@@ -67,7 +68,7 @@ def telemetry(
     metrics.watch("runs_measured", "Open runs that the metrics remember.", lambda: metering.open_runs)
     metrics.watch("trace_contexts", "Runs whose caller's trace is remembered.", lambda: len(traced))
     with contextlib.ExitStack() as stack:
-        export = _spans(stack, permitted) if settings.traces == "otlp" else None
+        export = _spans(stack, permitted, redact) if settings.traces == "otlp" else None
 
         def committed(events: Sequence[Event], seconds: float) -> None:
             metering.committed(events, seconds)
@@ -82,11 +83,13 @@ def telemetry(
         yield metrics
 
 
-def _spans(stack: contextlib.ExitStack, permitted: Callable[[], Sequence[str]]) -> Callable[[Sequence[Event]], None]:
+def _spans(
+    stack: contextlib.ExitStack, permitted: Callable[[], Sequence[str]], redact: Callable[[Any], Any]
+) -> Callable[[Sequence[Event]], None]:
     # Imported only where traces are on.
     from app.protocols.telemetry.otlp import open_tracer
     from app.protocols.telemetry.spans import Spans
 
     tracer, ids, provider = open_tracer()
     stack.callback(provider.shutdown)
-    return Spans(tracer, ids, permitted).committed
+    return Spans(tracer, ids, permitted, redact).committed

@@ -33,6 +33,7 @@ from app.models.contract import Budget, ContentPolicy, Screen
 from app.models.negotiate import ModelChoice, Negotiation
 from app.models.prepare import input_room
 from app.models.router import ModelRouter
+from app.policy.personal_data import without_personal_data
 from app.runtime.run.media import RunMedia
 from app.runtime.run.memo import StoredPayload
 from app.runtime.run.message_screen import MessageScreen, SecretScreen
@@ -282,6 +283,8 @@ class ModelCalls:
         reasoning = None
         if thinking.effort is not None or thinking.budget_tokens is not None:
             reasoning = ReasoningLevel(thinking.effort, thinking.budget_tokens)
+        if self._toolset.workspace.runtime.redaction.pii in ("prompts", "both"):
+            messages = [_without_personal_data(message) for message in messages]
         load = await self._media.of(messages)
         return CompletionRequest(
             messages=tuple(message_from_json(message, load) for message in messages),
@@ -298,6 +301,19 @@ class ModelCalls:
             reasoning=reasoning,
             response_schema=options.response_schema or (self.response_schema if options.role is None else None),
         )
+
+
+def _without_personal_data(message: JsonObject) -> JsonObject:
+    """What the workspace's author wrote is left alone; references to content are not texts."""
+    if message["role"] == "system":
+        return message
+    hidden = {name: without_personal_data(message[name]) for name in ("content", "tool_calls") if name in message}
+    if "parts" in message:
+        hidden["parts"] = [
+            part | {"text": without_personal_data(part["text"])} if part["type"] == "text" else part
+            for part in message["parts"]
+        ]
+    return message | hidden
 
 
 def foreign_tools(tools: Sequence[ToolDefinition]) -> str | None:

@@ -120,9 +120,9 @@ async def test_without_a_bus_streams_hear_of_another_server_by_polling(
         following = asyncio.create_task(_read_sse(second.url, run))
         pace.step(3)
         async with asyncio.timeout(20):
-            seen = await asyncio.gather(everything, following)
+            seen = tuple(await asyncio.gather(everything, following))
         stored = await _stored(first, run["threadId"])
-        assert seen == [stored, await _stored_of(first, run)]
+        assert seen == (stored, await _stored_of(first, run))
         health = (await client.get("/readyz")).json()
         assert health["bus"] == {"kind": "local", "connected": False, "peers": 0}
 

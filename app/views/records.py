@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from app.events.catalog import artifact, interrupt
+from app.events.catalog import artifact, interrupt, policy
 from app.events.catalog.log import LogCompacted
 from app.events.envelope import Event
 from app.views.artifact import Artifact, artifact_json
 from app.views.interrupt import Interrupt, interrupt_json
+from app.views.judgement import RunJudgement
 from app.views.run import RUN_CHANGES, Run, run_json
 from app.views.thread import THREAD_CHANGES, Thread, thread_json
 from app.views.transcript import ENTRY_KEYS, Entry, EventLike, entry_json
 
-Kind: TypeAlias = Literal["interrupt", "entry", "artifact"]
+Kind: TypeAlias = Literal["interrupt", "entry", "artifact", "judgement"]
 Touched: TypeAlias = tuple[Kind, str]
 """The record other than its thread and its run that an event changes, by kind and name."""
 
@@ -30,11 +31,17 @@ def _artifact_key(event: EventLike) -> str:
     return str(event.payload["artifact"]["id"])
 
 
+def _judgement_key(event: EventLike) -> str:
+    return event.id
+
+
 _TOUCHES: Final[dict[str, tuple[Kind, Callable[[EventLike], str | None]]]] = {
     interrupt.InterruptRaised.type: ("interrupt", _interrupt_key),
     interrupt.InterruptResolved.type: ("interrupt", _interrupt_key),
     interrupt.InterruptExpired.type: ("interrupt", _interrupt_key),
     artifact.ArtifactCreated.type: ("artifact", _artifact_key),
+    policy.GateEvaluated.type: ("judgement", _judgement_key),
+    policy.FeedbackRecorded.type: ("judgement", _judgement_key),
     **{name: ("entry", key_of) for name, key_of in ENTRY_KEYS.items()},
 }
 
@@ -71,6 +78,7 @@ class Records:
     interrupts: dict[str, Interrupt] = field(default_factory=dict)
     entries: dict[str, Entry] = field(default_factory=dict)
     artifacts: dict[str, Artifact] = field(default_factory=dict)
+    judgements: dict[str, RunJudgement] = field(default_factory=dict)
 
     def apply(self, event: Event) -> Change:
         thread, run, seq = self.thread, None, event.seq
@@ -101,7 +109,7 @@ class Records:
         return Change(of_thread is not None or of_run is not None, of_run is not None, sibling)
 
     def _move(self, event: Event, kind: Kind, key: str) -> None:
-        moved: Interrupt | Entry | Artifact | None
+        moved: Interrupt | Entry | Artifact | RunJudgement | None
         if kind == "entry":
             moved = self.entries.get(key)
             if moved is None:
@@ -110,6 +118,8 @@ class Records:
             moved = self.interrupts.get(key)
             if moved is None:
                 moved = self.interrupts[key] = Interrupt(key, self.thread.id)
+        elif kind == "judgement":
+            moved = self.judgements[key] = RunJudgement(key, self.thread.id)  # each has an event of its own
         else:
             moved = self.artifacts.get(key)
             if moved is None:

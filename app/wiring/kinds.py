@@ -1,4 +1,4 @@
-"""Every kind of backend, provider, tool and hook: the list of those that ship, and what installed packages offer.
+"""Every kind of backend, provider, tool, evaluator and hook: those that ship, and what installed packages offer.
 
 The compiler's catalog and the makers both come from here, so that nothing can be declared which nothing serves.
 """
@@ -19,6 +19,21 @@ from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings
+from app.evals.declared import Gates
+from app.evals.kind import EvaluatorDeps, EvaluatorKind
+from app.evals.kinds import cel as cel_evaluator
+from app.evals.kinds import (
+    contains,
+    cost,
+    equals,
+    latency,
+    model_judge,
+    regex,
+    schema,
+    tool_called,
+    trajectory,
+)
+from app.evals.kinds import python as python_evaluator
 from app.events.recorder import Narrator
 from app.models.contract import ProviderDeps, ProviderKind
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
@@ -54,6 +69,19 @@ BACKENDS: Final = (echo.KIND, native.KIND, plan_work_review.KIND)
 PROVIDERS: Final = (openai.KIND, anthropic.KIND, gemini.KIND, ollama.KIND, scripted.KIND)
 TOOLS: Final = (python.KIND, http.KIND, mcp.KIND, builtin.KIND, subprocess.KIND)
 HOOKS: Final = Kinds((builtin_hook.KIND, python_hook.KIND, command_hook.KIND))
+EVALUATORS: Final = (
+    equals.KIND,
+    contains.KIND,
+    regex.KIND,
+    schema.KIND,
+    cel_evaluator.KIND,
+    tool_called.KIND,
+    trajectory.KIND,
+    latency.KIND,
+    cost.KIND,
+    python_evaluator.KIND,
+    model_judge.KIND,
+)
 NARRATORS: Final = {"template": TemplateNarrator}
 
 
@@ -75,6 +103,11 @@ def tools() -> Kinds[ToolKind]:
 @cache
 def builtin_hooks() -> Kinds[BuiltinHook]:
     return with_installed("holdfast.hooks", BuiltinHook, builtin_hook.BUILTINS)
+
+
+@cache
+def evaluators() -> Kinds[EvaluatorKind]:
+    return with_installed("holdfast.evaluators", EvaluatorKind, EVALUATORS)
 
 
 def with_installed(group: str, kind: type[K], shipped: Iterable[K]) -> Kinds[K]:
@@ -126,6 +159,7 @@ def kind_catalog(brought: Iterable[str] = ()) -> KindCatalog:
         tools=tools(),
         builtin_tools=builtin.NAMES,
         builtin_hooks=builtin_hooks(),
+        evaluators=evaluators(),
         narrators=frozenset(NARRATORS),
         redaction_kinds=frozenset({"secret", *PERSONAL}),
         unserved=UNSERVED,
@@ -193,6 +227,13 @@ def make_hooks(settings: Settings, clock: Clock, workspace: CompiledWorkspace) -
 
     deps = HookDeps(settings.workspace, _secrets_of(workspace), load, builtin_hooks(), settings.data_dir)
     return hooks.build(workspace, HOOKS, deps, schemas=SchemaRegistry(), clock=clock)
+
+
+def make_gates() -> Gates:
+    def load(entry: str, files: WorkspaceFiles, own: bool) -> Any:
+        return load_entry(entry, files, own=own)
+
+    return Gates(evaluators(), EvaluatorDeps(load))
 
 
 def _secrets_of(workspace: CompiledWorkspace) -> Callable[[str], str | None]:

@@ -17,6 +17,9 @@ from app.core.metrics import Metrics
 from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.core.signing import Signer, open_signer
+from app.evals.declared import Gates
+from app.evals.judges import Judges
+from app.evals.shadow import ShadowGates
 from app.events.ports import StorageFull, StoreError
 from app.models.router import ModelRouter
 from app.outside.sandbox_report import SandboxReport
@@ -51,6 +54,7 @@ from app.store.blobs import Blobs
 from app.store.compaction import SweepTable
 from app.store.files import FileStore
 from app.store.idle_threads import IdleThreadReader
+from app.store.judgements import DueEvaluationTable
 from app.store.keys import StoredKeys
 from app.store.vacuum import shrink
 from app.store.workspaces import WorkspaceTable
@@ -60,6 +64,7 @@ from app.wiring.kinds import (
     http_client,
     installed_backends,
     kind_catalog,
+    make_gates,
     make_hooks,
     model_router,
     narrator,
@@ -102,6 +107,8 @@ class Holdfast:
     files: FileStore
     effective: EffectiveSettings
     sandbox: SandboxReport
+    gates: Gates
+    shadow: ShadowGates
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +154,14 @@ async def open_holdfast(
             _closing(Toolsets(tools.build, partial(make_hooks, settings, clock)))
         )
         router = model_router(settings, clock, client)
-        traced = _conducting(settings, store, router, kinds, history, toolsets, clock)
+        gates, budgets = make_gates(), BudgetAccounts(clock, store.reader.spent_since)
+        services = RunServices(store.recorder, store.reader, clock, router, Blobs(store.database), budgets, gates=gates)
+        traced = _conducting(settings, store, services, kinds, history, toolsets)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
         sandbox = SandboxReport()
         await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
+        shadow = await parts.enter_async_context(_shadow_gates(store, executor, history, gates, router, budgets, clock))
         metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace))
         yield Holdfast(
             store=store,
@@ -173,21 +183,44 @@ async def open_holdfast(
             files=FileStore(store.database, clock),
             effective=effective,
             sandbox=sandbox,
+            gates=gates,
+            shadow=shadow,
         )
+
+
+@contextlib.asynccontextmanager
+async def _shadow_gates(
+    store: Store,
+    executor: Executor,
+    history: WorkspaceHistory,
+    gates: Gates,
+    router: ModelRouter,
+    budgets: BudgetAccounts,
+    clock: Clock,
+) -> AsyncIterator[ShadowGates]:
+    """What judges runs after their end."""
+    due = DueEvaluationTable(store.database)
+    if not store.settings.is_postgres:
+        with contextlib.suppress(StorageFull):
+            await due.give_back_all()
+    shadow = ShadowGates(due, store.reader, store.recorder, history, gates, Judges(router, budgets), clock)
+    executor.ending.evaluation_due = shadow.announce
+    shadow.start()
+    try:
+        yield shadow
+    finally:
+        await shadow.close()
 
 
 def _conducting(
     settings: Settings,
     store: Store,
-    router: ModelRouter,
+    services: RunServices,
     kinds: Mapping[str, Backend],
     history: WorkspaceHistory,
     toolsets: Toolsets,
-    clock: Clock,
 ) -> InTrace:
     """Conducts runs, each in its trace."""
-    blobs, budgets = Blobs(store.database), BudgetAccounts(clock, store.reader.spent_since)
-    services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets)
     conductor = Conductor(services, kinds, history, toolsets)
     return InTrace(conductor.run, store.reader, exported=settings.traces != "off")
 

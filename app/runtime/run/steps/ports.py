@@ -4,12 +4,14 @@ Every one can be added, left out and replaced alone.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from app.core.decisions import Allow, Decision
-from app.core.errors import Failure
 from app.core.json import JsonObject
-from app.workspace.compiled import CompiledAgent
+from app.policy.gates import AgentGates
+from app.workspace.compiled import CompiledAgent, CompiledWorkspace
+
+_NO_GATES: Final = AgentGates()
 
 
 class Guardrails(Protocol):
@@ -18,9 +20,9 @@ class Guardrails(Protocol):
         ...
 
 
-class Gates(Protocol):
-    async def judge(self, output: str, agent: CompiledAgent) -> Failure | None:
-        """Why the output may not leave, if it may not."""
+class GateCatalog(Protocol):
+    def of(self, workspace: CompiledWorkspace, agent: CompiledAgent) -> AgentGates:
+        """The gates that an agent's answers pass, or are judged by afterwards."""
         ...
 
 
@@ -40,8 +42,8 @@ class NoGuardrails:
 
 
 class NoGates:
-    async def judge(self, output: str, agent: CompiledAgent) -> Failure | None:
-        return None
+    def of(self, workspace: CompiledWorkspace, agent: CompiledAgent) -> AgentGates:
+        return _NO_GATES
 
 
 class NoMemory:

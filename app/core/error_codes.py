@@ -183,6 +183,14 @@ CODES: Final[dict[str, Code]] = {
         "The database was written by a newer version.",
         "Use that version, or restore a backup that was made before the upgrade.",
     ),
+    "WORKERS_NEED_POSTGRES": Code(
+        "Several worker processes cannot share an SQLite database, which belongs to one process.",
+        "Set HOLDFAST_DATABASE_URL to a Postgres database, or use one worker (HOLDFAST_WORKERS=1).",
+    ),
+    "WORKERS_FAILED": Code(
+        "The worker processes of the server ended and could not be started again.",
+        "Read the log of the workers for the cause, and start the server again when it is removed.",
+    ),
     "DATA_DIR_UNUSABLE": Code(
         "The data folder is not writable.",
         "Make it writable for the server's user, or choose another HOLDFAST_DATA_DIR.",

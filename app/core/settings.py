@@ -32,6 +32,9 @@ class Settings(BaseModel):
 
     host: str = Field("127.0.0.1", description="Address to listen on. Without HOLDFAST_AUTH, only loopback addresses.")
     port: int = Field(8700, ge=0, le=65535, description="Port to listen on; 0 selects a free one.")
+    workers: int = Field(
+        1, ge=1, le=256, description="Processes that serve the port together. More than one requires Postgres."
+    )
     data_dir: Path = Field(Path(".holdfast"), description="Folder for the SQLite database, files and the lock file.")
     # Not shown: it holds a password. Checked by a pattern, so that a mistake is reported with the others.
     database_url: str | None = Field(

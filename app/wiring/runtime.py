@@ -130,10 +130,12 @@ async def open_holdfast(
     clock: Clock | None = None,
     backends: Mapping[str, Backend] | None = None,
     redaction: CurrentRedaction | None = None,
+    bootstrap_token: str | None = None,
 ) -> AsyncIterator[Holdfast]:
     """`backends` replaces the kinds that ship, for whoever embeds the server with its own.
 
-    `redaction` is given by whoever also cleans something else by it, such as the process's log.
+    `redaction` is given by whoever also cleans something else by it, such as the process's log. `bootstrap_token` is
+    given to workers that share a port, so that each of them accepts it.
     """
     clock, redaction = clock or SystemClock(), redaction or CurrentRedaction()
     kinds = backends or Backends(installed_backends())
@@ -143,7 +145,7 @@ async def open_holdfast(
         signer = open_signer(settings)
         keys, ledger = open_keys(store, clock), Ledger(store.recorder)
         find_key = StoredKeys(store.database).find
-        access = await parts.enter_async_context(open_access(settings, keys, find_key, ledger, clock))
+        access = await parts.enter_async_context(open_access(settings, keys, find_key, ledger, clock, bootstrap_token))
         client = await parts.enter_async_context(_closing(http_client(settings)))
         catalog = kind_catalog(kinds)
         workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger)

@@ -49,10 +49,13 @@ def telemetry(
     traced.on_claimed = runs.claimed
     interrupts = OpenInterrupts(open_interrupts)
     metrics.before_render(interrupts.refresh)
-    metrics.watch_each("interrupts_open", "Open interrupts in the whole database.", "kind", interrupts.counts)
+    metrics.watch_each(
+        "interrupts_open", "Open interrupts in the whole database.", "kind", interrupts.counts, shared=True
+    )
     watch_disk(metrics, settings)
     metrics.watch_each("database", "How busy the database is.", "what", database)
-    metrics.watch_each("breaker", "Circuit breakers: 0 closed, 1 half open, 2 open.", "model", router.health.breakers)
+    breakers = router.health.breakers
+    metrics.watch_each("breaker", "Circuit breakers: 0 closed, 1 half open, 2 open.", "model", breakers, shared=True)
     calls = router.limiter
     metrics.watch("model_calls_running", "Model calls in progress.", lambda: calls.running)
     metrics.watch("model_calls_waiting", "Model calls that wait to start.", lambda: calls.waiting)

@@ -22,6 +22,7 @@ from app.evals.declared import Gates
 from app.evals.judges import Judges
 from app.evals.shadow import ShadowGates
 from app.events.ports import StorageFull, StoreError
+from app.memory.service import MemoryService
 from app.models.router import ModelRouter
 from app.outside.sandbox_report import SandboxReport
 from app.policy.redaction import CurrentRedaction, secret_values
@@ -70,6 +71,7 @@ from app.wiring.kinds import (
     model_router,
     narrator,
 )
+from app.wiring.memory import candidate_decision, open_memory
 from app.wiring.replicas import joined, make_replicas
 from app.wiring.store import Store, open_keys, open_store
 from app.workspace.catalog import KindCatalog
@@ -100,6 +102,7 @@ class Holdfast:
     reruns: Reruns
     threads: Threads
     interrupts: InterruptAnswers
+    memory: MemoryService
     executor: Executor
     metrics: Metrics
     toolsets: Toolsets
@@ -161,10 +164,13 @@ async def open_holdfast(
         )
         router = model_router(settings, clock, client)
         gates, budgets = make_gates(), BudgetAccounts(clock, store.reader.spent_since)
-        services = RunServices(store.recorder, store.reader, clock, router, Blobs(store.database), budgets, gates=gates)
+        memory = open_memory(store, clock, redaction)
+        blobs = Blobs(store.database)
+        services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets, gates=gates, memory=memory)
         traced = _conducting(settings, store, services, kinds, history, toolsets)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
+        intake.interrupts.follow_up = partial(candidate_decision, memory)
         sandbox, replicas = SandboxReport(), make_replicas(store, clock)
         await parts.enter_async_context(joined(replicas, store, executor))
         await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
@@ -181,6 +187,7 @@ async def open_holdfast(
             reruns=intake.reruns,
             threads=intake.threads,
             interrupts=intake.interrupts,
+            memory=memory,
             executor=executor,
             metrics=metrics,
             toolsets=toolsets,

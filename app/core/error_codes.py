@@ -141,6 +141,10 @@ CODES: Final[dict[str, Code]] = {
     "STORAGE_DOWN": Code(
         "The database does not respond.", "Check that the database is running. The server reconnects automatically."
     ),
+    "BUS_DOWN": Code(
+        "The bus between servers does not respond. Nothing is lost: servers poll the database meanwhile.",
+        "Check that the bus in HOLDFAST_BUS is running. The server reconnects automatically.",
+    ),
     "STORAGE_FAILED": Code(
         "Reading or writing on the disk failed, because of an I/O error or a missing permission.",
         "Check the server's and the kernel's log, the permissions, and whether the mount is writable. "

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 import structlog
 
 from app.backends.contract import Backend
+from app.bus.replicas import Replicas
 from app.core.clock import Clock, SystemClock
 from app.core.errors import HoldfastError
 from app.core.metrics import Metrics
@@ -66,6 +67,7 @@ from app.wiring.kinds import (
     model_router,
     narrator,
 )
+from app.wiring.replicas import joined, make_replicas
 from app.wiring.store import Store, open_keys, open_store
 from app.workspace.catalog import KindCatalog
 
@@ -104,6 +106,8 @@ class Holdfast:
     files: FileStore
     effective: EffectiveSettings
     sandbox: SandboxReport
+    replicas: Replicas | None
+    """The other servers on the same Postgres; None with SQLite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +159,10 @@ async def open_holdfast(
         traced = _conducting(settings, store, router, kinds, history, toolsets, clock)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
-        sandbox = SandboxReport()
+        sandbox, replicas = SandboxReport(), make_replicas(store, clock)
+        await parts.enter_async_context(joined(replicas, store, executor))
         await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
-        metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace))
+        metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace, replicas))
         yield Holdfast(
             store=store,
             workspace=workspace,
@@ -178,6 +183,7 @@ async def open_holdfast(
             files=FileStore(store.database, clock),
             effective=effective,
             sandbox=sandbox,
+            replicas=replicas,
         )
 
 
@@ -203,7 +209,8 @@ def _executor(
 ) -> Executor:
     queue = FairQueue(effective.queue_limits, effective.runs_of_agent)
     reader = store.reader
-    return Executor(store.recorder, reader, reader, store.leases, conduct, queue, clock, history.code_changed)
+    more = history.code_changed, store.settings.lease_seconds
+    return Executor(store.recorder, reader, reader, store.leases, conduct, queue, clock, *more)
 
 
 def build_intake(
@@ -275,12 +282,13 @@ def _telemetry(
     router: ModelRouter,
     traced: InTrace,
     workspace: CurrentWorkspace,
+    replicas: Replicas | None,
 ) -> contextlib.AbstractContextManager[Metrics]:
     def permitted() -> Sequence[str]:
         return workspace.current.runtime.redaction.trace_fields
 
     watched = store.log, store.hub, store.database.load, executor, router, store.reader.open_interrupts
-    return telemetry(settings, *watched, traced, permitted)
+    return telemetry(settings, *watched, traced, permitted, replicas)
 
 
 @contextlib.asynccontextmanager

@@ -78,6 +78,7 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         ledger=Ledger(store.recorder),
         settings=settings,
         clock=holdfast.clock,
+        bus=lambda: None if holdfast.replicas is None else holdfast.replicas.as_json(),
         on_disconnect=settings.on_disconnect,
     )
 

@@ -113,7 +113,7 @@ class SharedSlot:
 
 
 @dataclass(slots=True, eq=False)
-class _Waiting:
+class _WaitingCall:
     tenant: str
     limits: ModelLimits
     tokens: int
@@ -150,7 +150,7 @@ class _SharedModel:
 
     def __init__(self, name: str, records: LimitRecords, clock: Clock, server: str) -> None:
         self._name, self._records, self._clock, self._server = name, records, clock, server
-        self._waiting: OrderedDict[str, deque[_Waiting]] = OrderedDict()
+        self._waiting: OrderedDict[str, deque[_WaitingCall]] = OrderedDict()
         self._running = 0
         self._corrections: list[tuple[int, int]] = []
         self._limits = ModelLimits()
@@ -161,7 +161,7 @@ class _SharedModel:
         self._later: asyncio.TimerHandle | None = None
 
     async def acquire(self, tenant: str, limits: ModelLimits, tokens: int) -> SharedSlot:
-        waiting = _Waiting(tenant, limits, tokens, asyncio.get_running_loop().create_future())
+        waiting = _WaitingCall(tenant, limits, tokens, asyncio.get_running_loop().create_future())
         self._limits = limits
         self._waiting.setdefault(tenant, deque()).append(waiting)
         self._go_on()
@@ -247,9 +247,9 @@ class _SharedModel:
                 self._known = None  # others may have changed it by the time we look again
             return soonest, holding if self._limits.concurrency is not None else 0
 
-    def _granted(self, state: LimitState, now_ms: int) -> tuple[list[tuple[_Waiting, int]], float]:
+    def _granted(self, state: LimitState, now_ms: int) -> tuple[list[tuple[_WaitingCall, int]], float]:
         """One call a tenant and round, in the order in which they came."""
-        granted: list[tuple[_Waiting, int]] = []
+        granted: list[tuple[_WaitingCall, int]] = []
         soonest = RENEW_SECONDS
         queues = [deque(queue) for queue in self._waiting.values()]
         while queues:
@@ -266,7 +266,7 @@ class _SharedModel:
                     queues.remove(queue)
         return granted, soonest
 
-    def _deliver(self, granted: Iterable[tuple[_Waiting, int]]) -> None:
+    def _deliver(self, granted: Iterable[tuple[_WaitingCall, int]]) -> None:
         for waiting, second in granted:
             self._forget(waiting)
             if waiting.granted.done():  # cancelled while the record was written: the places are given back next time
@@ -277,7 +277,7 @@ class _SharedModel:
             if (queue := self._waiting.pop(waiting.tenant, None)) is not None:
                 self._waiting[waiting.tenant] = queue  # the others' turn
 
-    def _forget(self, waiting: _Waiting) -> None:
+    def _forget(self, waiting: _WaitingCall) -> None:
         queue = self._waiting.get(waiting.tenant)
         if queue is not None and waiting in queue:
             queue.remove(waiting)

@@ -19,6 +19,7 @@ from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.core.signing import Signer, open_signer
 from app.events.ports import StorageFull, StoreError
+from app.memory.service import MemoryService
 from app.models.router import ModelRouter
 from app.models.shared_limits import SharedLimits
 from app.outside.sandbox_report import SandboxReport
@@ -67,6 +68,7 @@ from app.wiring.kinds import (
     model_router,
     narrator,
 )
+from app.wiring.memory import candidate_decision, open_memory
 from app.wiring.replicas import joined, make_replicas
 from app.wiring.store import Store, open_keys, open_store
 from app.workspace.catalog import KindCatalog
@@ -97,6 +99,7 @@ class Holdfast:
     reruns: Reruns
     threads: Threads
     interrupts: InterruptAnswers
+    memory: MemoryService
     executor: Executor
     metrics: Metrics
     toolsets: Toolsets
@@ -156,9 +159,11 @@ async def open_holdfast(
         )
         shared = await parts.enter_async_context(_shared_limits(store, clock))
         router = model_router(settings, clock, client, shared)
-        traced = _conducting(settings, store, router, kinds, history, toolsets, clock)
+        memory = open_memory(store, clock, redaction)
+        traced = _conducting(settings, store, router, kinds, history, toolsets, clock, memory)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
+        intake.interrupts.follow_up = partial(candidate_decision, memory)
         sandbox, replicas = SandboxReport(), make_replicas(store, clock)
         await parts.enter_async_context(joined(replicas, store, executor))
         await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
@@ -174,6 +179,7 @@ async def open_holdfast(
             reruns=intake.reruns,
             threads=intake.threads,
             interrupts=intake.interrupts,
+            memory=memory,
             executor=executor,
             metrics=metrics,
             toolsets=toolsets,
@@ -195,11 +201,12 @@ def _conducting(
     history: WorkspaceHistory,
     toolsets: Toolsets,
     clock: Clock,
+    memory: MemoryService,
 ) -> InTrace:
     """Conducts runs, each in its trace."""
     shared = TenantDays(store.database) if settings.is_postgres else None
     blobs, budgets = Blobs(store.database), BudgetAccounts(clock, store.reader.spent_since, shared)
-    services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets)
+    services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets, memory=memory)
     conductor = Conductor(services, kinds, history, toolsets)
     return InTrace(conductor.run, store.reader, exported=settings.traces != "off")
 

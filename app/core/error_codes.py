@@ -97,8 +97,23 @@ CODES: Final[dict[str, Code]] = {
     ),
     "AGENT_HAS_NO_MODEL": Code("The agent has no model.", "Set `model` or `modelPlan` in its document."),
     "BACKEND_NOT_DETERMINISTIC": Code(
-        "A resumed run did not repeat its recorded steps.",
+        "A strict rerun was resumed and did not repeat its recorded steps.",
         "Make the backend depend only on its context, then start a new run.",
+    ),
+    "TOOL_NAME_TAKEN": Code(
+        "A backend offers the model a tool of its own under the name of one of the agent's tools.",
+        "Rename the tool in the workspace, or take it from the agent's list.",
+    ),
+    "STATE_TOO_LARGE": Code(
+        "The state that a backend wants to leave for the thread's next run exceeds 4 MiB.",
+        "Keep large values in artifacts or files, and only references in the state.",
+    ),
+    "ARTIFACT_INVALID": Code(
+        "An artifact has no content, two contents, or an unusable name or media type.",
+        "Pass either data or a path, a name of at most 200 characters and a media type such as text/plain.",
+    ),
+    "ARTIFACT_TOO_LARGE": Code(
+        "An artifact exceeds 16 MiB.", "Store it in parts, or keep it elsewhere and store a reference."
     ),
     "RUN_KILLED_SERVER": Code(
         "The server crashed three times while it executed this run, before the run completed a step.",
@@ -128,6 +143,25 @@ CODES: Final[dict[str, Code]] = {
         "The agent's backend is not part of this installation.", "Use an agent with another backend."
     ),
     "WORKSPACE_GONE": Code("The workspace with which the run started can no longer be compiled.", "Start a new run."),
+    "GATE_NOT_PASSED": Code(
+        "The answer did not reach the score that a blocking gate of the agent requires, or could not be judged.",
+        "See the score and the reason in the run's `runtime.gate.evaluated` events, then change the agent or the gate.",
+    ),
+    "EVALUATOR_INVALID": Code(
+        "An evaluator cannot be used, or gave something else than a score from 0 to 1.",
+        "Correct the Evaluator document or its function; `holdfast check` shows what is wrong with the document.",
+    ),
+    "EVALUATOR_FAILED": Code(
+        "An evaluator failed, so there is no score.",
+        "See the reason in the verdict, and correct the evaluator. Without a score nothing passes.",
+    ),
+    "EVALUATOR_TIMEOUT": Code(
+        "An evaluator did not give a score in time.",
+        "Make the evaluator faster, or raise its `timeoutSeconds`. Without a score nothing passes.",
+    ),
+    "EVALUATION_DONE": Code(
+        "The run has already been judged by its shadow gates.", "No action is needed: the first verdict counts."
+    ),
     "BACKEND_FAILED": Code(
         "The agent's backend failed with an unexpected error.", "Search the server's log for the run's id."
     ),
@@ -140,6 +174,10 @@ CODES: Final[dict[str, Code]] = {
     ),
     "STORAGE_DOWN": Code(
         "The database does not respond.", "Check that the database is running. The server reconnects automatically."
+    ),
+    "BUS_DOWN": Code(
+        "The bus between servers does not respond. Nothing is lost: servers poll the database meanwhile.",
+        "Check that the bus in HOLDFAST_BUS is running. The server reconnects automatically.",
     ),
     "STORAGE_FAILED": Code(
         "Reading or writing on the disk failed, because of an I/O error or a missing permission.",
@@ -163,6 +201,14 @@ CODES: Final[dict[str, Code]] = {
     "SCHEMA_NEWER": Code(
         "The database was written by a newer version.",
         "Use that version, or restore a backup that was made before the upgrade.",
+    ),
+    "WORKERS_NEED_POSTGRES": Code(
+        "Several worker processes cannot share an SQLite database, which belongs to one process.",
+        "Set HOLDFAST_DATABASE_URL to a Postgres database, or use one worker (HOLDFAST_WORKERS=1).",
+    ),
+    "WORKERS_FAILED": Code(
+        "The worker processes of the server ended and could not be started again.",
+        "Read the log of the workers for the cause, and start the server again when it is removed.",
     ),
     "DATA_DIR_UNUSABLE": Code(
         "The data folder is not writable.",
@@ -437,6 +483,33 @@ CODES: Final[dict[str, Code]] = {
         "Send `Authorization: Bearer <key>` with a key that is neither revoked nor expired.",
     ),
     "FORBIDDEN": Code("The caller does not have the required permission.", "Use a key with the scope in `needs`."),
+    "MEMORY_NOT_FOUND": Code(
+        "There is no such memory record, or its text was forgotten.", "See GET /api/memory/records for the ids."
+    ),
+    "MEMORY_RECORD_EXISTS": Code("There is a memory record with that id already.", "Change it, or leave the id out."),
+    "MEMORY_RECORD_CHANGED": Code(
+        "The memory record was decided, superseded or forgotten meanwhile.", "Read the record again before you act."
+    ),
+    "MEMORY_NOT_DECLARED": Code(
+        "The workspace has no such memory.", "Name a Memory document of the workspace; GET /api/memory lists them."
+    ),
+    "MEMORY_NOT_AVAILABLE": Code(
+        "The caller has no memory that it may use here.", "Give the agent a Memory in `memory` of its document."
+    ),
+    "MEMORY_KIND_GONE": Code(
+        "The kind of a memory is not installed on this server.", "Install the package that brings the kind."
+    ),
+    "MEMORY_SEARCH_FAILED": Code(
+        "A kind of memory failed while it searched; the run went on without it.",
+        "Find the cause in the server's log, and correct the kind or its settings.",
+    ),
+    "MEMORY_PUT_FAILED": Code(
+        "A kind of memory failed while it indexed records. They are stored, and are indexed later.",
+        "Find the cause in the server's log, and correct the kind or its settings.",
+    ),
+    "MEMORY_REJECTED": Code(
+        "The memory did not accept the text.", "Read the reason; the policy of the Memory document decides."
+    ),
     "KEY_NOT_FOUND": Code("There is no such key.", "See `holdfast keys list` or GET /api/keys for the ids."),
     "HOST_REFUSED": Code(
         "The Host header is not one of this server's names.", "Add the name to HOLDFAST_TRUSTED_HOSTS."

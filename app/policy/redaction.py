@@ -16,9 +16,9 @@ from app.core import json
 from app.policy.guardrails.contract import Rule
 from app.policy.guardrails.pii import PII, pii_scanners
 from app.policy.guardrails.screen import StreamScanners
+from app.policy.guardrails.secret_patterns import LEAD, SECRETS, KnownSecrets, SecretPattern
 from app.policy.guardrails.texts import replacement
 from app.policy.guardrails.window import CHUNK, GOES_ON, ScannerSet, Window
-from app.policy.secret_patterns import LEAD, SECRETS, KnownSecrets, SecretPattern
 
 J = TypeVar("J")
 _MAX_RULE_SETS: Final = 64

@@ -43,6 +43,8 @@ class ThreadHead:
     """Run id to the owner whose lease is alive, for the runs that this batch wants to claim."""
     living_api_keys: set[str] = field(default_factory=set)
     """Those of the API keys that this batch wants to revoke which are not revoked yet."""
+    due_evaluations: set[str] = field(default_factory=set)
+    """Those of the runs whose verdicts this batch brings that are still to be judged."""
     foreign_runs: set[str] = field(default_factory=set)
     """Runs that the batch names and that belong to another thread."""
     bases: Bases = field(default_factory=dict)
@@ -73,8 +75,14 @@ class ThreadHead:
         if self.foreign_runs or self.living_api_keys:
             self.foreign_runs.clear()
             self.living_api_keys.clear()
-        if self.moves or records.entries or records.interrupts or records.artifacts:
+        if self.due_evaluations:
+            self.due_evaluations.clear()
+        if self.moves or any(
+            (records.entries, records.interrupts, records.artifacts, records.memories, records.judgements)
+        ):
             self.moves.clear()
+            records.memories.clear()
+            records.judgements.clear()
             records.interrupts.clear()
             records.entries.clear()
             records.artifacts.clear()
@@ -99,6 +107,8 @@ def decide(command: Command, head: ThreadHead, keys: dict[tuple[str, str, str], 
             head.claims[condition.run_id] = condition
         elif isinstance(condition, ports.ApiKeyRevoked):
             head.living_api_keys.discard(condition.key_id)
+        elif isinstance(condition, ports.EvaluationDone):
+            head.due_evaluations.discard(condition.run_id)
     return Appended(tuple([_place(draft, head) for draft in command.drafts]))
 
 
@@ -204,11 +214,28 @@ def _revocable(condition: ports.ApiKeyRevoked, head: ThreadHead) -> Refused | No
     return _no("KEY_NOT_FOUND", "there is no such key, or it was revoked before", condition.key_id)
 
 
+def _still_due(condition: ports.EvaluationDone, head: ThreadHead) -> Refused | None:
+    if condition.run_id in head.due_evaluations:
+        return None
+    return _no("EVALUATION_DONE", "the run was judged already", condition.run_id)
+
+
 def _uncompacted(condition: ports.DropDeltas, head: ThreadHead) -> Refused | None:
     it = head.records.thread
     if it.compacted == condition.compacted:
         return None
     return _no("THREAD_BUSY", "another server has dropped deltas of the thread meanwhile", it.id)
+
+
+def _memory_is(condition: ports.MemoryIs, head: ThreadHead) -> Refused | None:
+    found = head.records.memories.get(condition.record_id)
+    if found is None:
+        if not condition.statuses:
+            return None
+        return _no("MEMORY_NOT_FOUND", "there is no such memory record", condition.record_id)
+    if found.status in condition.statuses:
+        return None
+    return _no("MEMORY_RECORD_CHANGED", f"the memory record is {found.status}", found.decided_by)
 
 
 def _claimable(condition: ports.ClaimRun, head: ThreadHead) -> Refused | None:
@@ -245,7 +272,9 @@ _TESTS: Final[dict[type, Callable[[Any, ThreadHead], Refused | None]]] = {
     ports.CommandsSeen: _commands_seen,
     ports.InterruptOpen: _open,
     ports.ApiKeyRevoked: _revocable,
+    ports.EvaluationDone: _still_due,
     ports.DropDeltas: _uncompacted,
+    ports.MemoryIs: _memory_is,
     ports.ClaimRun: _claimable,
 }
 

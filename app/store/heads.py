@@ -16,6 +16,7 @@ from app.store.engine import Row, Sql, Tx
 from app.store.keys import LIVING_KEYS
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
+from app.views.memory_record import MemoryRecord
 from app.views.records import Kind, Records, touched
 from app.views.run import Run
 from app.views.thread import Thread
@@ -38,11 +39,16 @@ _SIBLINGS: Final[dict[Kind, Sql]] = {
         "SELECT r.thread_key, r.message_id, r.state FROM {pairs:$1,$2} JOIN transcript_entries r "
         "ON r.thread_key = v.first AND r.message_id = v.second"
     ),
+    "memory": Sql(
+        "SELECT r.thread_key, r.id, r.state FROM {pairs:$1,$2} JOIN memory_records r "
+        "ON r.thread_key = v.first AND r.id = v.second"
+    ),
     "artifact": Sql(
         "SELECT r.thread_key, r.id, r.state FROM {pairs:$1,$2} JOIN artifacts r "
         "ON r.thread_key = v.first AND r.id = v.second"
     ),
 }
+_DUE_EVALUATION: Final = Sql("SELECT run_id FROM due_evaluations WHERE tenant = $1 AND run_id = $2")
 _KEYS: Final = Sql(
     "SELECT key, body_hash, run_id, expires_at FROM idempotency_keys WHERE tenant = $1 AND route = $2 AND key {in:$3}"
 )
@@ -150,7 +156,7 @@ async def load_records(tx: Tx, commands: Iterable[tuple[Command, ThreadHead]]) -
             run_id = draft.run_id
             if run_id is not None and run_id not in known:
                 runs[command.tenant][run_id] = head
-            if key is not None and (moves := touched(draft)) is not None:
+            if key is not None and (moves := touched(draft)) is not None and moves[0] != "judgement":
                 kind, name = moves
                 siblings.setdefault(kind, {})[key, name] = head
         for condition in command.conditions:
@@ -162,8 +168,16 @@ async def load_records(tx: Tx, commands: Iterable[tuple[Command, ThreadHead]]) -
             elif isinstance(condition, ports.ApiKeyRevoked):
                 living = await tx.rows(LIVING_KEYS, command.tenant, condition.key_id)
                 head.living_api_keys |= {row[0] for row in living}
+            elif isinstance(condition, ports.EvaluationDone):
+                due = await tx.rows(_DUE_EVALUATION, command.tenant, condition.run_id)
+                head.due_evaluations |= {row[0] for row in due}
             elif isinstance(condition, ports.InterruptOpen) and key is not None:
                 siblings.setdefault("interrupt", {})[key, condition.interrupt_id] = head
+            elif isinstance(condition, ports.MemoryIs | ports.MemoryIndexed) and key is not None:
+                siblings.setdefault("memory", {})[key, condition.record_id] = head
+            elif isinstance(condition, ports.MemoryUnindexed) and key is not None:
+                of_memory = siblings.setdefault("memory", {})
+                of_memory.update(((key, record_id), head) for record_id in condition.record_ids)
     await _load_runs(tx, runs)
     for tenant, claimed in leases.items():
         for run_id, owner in await tx.rows(_LEASES, tenant, sorted(claimed)):
@@ -179,8 +193,10 @@ def _hold(records: Records, kind: Kind, name: str, state: bytes) -> None:
         records.entries[name] = decode(Entry, state)
     elif kind == "interrupt":
         records.interrupts[name] = decode(Interrupt, state)
-    else:
+    elif kind == "artifact":
         records.artifacts[name] = decode(Artifact, state)
+    else:
+        records.memories[name] = decode(MemoryRecord, state)
 
 
 async def _load_runs(tx: Tx, runs: _Needed) -> None:

@@ -1,4 +1,4 @@
-"""Every kind of backend, provider, tool, hook and guardrail: those that ship, and what installed packages offer.
+"""Every kind of backend, provider, tool, memory, evaluator, hook and guardrail: shipped or of an installed package.
 
 The compiler's catalog and the makers both come from here, so that nothing can be declared which nothing serves.
 """
@@ -15,16 +15,25 @@ import structlog
 
 from app.backends.contract import Backend, BackendKind
 from app.backends.kinds import echo, native, plan_work_review
+from app.bus.contract import Bus, BusDeps, BusKind, OpenChannel
+from app.bus.kinds import local as local_bus
+from app.bus.kinds import nats as nats_bus
+from app.bus.kinds import postgres as postgres_bus
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
-from app.core.settings import Settings
+from app.core.settings import Settings, SettingsError
+from app.evals.declared import Gates
+from app.evals.kind import EvaluatorDeps, EvaluatorKind
 from app.events.recorder import Narrator
+from app.memory.contract import MemoryKind
+from app.memory.kinds import store as memory_store
 from app.models.contract import ProviderDeps, ProviderKind
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.limits import Limiter
 from app.models.registry import Providers
 from app.models.router import ModelRouter
+from app.models.shared_limits import SharedLimits
 from app.outside.http import HttpClient
 from app.outside.proxies import OutgoingProxies
 from app.policy import declared as hooks
@@ -46,6 +55,7 @@ from app.tools.kind import ToolDeps, ToolKind
 from app.tools.kinds import builtin, http, mcp, python, subprocess
 from app.tools.registry import Registry
 from app.views.narration import TemplateNarrator
+from app.wiring.evaluator_kinds import EVALUATORS
 from app.workspace.catalog import AnyConfig, BrokenKind, Kind, KindCatalog, Kinds
 from app.workspace.compiled import CompiledWorkspace
 from app.workspace.files import WorkspaceFiles
@@ -59,6 +69,7 @@ K = TypeVar("K", bound=Kind)
 BACKENDS: Final = (echo.KIND, native.KIND, plan_work_review.KIND)
 PROVIDERS: Final = (openai.KIND, anthropic.KIND, gemini.KIND, ollama.KIND, scripted.KIND)
 TOOLS: Final = (python.KIND, http.KIND, mcp.KIND, builtin.KIND, subprocess.KIND)
+MEMORIES: Final = (memory_store.KIND,)
 HOOKS: Final = Kinds((builtin_hook.KIND, python_hook.KIND, command_hook.KIND))
 GUARDRAILS: Final = (
     pii.KIND,
@@ -70,6 +81,7 @@ GUARDRAILS: Final = (
     python_rule.KIND,
     presidio.KIND,
 )
+BUSES: Final = (local_bus.KIND, postgres_bus.KIND, nats_bus.KIND)
 NARRATORS: Final = {"template": TemplateNarrator}
 
 
@@ -89,6 +101,29 @@ def tools() -> Kinds[ToolKind]:
 
 
 @cache
+def memories() -> Kinds[MemoryKind]:
+    return with_installed("holdfast.memories", MemoryKind, MEMORIES)
+
+
+@cache
+def buses() -> Kinds[BusKind]:
+    return with_installed("holdfast.buses", BusKind, BUSES)
+
+
+def make_bus(setting: str, open_channel: OpenChannel) -> tuple[str, Bus]:
+    """The kind that HOLDFAST_BUS names, and a bus of it."""
+    scheme = setting.partition("://")[0]
+    kind = buses().get("nats" if scheme == "tls" else scheme)
+    if isinstance(kind, BrokenKind):
+        raise SettingsError([f"HOLDFAST_BUS: {kind.name} of the package {kind.package} cannot be used: {kind.reason}"])
+    if kind is None:
+        raise SettingsError([f"HOLDFAST_BUS: there is no bus {scheme!r}; there are {', '.join(sorted(buses()))}"])
+    if not kind.installed:
+        raise SettingsError([f"HOLDFAST_BUS: {kind.name} is not installed; {kind.remedy}"])
+    return kind.name, kind.make(BusDeps(setting, open_channel))
+
+
+@cache
 def builtin_hooks() -> Kinds[BuiltinHook]:
     return with_installed("holdfast.hooks", BuiltinHook, builtin_hook.BUILTINS)
 
@@ -96,6 +131,11 @@ def builtin_hooks() -> Kinds[BuiltinHook]:
 @cache
 def guardrail_kinds() -> Kinds[GuardrailKind]:
     return with_installed("holdfast.guardrails", GuardrailKind, GUARDRAILS)
+
+
+@cache
+def evaluators() -> Kinds[EvaluatorKind]:
+    return with_installed("holdfast.evaluators", EvaluatorKind, EVALUATORS)
 
 
 def with_installed(group: str, kind: type[K], shipped: Iterable[K]) -> Kinds[K]:
@@ -148,6 +188,8 @@ def kind_catalog(brought: Iterable[str] = ()) -> KindCatalog:
         builtin_tools=builtin.NAMES,
         builtin_hooks=builtin_hooks(),
         guardrails=guardrail_kinds(),
+        evaluators=evaluators(),
+        memories=memories(),
         narrators=frozenset(NARRATORS),
         redaction_kinds=frozenset({"secret", *PERSONAL}),
         unserved=UNSERVED,
@@ -192,7 +234,9 @@ def http_client(settings: Settings, environ: Mapping[str, str] = os.environ) -> 
     return HttpClient(proxies=OutgoingProxies.from_environment(environ), ca_file=settings.ca_file)
 
 
-def model_router(settings: Settings, clock: Clock, client: HttpClient) -> ModelRouter:
+def model_router(
+    settings: Settings, clock: Clock, client: HttpClient, shared: SharedLimits | None = None
+) -> ModelRouter:
     def secrets(text: str) -> str | None:
         resolved = resolve_env(text, os.environ)
         return resolved if isinstance(resolved, str) else None
@@ -206,6 +250,7 @@ def model_router(settings: Settings, clock: Clock, client: HttpClient) -> ModelR
         random=random.random,
         sleep=asyncio.sleep,
         limiter=limiter,
+        shared=shared,
     )
 
 
@@ -222,6 +267,13 @@ def make_guardrails(workspace: CompiledWorkspace) -> RuleBook | list[Failure]:
         return load_entry(entry, files, own=own)
 
     return guardrails.build(workspace, guardrail_kinds(), GuardrailDeps(load))
+
+
+def make_gates() -> Gates:
+    def load(entry: str, files: WorkspaceFiles, own: bool) -> Any:
+        return load_entry(entry, files, own=own)
+
+    return Gates(evaluators(), EvaluatorDeps(load))
 
 
 def _secrets_of(workspace: CompiledWorkspace) -> Callable[[str], str | None]:

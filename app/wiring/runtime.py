@@ -11,14 +11,20 @@ from typing import Any, Protocol, TypeVar
 import structlog
 
 from app.backends.contract import Backend
+from app.bus.replicas import Replicas
 from app.core.clock import Clock, SystemClock
 from app.core.errors import HoldfastError
 from app.core.metrics import Metrics
 from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.core.signing import Signer, open_signer
+from app.evals.declared import Gates
+from app.evals.judges import Judges
+from app.evals.shadow import ShadowGates
 from app.events.ports import StorageFull, StoreError
+from app.memory.service import MemoryService
 from app.models.router import ModelRouter
+from app.models.shared_limits import SharedLimits
 from app.outside.sandbox_report import SandboxReport
 from app.policy.personal_data import without_personal_data
 from app.policy.redaction import CurrentRedaction, secret_values
@@ -52,7 +58,9 @@ from app.store.blobs import Blobs
 from app.store.compaction import SweepTable
 from app.store.files import FileStore
 from app.store.idle_threads import IdleThreadReader
+from app.store.judgements import DueEvaluationTable
 from app.store.keys import StoredKeys
+from app.store.shared_limits import ModelLimitRecords, RunBuckets, TenantDays, purge_old_counts
 from app.store.vacuum import shrink
 from app.store.workspaces import WorkspaceTable
 from app.wiring.kinds import (
@@ -61,11 +69,14 @@ from app.wiring.kinds import (
     http_client,
     installed_backends,
     kind_catalog,
+    make_gates,
     make_guardrails,
     make_hooks,
     model_router,
     narrator,
 )
+from app.wiring.memory import candidate_decision, open_memory
+from app.wiring.replicas import joined, make_replicas
 from app.wiring.store import Store, open_keys, open_store
 from app.workspace.catalog import KindCatalog
 
@@ -95,6 +106,7 @@ class Holdfast:
     reruns: Reruns
     threads: Threads
     interrupts: InterruptAnswers
+    memory: MemoryService
     executor: Executor
     metrics: Metrics
     toolsets: Toolsets
@@ -104,6 +116,10 @@ class Holdfast:
     files: FileStore
     effective: EffectiveSettings
     sandbox: SandboxReport
+    replicas: Replicas | None
+    """The other servers on the same Postgres; None with SQLite."""
+    gates: Gates
+    shadow: ShadowGates
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +141,12 @@ async def open_holdfast(
     clock: Clock | None = None,
     backends: Mapping[str, Backend] | None = None,
     redaction: CurrentRedaction | None = None,
+    bootstrap_token: str | None = None,
 ) -> AsyncIterator[Holdfast]:
     """`backends` replaces the kinds that ship, for whoever embeds the server with its own.
 
-    `redaction` is given by whoever also cleans something else by it, such as the process's log.
+    `redaction` is given by whoever also cleans something else by it, such as the process's log. `bootstrap_token` is
+    given to workers that share a port, so that each of them accepts it.
     """
     clock, redaction = clock or SystemClock(), redaction or CurrentRedaction()
     kinds = backends or Backends(installed_backends())
@@ -138,7 +156,7 @@ async def open_holdfast(
         signer = open_signer(settings)
         keys, ledger = open_keys(store, clock), Ledger(store.recorder)
         find_key = StoredKeys(store.database).find
-        access = await parts.enter_async_context(open_access(settings, keys, find_key, ledger, clock))
+        access = await parts.enter_async_context(open_access(settings, keys, find_key, ledger, clock, bootstrap_token))
         client = await parts.enter_async_context(_closing(http_client(settings)))
         catalog = kind_catalog(kinds)
         workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger)
@@ -148,13 +166,25 @@ async def open_holdfast(
         toolsets = await parts.enter_async_context(
             _closing(Toolsets(tools.build, partial(make_hooks, settings, clock), make_guardrails))
         )
-        router = model_router(settings, clock, client)
-        traced = _conducting(settings, store, router, kinds, history, toolsets, redaction, clock)
+        shared = await parts.enter_async_context(_shared_limits(store, clock))
+        router = model_router(settings, clock, client, shared)
+        days = TenantDays(store.database) if settings.is_postgres else None
+        gates, budgets = make_gates(), BudgetAccounts(clock, store.reader.spent_since, days)
+        memory = open_memory(store, clock, redaction)
+        blobs = Blobs(store.database)
+        files = settings.data_dir / "files"
+        services = RunServices(
+            store.recorder, store.reader, clock, router, blobs, budgets, redaction, files, gates=gates, memory=memory
+        )
+        traced = _conducting(settings, store, services, kinds, history, toolsets)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
-        sandbox = SandboxReport()
+        intake.interrupts.follow_up = partial(candidate_decision, memory)
+        sandbox, replicas = SandboxReport(), make_replicas(store, clock)
+        await parts.enter_async_context(joined(replicas, store, executor))
         await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
-        metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace))
+        shadow = await parts.enter_async_context(_shadow_gates(store, executor, history, gates, router, budgets, clock))
+        metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace, replicas))
         yield Holdfast(
             store=store,
             workspace=workspace,
@@ -166,6 +196,7 @@ async def open_holdfast(
             reruns=intake.reruns,
             threads=intake.threads,
             interrupts=intake.interrupts,
+            memory=memory,
             executor=executor,
             metrics=metrics,
             toolsets=toolsets,
@@ -175,22 +206,45 @@ async def open_holdfast(
             files=FileStore(store.database, clock),
             effective=effective,
             sandbox=sandbox,
+            replicas=replicas,
+            gates=gates,
+            shadow=shadow,
         )
+
+
+@contextlib.asynccontextmanager
+async def _shadow_gates(
+    store: Store,
+    executor: Executor,
+    history: WorkspaceHistory,
+    gates: Gates,
+    router: ModelRouter,
+    budgets: BudgetAccounts,
+    clock: Clock,
+) -> AsyncIterator[ShadowGates]:
+    """What judges runs after their end."""
+    due = DueEvaluationTable(store.database)
+    if not store.settings.is_postgres:
+        with contextlib.suppress(StorageFull):
+            await due.give_back_all()
+    shadow = ShadowGates(due, store.reader, store.recorder, history, gates, Judges(router, budgets), clock)
+    executor.ending.evaluation_due = shadow.announce
+    shadow.start()
+    try:
+        yield shadow
+    finally:
+        await shadow.close()
 
 
 def _conducting(
     settings: Settings,
     store: Store,
-    router: ModelRouter,
+    services: RunServices,
     kinds: Mapping[str, Backend],
     history: WorkspaceHistory,
     toolsets: Toolsets,
-    redaction: CurrentRedaction,
-    clock: Clock,
 ) -> InTrace:
     """Conducts runs, each in its trace."""
-    blobs, budgets = Blobs(store.database), BudgetAccounts(clock, store.reader.spent_since)
-    services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets, redaction)
     conductor = Conductor(services, kinds, history, toolsets)
     return InTrace(conductor.run, store.reader, exported=settings.traces != "off")
 
@@ -200,7 +254,8 @@ def _executor(
 ) -> Executor:
     queue = FairQueue(effective.queue_limits, effective.runs_of_agent)
     reader = store.reader
-    return Executor(store.recorder, reader, reader, store.leases, conduct, queue, clock, history.code_changed)
+    more = history.code_changed, store.settings.lease_seconds
+    return Executor(store.recorder, reader, reader, store.leases, conduct, queue, clock, *more)
 
 
 def build_intake(
@@ -214,7 +269,8 @@ def build_intake(
     workers: Drainable,
 ) -> Intake:
     recorder, reader = store.recorder, store.reader
-    rates = RunRates(lambda: effective.runs_per_minute, clock)
+    shared = RunBuckets(store.database) if store.settings.is_postgres else None
+    rates = RunRates(lambda: effective.runs_per_minute, clock, shared)
     cancel_events = CancelEvents(reader, reader)
     service = Service(
         recorder,
@@ -271,6 +327,7 @@ def _telemetry(
     router: ModelRouter,
     traced: InTrace,
     workspace: CurrentWorkspace,
+    replicas: Replicas | None,
 ) -> contextlib.AbstractContextManager[Metrics]:
     def permitted() -> Sequence[str]:
         return workspace.current.runtime.redaction.trace_fields
@@ -280,7 +337,17 @@ def _telemetry(
         return without_personal_data(value) if hidden else value
 
     watched = store.log, store.hub, store.database.load, executor, router, store.reader.open_interrupts
-    return telemetry(settings, *watched, traced, permitted, redact)
+    return telemetry(settings, *watched, traced, permitted, replicas, redact)
+
+
+@contextlib.asynccontextmanager
+async def _shared_limits(store: Store, clock: Clock) -> AsyncIterator[SharedLimits | None]:
+    """The limits of models over all servers; a process with a database of its own needs none."""
+    if not store.settings.is_postgres:
+        yield None
+        return
+    async with _closing(SharedLimits(ModelLimitRecords(store.database), clock)) as shared:
+        yield shared
 
 
 async def _purge_hourly(store: Store, effective: EffectiveSettings, clock: Clock, stopping: asyncio.Event) -> None:
@@ -294,6 +361,8 @@ async def _purge_hourly(store: Store, effective: EffectiveSettings, clock: Clock
             await expiry.expire(stopping.is_set)
             await deltas.expire(stopping.is_set)
             await store.retention.purge(stopping, effective.deleted_days)
+            if store.settings.is_postgres:
+                await purge_old_counts(store.database)
             if store.settings.sqlite_vacuum == "incremental" and not store.settings.is_postgres:
                 await shrink(store.database, stopping)
         with contextlib.suppress(TimeoutError):

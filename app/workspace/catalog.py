@@ -1,4 +1,4 @@
-"""Which kinds exist: backends, providers, tools, built-in hooks, guardrails; passed in by whoever starts the compiler.
+"""Which kinds exist: backends, providers, tools, evaluators, guardrails and hooks; passed in with the compiler.
 
 A kind describes itself with one value. Kinds that ship are listed in `wiring/kinds.py`; one of an installed package is
 loaded when a document first names it, so that a package that nobody uses costs nothing and breaks nothing.
@@ -38,7 +38,7 @@ class Kind:
     """What a kind says of itself. Each package of kinds adds how one is made."""
 
     name: str
-    """What a document writes: `backend`, `provider`, or `kind` of a Tool."""
+    """What a document writes: `backend`, `provider`, or `kind` of a Tool or an Evaluator."""
     config: type[BaseModel] = NoConfig
     """The model of the `config` section that is passed to it."""
     extra: str | None = None
@@ -46,7 +46,9 @@ class Kind:
     module: str | None = None
     """A module of that extra: where it is missing, the kind is known and cannot be used."""
     needs_model: bool = False
-    """Whether a document that uses it must name a model. For backends and guardrails."""
+    """Whether what uses it must name a model: an agent, evaluator or guardrail its own, a Memory its `embedding`."""
+    needs_entry: bool = False
+    """Whether a document that uses it must name a function. For evaluators and guardrails."""
 
     @property
     def installed(self) -> bool:
@@ -59,12 +61,10 @@ class Kind:
 
 @dataclass(frozen=True, kw_only=True)
 class RuleKind(Kind):
-    """A kind of guardrail, as far as the compiler has to know it. `needs_model` holds for its documents."""
+    """A kind of guardrail, as far as the compiler has to know it."""
 
     redacts: bool = True
     """Whether it says where it found something; one that does not cannot have the action `redact`."""
-    needs_entry: bool = False
-    """Whether a document must name a function in `entry`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,8 @@ class KindCatalog:
     builtin_tools: frozenset[str] = frozenset()
     builtin_hooks: Kinds[Kind] = field(default_factory=Kinds)
     guardrails: Kinds[RuleKind] = field(default_factory=Kinds)
+    evaluators: Kinds[Kind] = field(default_factory=Kinds)
+    memories: Kinds[Kind] = field(default_factory=Kinds)
     adapters: frozenset[str] = frozenset()
     narrators: frozenset[str] = frozenset()
     redaction_kinds: frozenset[str] = frozenset()

@@ -94,11 +94,7 @@ def _agent_edges(agent: CompiledAgent) -> Iterator[GraphEdge]:
         ("agent", "subagents", agent.subagents),
         ("memory", "memory", spec.memory),
         ("hook", "hooks", spec.hooks),
-        (
-            "guardrail",
-            "guardrails",
-            tuple(dict.fromkeys(chain.from_iterable(spec.guardrails.stages.values()))),
-        ),
-        ("evaluator", "gates", spec.gates),
+        ("guardrail", "guardrails", tuple(dict.fromkeys(chain.from_iterable(spec.guardrails.stages.values())))),
+        ("evaluator", "gates", tuple(dict.fromkeys(gate.evaluator for gate in spec.gates))),
     ):
         yield from (GraphEdge(start, f"{kind}/{name}", label) for name in names)

@@ -41,8 +41,6 @@ _NO_WORKFLOW: Final = "use the backend `plan_work_review`, or subagents"
 
 UNSERVED: Final = UnservedParts(
     kinds={
-        "Evaluator": f"remove it; to judge an answer, {_HOOK} (Stop)",
-        "Memory": "remove it; the built-in tool `notes` keeps what an agent should remember",
         "Workflow": f"remove it; {_NO_WORKFLOW}",
         "Schedule": "remove it; start runs with POST /api/runs from your own scheduler, such as cron",
     },
@@ -52,11 +50,7 @@ UNSERVED: Final = UnservedParts(
             Unserved(("routes",), "remove it; clients name the agent in `agent`"),
             Unserved(("trust",), "remove it; check extensions before you install them"),
         ),
-        "Agent": (
-            Unserved(("memory",), "remove it; the built-in tool `notes` keeps what an agent should remember"),
-            Unserved(("gates",), f"remove it; to judge an answer, {_HOOK} (Stop)"),
-            Unserved(("edges",), "remove it; the agent's model decides what comes next"),
-        ),
+        "Agent": (Unserved(("edges",), "remove it; the agent's model decides what comes next"),),
         "Tool": (Unserved(("compensation",), "remove it; offer the undo to the agent as a tool of its own"),),
         "Hook": (
             Unserved(

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core import json
+from app.policy.guardrails.secret_patterns import SECRETS
 from app.policy.redaction import PERSONAL, LogRedaction, secret_values
-from app.policy.secret_patterns import SECRETS
 
 EXAMPLES = {
     "private_key": "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----",

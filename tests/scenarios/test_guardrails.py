@@ -244,7 +244,7 @@ async def test_output_rules_cover_the_arguments_that_a_model_streams(client: htt
         ("late", "x", "it did not answer in time"),
         ("odd", "x", "it failed with TypeError"),
         ("nowhere", "x", "it did not say which texts of the content are to be redacted"),
-        ("broken_cel", "x", "it failed with NotEvaluated"),
+        ("broken_cel", "x", "it failed with NeitherTrueNorFalse"),
         ("fair", "gibberish", "it failed with StepFailed"),
         ("fair", "outage", "it failed with StepFailed"),
     ],

@@ -118,7 +118,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GuardrailVerdict:
     """That a rule applied, as it is recorded: never with the content."""
 
     rule: str

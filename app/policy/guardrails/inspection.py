@@ -16,7 +16,7 @@ import structlog
 
 from app.core.suspend import Suspended
 from app.outside.threads import in_thread
-from app.policy.guardrails.contract import Found, Judgement, Passed, Position, Rule, Subject, Verdict
+from app.policy.guardrails.contract import Found, GuardrailVerdict, Judgement, Passed, Position, Rule, Subject
 from app.policy.guardrails.texts import replaced, texts_of
 from app.policy.guardrails.window import CHUNK, GOES_ON, Released, ScannerSet, Window
 
@@ -34,7 +34,7 @@ Recall = Callable[[Rule, Subject, Callable[[], Awaitable[Judgement]]], Awaitable
 class Inspected:
     content: Any
     """As the rules left it."""
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[GuardrailVerdict, ...] = ()
     blocked: Rule | None = None
     asks: tuple[Rule, ...] = ()
     """Rules that want a person to decide, in order."""
@@ -71,15 +71,17 @@ class Inspection:
             found = await in_thread(look, "guardrails") if sum(len(t) for _, t in texts) > LARGE else look()
         except TimeoutError:
             rule = self._scanned[0]
-            verdict = Verdict(rule.name, rule.action, failed="it did not come to the end of the content in time")
+            verdict = GuardrailVerdict(
+                rule.name, rule.action, failed="it did not come to the end of the content in time"
+            )
             return Inspected(subject.content, (verdict,), rule)
         inspected = Inspected(subject.content)
         for rule, positions in zip(self._scanned, found, strict=True):
             if len(positions) > MAX_FINDS:
-                verdict = Verdict(rule.name, rule.action, failed=f"it found more than {MAX_FINDS} pieces")
+                verdict = GuardrailVerdict(rule.name, rule.action, failed=f"it found more than {MAX_FINDS} pieces")
                 return replace(inspected, verdicts=(*inspected.verdicts, verdict), blocked=rule)
             if positions and inspected.blocked is None:
-                verdict = Verdict(rule.name, rule.action, tuple(positions))
+                verdict = GuardrailVerdict(rule.name, rule.action, tuple(positions))
                 inspected = replace(
                     inspected,
                     verdicts=(*inspected.verdicts, verdict),
@@ -157,9 +159,9 @@ def _after(inspected: Inspected, rule: Rule, judgement: Judgement | str) -> Insp
         if not positions or len(positions) != len(judgement.positions) or len(positions) > MAX_FINDS:
             judgement = "it did not say which texts of the content are to be redacted"
     if isinstance(judgement, str):
-        verdict = Verdict(rule.name, rule.action, failed=judgement)
+        verdict = GuardrailVerdict(rule.name, rule.action, failed=judgement)
         return replace(inspected, verdicts=(*inspected.verdicts, verdict), blocked=rule)
-    verdict = Verdict(rule.name, rule.action, judgement.positions, judgement.reason)
+    verdict = GuardrailVerdict(rule.name, rule.action, judgement.positions, judgement.reason)
     inspected = replace(inspected, verdicts=(*inspected.verdicts, verdict))
     match rule.action:
         case "block":

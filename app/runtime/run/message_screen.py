@@ -9,7 +9,7 @@ from app.core.errors import Failure
 from app.events.catalog import Payload
 from app.models.completion import ToolCall
 from app.models.contract import MessageContent
-from app.policy.guardrails.contract import Rule, Verdict
+from app.policy.guardrails.contract import GuardrailVerdict, Rule
 from app.policy.guardrails.screen import StreamScreen
 from app.runtime.run.run_guardrails import RunGuardrails, streamed_verdicts
 
@@ -33,14 +33,14 @@ class SecretScreen(StreamScreen):
 
 
 class MessageScreen(StreamScreen):
-    __slots__ = ("_asks", "_guardrails", "_message_id", "_number", "_reported", "_verdicts")
+    __slots__ = ("_asks", "_guardrails", "_message_id", "_reported", "_verdicts")
     has_rules = True
 
-    def __init__(self, guardrails: RunGuardrails, message_id: str, number: int) -> None:
+    def __init__(self, guardrails: RunGuardrails, message_id: str) -> None:
         assert guardrails.scanners is not None
         super().__init__(guardrails.scanners)
-        self._guardrails, self._message_id, self._number = guardrails, message_id, number
-        self._verdicts: list[Verdict] = []
+        self._guardrails, self._message_id = guardrails, message_id
+        self._verdicts: list[GuardrailVerdict] = []
         self._asks: tuple[Rule, ...] = ()
         self._reported = False
 
@@ -92,9 +92,9 @@ class MessageScreen(StreamScreen):
             return
         await self.report()
         names = [rule.name for rule in self._asks]
-        arguments = {"stage": "output", "call": self._number, "asks": names, "completed": completed.to_json()}
+        arguments = {"stage": "output", "asks": names, "completed": completed.to_json()}
         for rule in self._asks:
-            await self._guardrails.approve(rule, "output", str(self._number), {**arguments, "guardrail": rule.name})
+            await self._guardrails.approve(rule, "output", self._message_id, {**arguments, "guardrail": rule.name})
 
     async def report(self) -> None:
         if self._reported:
@@ -106,12 +106,12 @@ class MessageScreen(StreamScreen):
         await self._guardrails.record("output", self._message_id, verdicts, self.blocked, message_id=self._message_id)
 
 
-def _placed(verdict: Verdict, plain: bool) -> Verdict:
+def _placed(verdict: GuardrailVerdict, plain: bool) -> GuardrailVerdict:
     """Places in a text that was judged by itself are places in the message's `text`."""
     if not plain:
         return verdict
     moved = tuple(position._replace(path="/text" + position.path) for position in verdict.positions)
-    return Verdict(verdict.rule, verdict.action, moved, verdict.reason, verdict.failed)
+    return GuardrailVerdict(verdict.rule, verdict.action, moved, verdict.reason, verdict.failed)
 
 
 def _with(call: ToolCall, arguments: Any) -> ToolCall:

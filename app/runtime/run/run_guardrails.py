@@ -23,13 +23,13 @@ from app.policy.contract import About
 from app.policy.guardrails.contract import (
     AskModel,
     Found,
+    GuardrailVerdict,
     Judgement,
     Passed,
     Position,
     Rule,
     Stage,
     Subject,
-    Verdict,
 )
 from app.policy.guardrails.declared import AgentRules
 from app.policy.guardrails.inspection import Inspected
@@ -83,6 +83,8 @@ class RunGuardrails:
         self.scanners = secrets.with_rules(rules.streamed) if rules.at("output") is not None else None
         self.blocked: GuardrailBlocked | None = None
         self._recorded: set[tuple[str, str]] = set()
+        self._released: set[str] = set()
+        """Messages that a person let pass and that were recorded since the run was entered."""
         self._asking: dict[str, list[Rule]] = {}
         """By call: rules that want a person to see its result."""
         self._passed = {answer["text"] for answer in log.memo.answers} if rules.at("output") else set[str]()
@@ -173,6 +175,19 @@ class RunGuardrails:
             return text
         return str(await self._checked("output", text, "output"))
 
+    async def output_parts(self, parts: list[JsonObject]) -> list[JsonObject]:
+        if self._rules.at("output") is None:
+            return parts
+        checked: list[JsonObject] = await self._checked("output", parts, "output-parts")
+        return checked
+
+    async def learnable(self, text: str) -> str | None:
+        """What of a text may be kept in memory; None for nothing. It is about what is kept, so it ends no run."""
+        if self._rules.at("output") is None:
+            return text
+        inspected = await self.inspect_message(text)
+        return None if inspected.blocked is not None or inspected.asks else str(inspected.content)
+
     def passed(self, text: str) -> None:
         self._passed.add(text)
 
@@ -226,20 +241,24 @@ class RunGuardrails:
         assert inspection is not None, "asked only where there are rules"
         return await inspection.inspect(Subject("output", content, self._about, ask_model=self.ask_model))
 
-    def pending(self, number: int) -> Mapping[str, Any] | None:
-        """The message that a person was asked about before this model call was complete, if one was."""
+    def pending(self, request_hash: str) -> Mapping[str, Any] | None:
+        """The message that a person was asked about before it was recorded, if this request was made before."""
+        recorded = {answer["messageId"] for answer in self._log.memo.answers}
         for asked in self._log.memo.interrupts:
             arguments = asked.get("arguments")
-            if asked["kind"] == "approval" and isinstance(arguments, Mapping) and arguments.get("call") == number:
-                return arguments
+            if asked["kind"] == "approval" and isinstance(arguments, Mapping) and "completed" in arguments:
+                completed = arguments["completed"]
+                if completed["requestHash"] == request_hash and completed["messageId"] not in recorded | self._released:
+                    return arguments
         return None
 
-    async def approved(self, number: int, arguments: Mapping[str, Any]) -> JsonObject:
+    async def approved(self, arguments: Mapping[str, Any]) -> JsonObject:
         """The message that was held, once everybody agreed who had to be asked."""
         self.go_on()
-        for name in arguments["asks"]:
-            await self.approve(self._named[name], "output", str(number), {**arguments, "guardrail": name})
         completed: JsonObject = arguments["completed"]
+        for name in arguments["asks"]:
+            await self.approve(self._named[name], "output", completed["messageId"], {**arguments, "guardrail": name})
+        self._released.add(completed["messageId"])
         self.passed(completed["text"])
         return completed
 
@@ -251,7 +270,7 @@ class RunGuardrails:
         self,
         stage: Stage,
         key: str,
-        verdicts: Iterable[Verdict],
+        verdicts: Iterable[GuardrailVerdict],
         blocked: Rule | None = None,
         *,
         call_id: str | None = None,
@@ -310,20 +329,20 @@ class RunGuardrails:
                 raise Suspended(asked["interruptId"])
             if answer["decision"] == "approve":
                 return
-        denied = replace(Verdict(rule.name, rule.action), reason="it was not approved")
+        denied = replace(GuardrailVerdict(rule.name, rule.action), reason="it was not approved")
         await self.record(stage, f"{key}:answer", [denied], rule)
         self.go_on()
 
 
-def streamed_verdicts(screen: StreamScreen) -> list[Verdict]:
+def streamed_verdicts(screen: StreamScreen) -> list[GuardrailVerdict]:
     found: dict[str, tuple[Rule, list[Position]]] = {}
     for rule, position in screen.found:
         found.setdefault(rule.name, (rule, []))[1].append(position)
-    return [Verdict(rule.name, rule.action, tuple(places)) for rule, places in found.values()]
+    return [GuardrailVerdict(rule.name, rule.action, tuple(places)) for rule, places in found.values()]
 
 
 def _event(
-    verdict: Verdict, stage: Stage, key: str, blocked: Rule | None, call_id: str | None, message_id: str | None
+    verdict: GuardrailVerdict, stage: Stage, key: str, blocked: Rule | None, call_id: str | None, message_id: str | None
 ) -> GuardrailTriggered:
     positions = [
         FoundAt(path=path, start=start, end=end, label=label)

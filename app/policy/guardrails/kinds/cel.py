@@ -21,7 +21,7 @@ _VARIABLES: Final[dict[str, VariableType]] = {
 }
 
 
-class NotEvaluated(Exception):
+class NeitherTrueNorFalse(Exception):
     """An expression that gave neither true nor false."""
 
 
@@ -54,7 +54,7 @@ class CelJudge:
         }
         answer = self._expression.evaluate(values)
         if isinstance(answer, Failure):
-            raise NotEvaluated(answer.code)
+            raise NeitherTrueNorFalse(answer.code)
         return Found(reason="the expression is true") if answer else Passed()
 
 

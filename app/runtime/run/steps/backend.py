@@ -5,12 +5,16 @@ Leaves to the context: what the backend may do; to the conductor: how a failure 
 
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
-from app.backends.contract import AgentAnswer, Output, Skill, StepFailed
+from app.backends.contract import AgentAnswer, Output, RequestView, Skill, StepFailed
+from app.backends.contract import Result as BackendResult
 from app.core import json
+from app.core.artifact import NewArtifact
 from app.core.errors import Failure
-from app.core.json import JsonObject
+from app.core.json import JsonObject, present
+from app.events.catalog.adapter import HANDOFF, AdapterEvent, Signal
 from app.events.catalog.execution import BudgetExceeded
 from app.events.ports import StoreError
 from app.runtime.run.approvals import Approvals, session_grants
@@ -18,7 +22,9 @@ from app.runtime.run.context import Brief, RunContext
 from app.runtime.run.inlined import stored_blobs
 from app.runtime.run.media import RunMedia
 from app.runtime.run.model_calls import ModelCalls
+from app.runtime.run.run_artifacts import RunArtifacts
 from app.runtime.run.run_log import CutOff, Superseded
+from app.runtime.run.steps.memory import before_finalize
 from app.runtime.run.steps.run_scope import RunScope
 from app.runtime.run.tool_calls import AgentTool, ToolCalls, ToolPorts, client_tools
 from app.runtime.run.voice import Voice
@@ -26,14 +32,23 @@ from app.tools.contract import CallScope as ToolScope
 from app.tools.contract import JsonResult, Proposal, Result, Tool, ToolRequest
 from app.tools.gateway import Gateway
 from app.tools.registry import Registry
+from app.views.history import user_message
 from app.workspace.specs.base import Limits
 
 
 async def run_backend(run_scope: RunScope) -> None:
     context = make_context(run_scope)
+    if not run_scope.log.memo.handed_over:
+        await run_scope.log.open_with(_handoff(run_scope, context))
+    await answer(run_scope, context)
+
+
+async def answer(run_scope: RunScope, context: RunContext) -> None:
+    """The backend's output. Asked again with the same context, it goes on where the calls of the first time ended."""
+    log = run_scope.log
     try:
         with run_scope.budget.timer() as timer:
-            result = await run_scope.backend.run(context)
+            result = await _run(run_scope, context)
             await context.finish_saying()
     except TimeoutError:
         if not timer.ended:
@@ -41,9 +56,63 @@ async def run_backend(run_scope: RunScope) -> None:
         limit = run_scope.budget.wall_seconds or 0
         exceeded = BudgetExceeded(budget="wall_time", scope="run", limit=limit, used=limit)
         raise await run_scope.log.exceeded(exceeded) from None
-    if run_scope.log.is_root:
-        await run_scope.log.pause_if_asked()  # one that came with the last model call
-    run_scope.output = Output(result) if isinstance(result, str) else result
+    finally:
+        log.hold_opening()
+    if log.is_root:
+        await log.pause_if_asked()  # one that came with the last model call
+    output = Output(result) if isinstance(result, str) else await _stored(result, context)
+    # What was held back is no message that a client has seen.
+    run_scope.output = replace(output, message_id=None) if context.held_back else output
+    run_scope.left_state = context.left_state
+
+
+async def _run(run_scope: RunScope, context: RunContext) -> BackendResult:
+    """An upstream may swallow what it is sent by an exception, so that is looked for once more."""
+    calls = context.calls
+    calls.open()
+    try:
+        result = await run_scope.backend.run(context)
+    except (Superseded, StoreError):
+        await calls.close()
+        raise
+    except Exception:
+        await calls.close()
+        calls.check()
+        run_scope.log.stop_if_cancelled()
+        raise
+    await calls.close()
+    calls.check()
+    run_scope.log.stop_if_cancelled()
+    return result
+
+
+async def _stored(output: Output, context: RunContext) -> Output:
+    """The answer with the content that it brings along stored."""
+    if not any(isinstance(one, NewArtifact) for one in output.artifacts):
+        return output
+    stored = [
+        await context.artifacts.create(one.name, one.mime, one.data) if isinstance(one, NewArtifact) else one
+        for one in output.artifacts
+    ]
+    return replace(output, artifacts=stored)
+
+
+def _handoff(run_scope: RunScope, context: RunContext) -> AdapterEvent:
+    agent, plan = run_scope.agent, run_scope.asked.get("modelPlan")
+    model = plan["model"] if plan else agent.model_plan.primary if agent.model_plan is not None else None
+    subagents = frozenset(agent.subagents)
+    signal = Signal.model_validate(
+        present(
+            {
+                "adapter": run_scope.backend.kind,
+                "phase": HANDOFF,
+                "modelRef": model,
+                "tools": sorted(context.tools - subagents),
+                "subagents": sorted(context.tools & subagents),
+            }
+        )
+    )
+    return AdapterEvent(event=signal)
 
 
 def make_context(run_scope: RunScope) -> RunContext:
@@ -52,12 +121,14 @@ def make_context(run_scope: RunScope) -> RunContext:
     load = stored_blobs(services.reader, log.scope.tenant, log.scope.thread_id)
     models = models_of(run_scope)
     hooks, guardrails = run_scope.hooks, run_scope.guardrails
+    artifacts = RunArtifacts(log, services.reader, services.files)
     ports = ToolPorts(
         partial(_put_blob, run_scope),
         load,
         hook=hooks.of_a_call if hooks.concern_tools else None,
         ask_model=partial(_mend, models, gateway, allowed),
         guardrails=guardrails if guardrails is not None and guardrails.concern_tools else None,
+        artifact=artifacts.of_a_tool,
     )
     scope = _approvals(run_scope, ToolScope(log.run_id, allowed, log.scope.tenant))
     submitted_by = run_scope.family[0].actor if run_scope.family else None
@@ -76,7 +147,7 @@ def make_context(run_scope: RunScope) -> RunContext:
         run_scope.budget.set(Limits.model_validate(limits))
         tools.limit = run_scope.budget.tool_calls
 
-    return RunContext(
+    context = RunContext(
         _brief(run_scope, allowed),
         log,
         models,
@@ -85,8 +156,14 @@ def make_context(run_scope: RunScope) -> RunContext:
         services.schemas,
         set_limits,
         hooks,
+        artifacts,
         Voice(log, services.secrets, guardrails),
+        partial(before_finalize, run_scope) if agent.spec.memory else None,
     )
+    gates = services.gates.of(run_scope.workspace, agent)
+    run_scope.context, run_scope.models, run_scope.gates = context, models, gates
+    context.held_back = models.held_back = any(rule.takes(log.run_id) for rule in gates.blocking)
+    return context
 
 
 def models_of(run_scope: RunScope) -> ModelCalls:
@@ -101,6 +178,7 @@ def models_of(run_scope: RunScope) -> ModelCalls:
             services.router,
             run_scope.budget,
             RunMedia(load),
+            load,
             services.secrets,
             run_scope.guardrails,
         )
@@ -114,13 +192,12 @@ def models_of(run_scope: RunScope) -> ModelCalls:
 
 def _brief(run_scope: RunScope, allowed: frozenset[str]) -> Brief:
     agent, skill = run_scope.agent, run_scope.skill
-    # Instructions and policy, skill, memory; the conversation follows.
+    # Instructions and policy, then the skill; the conversation follows, and after it memory.
     texts = [
         agent.instructions,
         run_scope.asked.get("instructions") or "",
         *run_scope.policy,
         skill.body if skill else "",
-        *run_scope.notes,
     ]
     return Brief(
         run_id=run_scope.run.id,
@@ -129,13 +206,33 @@ def _brief(run_scope: RunScope, allowed: frozenset[str]) -> Brief:
         input=run_scope.given,
         instructions="\n\n".join(text for text in texts if text),
         history=run_scope.history,
+        memory=run_scope.memory,
         skill=None if skill is None else Skill(skill.name, skill.body, frozenset(skill.allowed_tools)),
         roles=run_scope.toolset.roles,
         tools=allowed,
         max_turns=agent.spec.max_turns,
         max_reworks=agent.spec.max_reworks,
         context_policy=agent.spec.context_policy,
+        workspace=run_scope.workspace,
+        definition=agent,
+        request=_request(run_scope),
+        state=run_scope.state,
         config=agent.spec.config.get(run_scope.backend.kind, {}),
+    )
+
+
+def _request(run_scope: RunScope) -> RequestView:
+    asked, given, run = run_scope.asked, run_scope.given, run_scope.run
+    parts = user_message(given).get("parts", ())
+    return RequestView(
+        run_id=run.id,
+        thread_id=run.thread_id,
+        agent=run_scope.agent.name,
+        input=given,
+        parts=tuple(parts),
+        metadata=MappingProxyType(dict(asked.get("metadata") or {})),
+        labels=MappingProxyType(dict(asked.get("labels") or {})),
+        parent_run_id=run.parent_run_id,
     )
 
 

@@ -10,7 +10,7 @@ async def guard_input(run_scope: RunScope) -> None:
     guardrails = run_scope.guardrails
     if guardrails is None:
         return
-    guardrails.ask_model = models_of(run_scope).judge
+    guardrails.ask_model = models_of(run_scope).judge_content
     history = run_scope.history if run_scope.brought else ()
     run_scope.given, brought = await guardrails.input(run_scope.given, history)
     if run_scope.brought:
@@ -26,3 +26,6 @@ async def guard_output(run_scope: RunScope) -> None:
     if text != run_scope.output.text:
         # What was streamed was something else, so the output no longer is that message.
         run_scope.output = replace(run_scope.output, text=text, message_id=None)
+    if run_scope.output.parts:
+        parts = await guardrails.output_parts([dict(part) for part in run_scope.output.parts])
+        run_scope.output = replace(run_scope.output, parts=parts)

@@ -4,37 +4,61 @@ Every one can be added, left out and replaced alone.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Final, Protocol
 
-from app.core.errors import Failure
-from app.core.json import JsonObject
-from app.workspace.compiled import CompiledAgent
+from app.memory.contract import Recalled, RunIdentity, Said
+from app.memory.governance import Check
+from app.memory.service import Learned
+from app.policy.gates import AgentGates
+from app.workspace.compiled import CompiledAgent, CompiledMemory, CompiledWorkspace
+
+_NO_GATES: Final = AgentGates()
 
 
-class Gates(Protocol):
-    async def judge(self, output: str, agent: CompiledAgent) -> Failure | None:
-        """Why the output may not leave, if it may not."""
+class GateCatalog(Protocol):
+    def of(self, workspace: CompiledWorkspace, agent: CompiledAgent) -> AgentGates:
+        """The gates that an agent's answers pass, or are judged by afterwards."""
         ...
 
 
 class Memory(Protocol):
-    async def recall(self, tenant: str, content: Any, agent: CompiledAgent) -> Sequence[str]:
-        """What is worth knowing before the run plans, as notes for its context."""
+    async def recall(
+        self, identity: RunIdentity, memories: Sequence[CompiledMemory], query: str, seen: frozenset[str]
+    ) -> Sequence[Recalled]:
+        """What each memory knows about the query, without the records that were seen already."""
         ...
 
-    async def learn(self, tenant: str, messages: Sequence[JsonObject], agent: CompiledAgent) -> None:
-        """Offer what a run said as candidates."""
+    async def learn(
+        self,
+        identity: RunIdentity,
+        memories: Sequence[CompiledMemory],
+        said: Said,
+        key: str,
+        check: Check | None,
+        used: Sequence[str],
+    ) -> Sequence[Learned]:
+        """Offer what a run said as candidates. Given the same key again, nothing is stored again."""
         ...
 
 
 class NoGates:
-    async def judge(self, output: str, agent: CompiledAgent) -> Failure | None:
-        return None
+    def of(self, workspace: CompiledWorkspace, agent: CompiledAgent) -> AgentGates:
+        return _NO_GATES
 
 
 class NoMemory:
-    async def recall(self, tenant: str, content: Any, agent: CompiledAgent) -> Sequence[str]:
+    async def recall(
+        self, identity: RunIdentity, memories: Sequence[CompiledMemory], query: str, seen: frozenset[str]
+    ) -> Sequence[Recalled]:
         return ()
 
-    async def learn(self, tenant: str, messages: Sequence[JsonObject], agent: CompiledAgent) -> None:
-        return None
+    async def learn(
+        self,
+        identity: RunIdentity,
+        memories: Sequence[CompiledMemory],
+        said: Said,
+        key: str,
+        check: Check | None,
+        used: Sequence[str],
+    ) -> Sequence[Learned]:
+        return ()

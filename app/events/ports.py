@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from app.core.errors import Failure, HoldfastError
 from app.core.ids import new_event_id
 from app.core.keys import ApiKey
+from app.core.value import value
 from app.events.envelope import Event
 
 
@@ -78,7 +79,7 @@ class BlobDraft:
     mime: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Fence:
     """The right of an executor to append for its run: a newer epoch makes it stale."""
 
@@ -89,7 +90,7 @@ class Fence:
 # -- conditions ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ThreadIsNew:
     """The thread does not exist yet, and never did (a tombstone counts)."""
 
@@ -127,7 +128,7 @@ class RunUnclaimed:
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CommandsSeen:
     """The run was sent no more than so many commands that it must have seen before it may complete."""
 
@@ -151,7 +152,7 @@ class KeyUnused:
     expires_at: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ClaimRun:
     """Takes the run's lease with the next epoch; refused while another owner's lease is alive.
 
@@ -225,7 +226,7 @@ class Command:
     fence: Fence | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Appended:
     events: tuple[Event, ...]
 

@@ -8,7 +8,6 @@ in an error.
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any, Final, Protocol
@@ -19,6 +18,7 @@ from pydantic import Field
 from app.core import json
 from app.core.clock import Clock
 from app.core.errors import Failure
+from app.core.value import value
 from app.models.contract import (
     Batch,
     ProviderCall,
@@ -92,7 +92,7 @@ class Decoder(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Encoded:
     path: str
     headers: Mapping[str, str]

@@ -14,6 +14,7 @@ from app.core import json
 from app.core.decisions import Approval, Decision
 from app.core.errors import Failure
 from app.core.json import Json, JsonObject
+from app.core.value import value
 from app.events.catalog import Payload
 from app.events.catalog.tool import Finding, Repair
 from app.events.catalog.values import Effect
@@ -107,7 +108,7 @@ class ToolRequest:
     message_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CallScope:
     """On whose behalf: the tools this caller may use, which only ever narrow, and the ids to account to."""
 

@@ -1,8 +1,8 @@
 """Instructions and Python calls of one streamed answer: `python -m bench.instructions [--against CHECKOUT]`.
 
-Prints JSON. Seconds depend on what else the machine does; these counts hardly do (they repeat to about 1%). The server runs under
-callgrind, which makes it some fifty times slower, so the fake model is slower in proportion. A second server counts the
-calls of its loop's thread. Needs `valgrind`.
+Prints JSON. Seconds depend on what else the machine does; these counts hardly do (they repeat to about 1%). The server
+runs under callgrind, which makes it some fifty times slower, so the fake model is slower in proportion. A second server
+counts the calls of its loop's thread. Needs `valgrind`.
 """
 
 import argparse

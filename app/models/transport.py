@@ -30,7 +30,7 @@ from app.models.contract import (
     ToolCallDelta,
 )
 from app.models.sse import LineParser, PayloadTooLarge, SseParser
-from app.models.text_template import NO_TEMPLATE, template_of
+from app.models.text_template import NO_TEMPLATE, joined_text, template_of
 from app.outside.addresses import AddressPolicy, normal_host
 from app.outside.http import Deadlines, OutgoingRequest, OutsideError, Reply, Segments
 from app.workspace.specs.base import JsonMap, Spec, Text
@@ -258,11 +258,18 @@ class _Answer:
 
     def _events(self, payloads: list[bytes]) -> list[StreamEvent]:
         events, pieces = list[StreamEvent](), list[str]()
+        at, count = 0, len(payloads)
         try:
-            for payload in payloads:
-                text = self._like.text(payload) or self._text(payload, events, pieces)
-                if text is not None:
+            while at < count:
+                alike = self._like.alike(payloads, at)
+                end = at + (len(alike) or 1)
+                if alike and (text := joined_text(alike)) is not None:
                     pieces.append(text)
+                else:
+                    for payload in payloads[at:end]:
+                        if (text := self._text(payload, events, pieces)) is not None:
+                            pieces.append(text)
+                at = end
         except _FAULTS as fault:
             self._fault = fault
         if pieces:

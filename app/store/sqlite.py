@@ -76,14 +76,22 @@ def _pieces(sql: Sql, rows: Sequence[Row]) -> list[tuple[str, Sequence[Any]]]:
     costs more than its insertion.
     """
     pieces: list[tuple[str, Sequence[Any]]] = []
-    done, left = 0, len(rows)
-    for size in SIZES:
-        while left >= size:
-            piece = rows[done] if size == 1 else tuple(chain.from_iterable(rows[done : done + size]))
-            pieces.append((sized(sql, size), piece))
-            done += size
-            left -= size
+    done = 0
+    for size in _sizes(len(rows)):
+        piece = rows[done] if size == 1 else tuple(chain.from_iterable(rows[done : done + size]))
+        pieces.append((sized(sql, size), piece))
+        done += size
     return pieces
+
+
+@lru_cache(maxsize=256)
+def _sizes(count: int) -> tuple[int, ...]:
+    """Sizes that add up to the number of rows, as few as there are."""
+    sizes: list[int] = []
+    for size in SIZES:
+        times, count = divmod(count, size)
+        sizes += [size] * times
+    return tuple(sizes)
 
 
 class _SqliteTx:

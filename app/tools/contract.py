@@ -206,11 +206,15 @@ class Proposal:
 
 
 class CancelFlag(Protocol):
-    """An `asyncio.Event` will do."""
+    """Such as `core.signal.CancelSignal`."""
 
     def is_set(self) -> bool: ...
 
-    async def wait(self) -> Any: ...
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call it when the flag is set, at once if it is."""
+        ...
+
+    def forget(self, listener: Callable[[], None]) -> None: ...
 
 
 Record = Callable[[Payload], Awaitable[JsonObject | None]]

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import approvals, keys, log, runs, threads, tools
+from app.cli import approvals, evidence, keys, log, runs, threads, tools, ui
 from app.cli.agents import agents
 from app.cli.audit import audit
 from app.cli.backup import backup
@@ -64,6 +64,9 @@ def serve(
     profile: Annotated[
         str | None, typer.Option(help="Profile that overrides the workspace's models (HOLDFAST_PROFILE).")
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that serve the port together; requires Postgres (HOLDFAST_WORKERS).")
+    ] = None,
 ) -> None:
     """Start the server."""
     import gc
@@ -81,7 +84,6 @@ def serve(
         del loaded["rich"]
 
     from app.cli.loop import run_loop
-    from app.cli.serve import serve as serve_forever
     from app.core.settings import Settings
 
     async def work() -> None:
@@ -93,8 +95,16 @@ def serve(
             database_url=database_url,
             workspace=workspace,
             profile=profile,
+            workers=workers,
         )
-        await serve_forever(settings)
+        if settings.workers > 1:
+            from app.cli.supervisor import supervise
+
+            await supervise(settings)
+        else:
+            from app.cli.serve import serve as serve_forever
+
+            await serve_forever(settings)
 
     run_loop(work())
 
@@ -108,6 +118,8 @@ app.add_typer(approvals.app, name="approvals")
 app.add_typer(tools.app, name="tools")
 app.add_typer(log.app, name="log")
 app.command()(audit)
+app.add_typer(ui.app, name="ui")
+app.add_typer(evidence.app, name="evidence")
 app.add_typer(keys.app, name="keys")
 app.command()(check)
 app.command()(new)

@@ -1,4 +1,4 @@
-"""Every kind of backend, provider, tool and hook: the list of those that ship, and what installed packages offer.
+"""Every kind of backend, provider, tool, memory and hook: those that ship, and what installed packages offer.
 
 The compiler's catalog and the makers both come from here, so that nothing can be declared which nothing serves.
 """
@@ -15,11 +15,17 @@ import structlog
 
 from app.backends.contract import Backend, BackendKind
 from app.backends.kinds import echo, native, plan_work_review
+from app.bus.contract import Bus, BusDeps, BusKind, OpenChannel
+from app.bus.kinds import local as local_bus
+from app.bus.kinds import nats as nats_bus
+from app.bus.kinds import postgres as postgres_bus
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
-from app.core.settings import Settings
+from app.core.settings import Settings, SettingsError
 from app.events.recorder import Narrator
+from app.memory.contract import MemoryKind
+from app.memory.kinds import store as memory_store
 from app.models.contract import ProviderDeps, ProviderKind
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.limits import Limiter
@@ -53,7 +59,9 @@ K = TypeVar("K", bound=Kind)
 BACKENDS: Final = (echo.KIND, native.KIND, plan_work_review.KIND)
 PROVIDERS: Final = (openai.KIND, anthropic.KIND, gemini.KIND, ollama.KIND, scripted.KIND)
 TOOLS: Final = (python.KIND, http.KIND, mcp.KIND, builtin.KIND, subprocess.KIND)
+MEMORIES: Final = (memory_store.KIND,)
 HOOKS: Final = Kinds((builtin_hook.KIND, python_hook.KIND, command_hook.KIND))
+BUSES: Final = (local_bus.KIND, postgres_bus.KIND, nats_bus.KIND)
 NARRATORS: Final = {"template": TemplateNarrator}
 
 
@@ -70,6 +78,29 @@ def providers() -> Kinds[ProviderKind]:
 @cache
 def tools() -> Kinds[ToolKind]:
     return with_installed("holdfast.tools", ToolKind, TOOLS)
+
+
+@cache
+def memories() -> Kinds[MemoryKind]:
+    return with_installed("holdfast.memories", MemoryKind, MEMORIES)
+
+
+@cache
+def buses() -> Kinds[BusKind]:
+    return with_installed("holdfast.buses", BusKind, BUSES)
+
+
+def make_bus(setting: str, open_channel: OpenChannel) -> tuple[str, Bus]:
+    """The kind that HOLDFAST_BUS names, and a bus of it."""
+    scheme = setting.partition("://")[0]
+    kind = buses().get("nats" if scheme == "tls" else scheme)
+    if isinstance(kind, BrokenKind):
+        raise SettingsError([f"HOLDFAST_BUS: {kind.name} of the package {kind.package} cannot be used: {kind.reason}"])
+    if kind is None:
+        raise SettingsError([f"HOLDFAST_BUS: there is no bus {scheme!r}; there are {', '.join(sorted(buses()))}"])
+    if not kind.installed:
+        raise SettingsError([f"HOLDFAST_BUS: {kind.name} is not installed; {kind.remedy}"])
+    return kind.name, kind.make(BusDeps(setting, open_channel))
 
 
 @cache
@@ -126,6 +157,7 @@ def kind_catalog(brought: Iterable[str] = ()) -> KindCatalog:
         tools=tools(),
         builtin_tools=builtin.NAMES,
         builtin_hooks=builtin_hooks(),
+        memories=memories(),
         narrators=frozenset(NARRATORS),
         redaction_kinds=frozenset({"secret", *PERSONAL}),
         unserved=UNSERVED,

@@ -18,6 +18,7 @@ from app.protocols.http.deferred_route import build_routes
 from app.protocols.server import create_app, create_edge
 from app.protocols.wire.uvicorn_connection import TESTED, WebSocketProtocol, is_tested
 from app.runtime.intake.ledger import Ledger
+from app.store.workspaces import WorkspaceTable
 from app.wiring.runtime import Holdfast, open_holdfast
 
 _GRACE_SECONDS = 5
@@ -42,6 +43,11 @@ class Web(uvicorn.Server):
         if self.started:
             self._when_listening(self.servers[0].sockets[0].getsockname()[1])
 
+    def stop_accepting(self) -> None:
+        """Leaves new connections to the others that listen on the same socket; open ones are served on."""
+        for server in self.servers:
+            server.close()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Signals are ours: the framework would raise them again at the end and turn a clean stop into an error."""
@@ -62,6 +68,7 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         hub=store.hub,
         metrics=holdfast.metrics,
         workspace=holdfast.workspace,
+        workspace_files=WorkspaceTable(store.database).get,
         toolsets=holdfast.toolsets,
         files=holdfast.files,
         max_upload_bytes=settings.max_upload_bytes,
@@ -73,6 +80,7 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         ledger=Ledger(store.recorder),
         settings=settings,
         clock=holdfast.clock,
+        bus=lambda: None if holdfast.replicas is None else holdfast.replicas.as_json(),
         on_disconnect=settings.on_disconnect,
     )
 
@@ -107,11 +115,13 @@ def build_web(
 
 
 @contextlib.asynccontextmanager
-async def open_logged(settings: Settings, log_level: str) -> AsyncIterator[Holdfast]:
+async def open_logged(
+    settings: Settings, log_level: str, bootstrap_token: str | None = None
+) -> AsyncIterator[Holdfast]:
     """The runtime in a process of its own: the process's log is cleaned by the same redaction as the events."""
     redaction = CurrentRedaction()
     configure_logs(log_level, redaction.text)
-    async with open_holdfast(settings, redaction=redaction) as holdfast:
+    async with open_holdfast(settings, redaction=redaction, bootstrap_token=bootstrap_token) as holdfast:
         yield holdfast
 
 

@@ -256,4 +256,24 @@ CREATE TABLE memory_vectors (
 	seq BIGINT NOT NULL,
 	vector BLOB NOT NULL,
 	CONSTRAINT memory_vectors_by_seq PRIMARY KEY (namespace_key, model, seq)
+);
+CREATE TABLE tenant_days (
+	tenant TEXT NOT NULL,
+	day BIGINT NOT NULL,
+	tokens BIGINT NOT NULL,
+	cost BIGINT NOT NULL,
+	CONSTRAINT tenant_days_by_day PRIMARY KEY (tenant, day)
+);
+CREATE TABLE run_rates (
+	tenant TEXT NOT NULL,
+	room FLOAT NOT NULL,
+	at BIGINT NOT NULL,
+	per_minute BIGINT NOT NULL,
+	CONSTRAINT run_rates_by_tenant PRIMARY KEY (tenant)
+);
+CREATE TABLE model_limits (
+	name TEXT NOT NULL,
+	version BIGINT NOT NULL,
+	state TEXT NOT NULL,
+	CONSTRAINT model_limits_by_name PRIMARY KEY (name)
 )

@@ -4,13 +4,15 @@ The log is `events` and `deltas`. `threads`, `runs`, `run_labels`, `interrupts`,
 `memory_records` are folded from it and can be rebuilt from it. Outside the fold, by name: `leases`,
 `idempotency_keys`, `api_keys`, `blobs`, `blob_refs`, `files`, `file_chunks`, `workspaces`, `tombstones`,
 `threads.swept_seq`, and the search index of the memory (`memory_namespaces`, `memory_terms`, `memory_postings`,
-`memory_index`, `memory_citations`, `memory_vectors`). A record's value is JSON in `state`; other columns exist only
+`memory_index`, `memory_citations`, `memory_vectors`), and what servers on Postgres count
+together (`tenant_days`, `run_rates`, `model_limits`). A record's value is JSON in `state`; other columns exist only
 where a query needs them.
 """
 
 from sqlalchemy import (
     BigInteger,
     Column,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -409,6 +411,37 @@ workspaces = Table(
     metadata,
     Column("digest", Text, primary_key=True),
     Column("files", LargeBinary, nullable=False),
+)
+
+# Used only where several servers may share the database (`shared_limits`). Costs in billionths of a dollar.
+tenant_days = Table(
+    "tenant_days",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("day", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("cost", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "day", name="tenant_days_by_day"),
+)
+
+run_rates = Table(
+    "run_rates",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("room", Float, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("per_minute", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", name="run_rates_by_tenant"),
+)
+
+# No tenant: a provider's limit is shared by all of them.
+model_limits = Table(
+    "model_limits",
+    metadata,
+    Column("name", Text, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    PrimaryKeyConstraint("name", name="model_limits_by_name"),
 )
 
 tombstones = Table(

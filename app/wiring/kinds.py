@@ -31,6 +31,7 @@ from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.limits import Limiter
 from app.models.registry import Providers
 from app.models.router import ModelRouter
+from app.models.shared_limits import SharedLimits
 from app.outside.http import HttpClient
 from app.outside.proxies import OutgoingProxies
 from app.policy import declared as hooks
@@ -202,7 +203,9 @@ def http_client(settings: Settings, environ: Mapping[str, str] = os.environ) -> 
     return HttpClient(proxies=OutgoingProxies.from_environment(environ), ca_file=settings.ca_file)
 
 
-def model_router(settings: Settings, clock: Clock, client: HttpClient) -> ModelRouter:
+def model_router(
+    settings: Settings, clock: Clock, client: HttpClient, shared: SharedLimits | None = None
+) -> ModelRouter:
     def secrets(text: str) -> str | None:
         resolved = resolve_env(text, os.environ)
         return resolved if isinstance(resolved, str) else None
@@ -216,6 +219,7 @@ def model_router(settings: Settings, clock: Clock, client: HttpClient) -> ModelR
         random=random.random,
         sleep=asyncio.sleep,
         limiter=limiter,
+        shared=shared,
     )
 
 

@@ -21,6 +21,7 @@ from app.core.signing import Signer, open_signer
 from app.events.ports import StorageFull, StoreError
 from app.memory.service import MemoryService
 from app.models.router import ModelRouter
+from app.models.shared_limits import SharedLimits
 from app.outside.sandbox_report import SandboxReport
 from app.policy.redaction import CurrentRedaction, secret_values
 from app.protocols.auth.access import Access
@@ -54,6 +55,7 @@ from app.store.compaction import SweepTable
 from app.store.files import FileStore
 from app.store.idle_threads import IdleThreadReader
 from app.store.keys import StoredKeys
+from app.store.shared_limits import ModelLimitRecords, RunBuckets, TenantDays, purge_old_counts
 from app.store.vacuum import shrink
 from app.store.workspaces import WorkspaceTable
 from app.wiring.kinds import (
@@ -155,7 +157,8 @@ async def open_holdfast(
         toolsets = await parts.enter_async_context(
             _closing(Toolsets(tools.build, partial(make_hooks, settings, clock)))
         )
-        router = model_router(settings, clock, client)
+        shared = await parts.enter_async_context(_shared_limits(store, clock))
+        router = model_router(settings, clock, client, shared)
         memory = open_memory(store, clock, redaction)
         traced = _conducting(settings, store, router, kinds, history, toolsets, clock, memory)
         executor = _executor(store, clock, history, effective, traced.run)
@@ -201,7 +204,8 @@ def _conducting(
     memory: MemoryService,
 ) -> InTrace:
     """Conducts runs, each in its trace."""
-    blobs, budgets = Blobs(store.database), BudgetAccounts(clock, store.reader.spent_since)
+    shared = TenantDays(store.database) if settings.is_postgres else None
+    blobs, budgets = Blobs(store.database), BudgetAccounts(clock, store.reader.spent_since, shared)
     services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets, memory=memory)
     conductor = Conductor(services, kinds, history, toolsets)
     return InTrace(conductor.run, store.reader, exported=settings.traces != "off")
@@ -227,7 +231,8 @@ def build_intake(
     workers: Drainable,
 ) -> Intake:
     recorder, reader = store.recorder, store.reader
-    rates = RunRates(lambda: effective.runs_per_minute, clock)
+    shared = RunBuckets(store.database) if store.settings.is_postgres else None
+    rates = RunRates(lambda: effective.runs_per_minute, clock, shared)
     cancel_events = CancelEvents(reader, reader)
     service = Service(
         recorder,
@@ -293,6 +298,16 @@ def _telemetry(
     return telemetry(settings, *watched, traced, permitted, replicas)
 
 
+@contextlib.asynccontextmanager
+async def _shared_limits(store: Store, clock: Clock) -> AsyncIterator[SharedLimits | None]:
+    """The limits of models over all servers; a process with a database of its own needs none."""
+    if not store.settings.is_postgres:
+        yield None
+        return
+    async with _closing(SharedLimits(ModelLimitRecords(store.database), clock)) as shared:
+        yield shared
+
+
 async def _purge_hourly(store: Store, effective: EffectiveSettings, clock: Clock, stopping: asyncio.Event) -> None:
     """Deletes threads that were not used for long, drops old deltas, and purges what was deleted long enough ago: when
     the server starts, and every hour."""
@@ -304,6 +319,8 @@ async def _purge_hourly(store: Store, effective: EffectiveSettings, clock: Clock
             await expiry.expire(stopping.is_set)
             await deltas.expire(stopping.is_set)
             await store.retention.purge(stopping, effective.deleted_days)
+            if store.settings.is_postgres:
+                await purge_old_counts(store.database)
             if store.settings.sqlite_vacuum == "incremental" and not store.settings.is_postgres:
                 await shrink(store.database, stopping)
         with contextlib.suppress(TimeoutError):

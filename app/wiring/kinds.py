@@ -1,4 +1,4 @@
-"""Every kind of backend, provider, tool, memory and hook: those that ship, and what installed packages offer.
+"""Every kind of backend, provider, tool, memory, evaluator and hook: those that ship, and those of installed packages.
 
 The compiler's catalog and the makers both come from here, so that nothing can be declared which nothing serves.
 """
@@ -23,6 +23,8 @@ from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings, SettingsError
+from app.evals.declared import Gates
+from app.evals.kind import EvaluatorDeps, EvaluatorKind
 from app.events.recorder import Narrator
 from app.memory.contract import MemoryKind
 from app.memory.kinds import store as memory_store
@@ -47,6 +49,7 @@ from app.tools.kind import ToolDeps, ToolKind
 from app.tools.kinds import builtin, http, mcp, python, subprocess
 from app.tools.registry import Registry
 from app.views.narration import TemplateNarrator
+from app.wiring.evaluator_kinds import EVALUATORS
 from app.workspace.catalog import AnyConfig, BrokenKind, Kind, KindCatalog, Kinds
 from app.workspace.compiled import CompiledWorkspace
 from app.workspace.files import WorkspaceFiles
@@ -109,6 +112,11 @@ def builtin_hooks() -> Kinds[BuiltinHook]:
     return with_installed("holdfast.hooks", BuiltinHook, builtin_hook.BUILTINS)
 
 
+@cache
+def evaluators() -> Kinds[EvaluatorKind]:
+    return with_installed("holdfast.evaluators", EvaluatorKind, EVALUATORS)
+
+
 def with_installed(group: str, kind: type[K], shipped: Iterable[K]) -> Kinds[K]:
     """The kinds that ship, and those that installed packages offer as entry points of the group."""
     known = {one.name for one in shipped}
@@ -158,6 +166,7 @@ def kind_catalog(brought: Iterable[str] = ()) -> KindCatalog:
         tools=tools(),
         builtin_tools=builtin.NAMES,
         builtin_hooks=builtin_hooks(),
+        evaluators=evaluators(),
         memories=memories(),
         narrators=frozenset(NARRATORS),
         redaction_kinds=frozenset({"secret", *PERSONAL}),
@@ -229,6 +238,13 @@ def make_hooks(settings: Settings, clock: Clock, workspace: CompiledWorkspace) -
 
     deps = HookDeps(settings.workspace, _secrets_of(workspace), load, builtin_hooks(), settings.data_dir)
     return hooks.build(workspace, HOOKS, deps, schemas=SchemaRegistry(), clock=clock)
+
+
+def make_gates() -> Gates:
+    def load(entry: str, files: WorkspaceFiles, own: bool) -> Any:
+        return load_entry(entry, files, own=own)
+
+    return Gates(evaluators(), EvaluatorDeps(load))
 
 
 def _secrets_of(workspace: CompiledWorkspace) -> Callable[[str], str | None]:

@@ -83,6 +83,8 @@ class ToolDefinition:
     """Whether undeclared arguments are refused; False keeps a foreign (MCP) schema as it was written."""
     pin: str | None = None
     """The hash of what a foreign server (MCP) says of the tool, whatever the workspace says instead."""
+    sandbox: str | None = None
+    """What confines it: `process` for a program in the sandbox. None for what runs in the server or elsewhere."""
 
 
 def definition_hash(definition: ToolDefinition) -> str:

@@ -26,13 +26,13 @@ from app.models.contract import (
     Budget,
     CancelSignal,
     ContentPolicy,
+    DeltaScreen,
     MakeScreen,
     MessageContent,
     Outside,
     Provider,
     Record,
     Reservation,
-    Screen,
 )
 from app.models.deadline import Deadline, Ended
 from app.models.limits import Limiter, Slot
@@ -137,7 +137,7 @@ class ModelAttempt:
             failure = await self._judged(self._screen)
         return await self._failed(failure, usage) if failure is not None else await self._completed(usage)
 
-    async def _judged(self, screen: Screen) -> Failure | None:
+    async def _judged(self, screen: DeltaScreen) -> Failure | None:
         """The message is complete and nobody else waits for its place: now rules may take their time."""
         got = self._got
         judged = await screen.judge(MessageContent(got.text, got.reasoning, tuple(got.calls)))

@@ -7,9 +7,9 @@ from app.models.completion import Thought, TokenUsage, ToolCall
 from app.models.contract import (
     Batch,
     Completed,
+    DeltaScreen,
     MessageContent,
     ReasoningDelta,
-    Screen,
     Started,
     StreamError,
     TextDelta,
@@ -24,7 +24,7 @@ MAX_DELTA = 8_192
 
 class Collector:
     def __init__(
-        self, adapter: str, message_id: str, *, publish_reasoning: bool = True, screen: Screen | None = None
+        self, adapter: str, message_id: str, *, publish_reasoning: bool = True, screen: DeltaScreen | None = None
     ) -> None:
         self._adapter, self._message_id = adapter, message_id
         self._publish_reasoning = publish_reasoning

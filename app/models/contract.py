@@ -37,6 +37,7 @@ __all__ = [
     "CompletionRequest",
     "CompletionResponse",
     "ContentPolicy",
+    "DeltaScreen",
     "Estimate",
     "MakeScreen",
     "MessageContent",
@@ -48,7 +49,6 @@ __all__ = [
     "ReasoningDelta",
     "Record",
     "Reservation",
-    "Screen",
     "SecretResolver",
     "Sleep",
     "Started",
@@ -173,7 +173,7 @@ class MessageContent:
     calls: tuple[ToolCall, ...]
 
 
-class Screen(Protocol):
+class DeltaScreen(Protocol):
     """Decides what of one message may leave, piece by piece and as a whole. Made for one attempt."""
 
     @property
@@ -216,7 +216,7 @@ class Screen(Protocol):
         ...
 
 
-MakeScreen = Callable[[str], Screen]
+MakeScreen = Callable[[str], DeltaScreen]
 """The screen of an attempt, by the id of its message."""
 
 

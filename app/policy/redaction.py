@@ -13,12 +13,12 @@ import re2
 from cachetools import LRUCache
 
 from app.core import json
-from app.policy.guardrails.contract import Rule
+from app.policy.guardrails.contract import GuardrailRule
 from app.policy.guardrails.pii import PII, pii_scanners
 from app.policy.guardrails.screen import StreamScanners
 from app.policy.guardrails.secret_patterns import LEAD, SECRETS, KnownSecrets, SecretPattern
 from app.policy.guardrails.texts import replacement
-from app.policy.guardrails.window import CHUNK, GOES_ON, ScannerSet, Window
+from app.policy.guardrails.window import CHUNK, GOES_ON, ScannerSet, StreamWindow
 
 J = TypeVar("J")
 _MAX_RULE_SETS: Final = 64
@@ -99,7 +99,7 @@ class CurrentRedaction:
 
     def __init__(self) -> None:
         self._now = LogRedaction()
-        self._with_rules: LRUCache[int, tuple[Sequence[Rule], StreamScanners]] = LRUCache(_MAX_RULE_SETS)
+        self._with_rules: LRUCache[int, tuple[Sequence[GuardrailRule], StreamScanners]] = LRUCache(_MAX_RULE_SETS)
 
     def follow(self, kinds: Iterable[str], known: Iterable[str]) -> None:
         """`kinds` as a workspace names them; secrets are covered whether it says so or not."""
@@ -119,7 +119,7 @@ class CurrentRedaction:
     def streamed(self) -> StreamScanners:
         return self._now.streamed
 
-    def with_rules(self, rules: Sequence[Rule]) -> StreamScanners:
+    def with_rules(self, rules: Sequence[GuardrailRule]) -> StreamScanners:
         """The same together with an agent's rules, which are made once and kept."""
         cached = self._with_rules.get(id(rules))
         if cached is None or cached[0] is not rules:
@@ -131,7 +131,7 @@ def without(text: str, scanners: ScannerSet) -> str:
     """The text with all that the scanners find in it replaced."""
     if not scanners.suspects(text):
         return text
-    window, made = Window(scanners), list[str]()
+    window, made = StreamWindow(scanners), list[str]()
     for released in (*(window.take(text[at : at + CHUNK]) for at in range(0, len(text), CHUNK)), window.end()):
         done = start = released.start
         for number, match in released.finds:

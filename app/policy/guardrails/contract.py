@@ -97,7 +97,7 @@ class Judge(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class GuardrailRule:
     """One Guardrail document, ready to be asked: it has scanners or a judge."""
 
     name: str

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from app.core.errors import Failure
-from app.policy.guardrails.contract import DEFAULT_MESSAGE, Rule, Stage
+from app.policy.guardrails.contract import DEFAULT_MESSAGE, GuardrailRule, Stage
 from app.policy.guardrails.inspection import Inspection
 from app.policy.guardrails.kind import GuardrailDeps, GuardrailKind
 from app.policy.guardrails.patterns import PatternError
@@ -24,7 +24,7 @@ class AgentRules:
     """The rules of one agent, by stage."""
 
     stages: Mapping[Stage, Inspection]
-    streamed: tuple[Rule, ...]
+    streamed: tuple[GuardrailRule, ...]
     """Those for the output, if all of them can follow a stream; else a message is held until it is complete."""
     holds_messages: bool
 
@@ -49,7 +49,7 @@ class RuleBook:
 
 def build(workspace: CompiledWorkspace, kinds: Kinds[GuardrailKind], deps: GuardrailDeps) -> RuleBook | list[Failure]:
     """All rules, or all failures: a workspace with a rule that cannot work is not served."""
-    rules: dict[str, Rule] = {}
+    rules: dict[str, GuardrailRule] = {}
     failures: list[Failure] = []
     for declared in workspace.guardrails.values():
         made = make(declared, workspace, kinds, deps)
@@ -65,7 +65,7 @@ def build(workspace: CompiledWorkspace, kinds: Kinds[GuardrailKind], deps: Guard
 
 def make(
     declared: Named[GuardrailSpec], workspace: CompiledWorkspace, kinds: Kinds[GuardrailKind], deps: GuardrailDeps
-) -> Rule | Failure:
+) -> GuardrailRule | Failure:
     spec = declared.spec
     kind = kinds.usable(spec.kind)
     if kind is None:
@@ -78,7 +78,7 @@ def make(
         return Failure("GUARDRAIL_INVALID", f"{declared.name}: cannot be made: {reason}")
     if isinstance(made, Failure):
         return made
-    return Rule(
+    return GuardrailRule(
         declared.name,
         spec.kind,
         spec.action,
@@ -91,7 +91,7 @@ def make(
     )
 
 
-def _of_agent(stages: Mapping[Stage, Sequence[str]], rules: Mapping[str, Rule]) -> AgentRules | None:
+def _of_agent(stages: Mapping[Stage, Sequence[str]], rules: Mapping[str, GuardrailRule]) -> AgentRules | None:
     listed = {stage: [rules[name] for name in names] for stage, names in stages.items() if names}
     if not listed:
         return None

@@ -16,9 +16,9 @@ import structlog
 
 from app.core.suspend import Suspended
 from app.outside.threads import in_thread
-from app.policy.guardrails.contract import Found, GuardrailVerdict, Judgement, Passed, Position, Rule, Subject
+from app.policy.guardrails.contract import Found, GuardrailRule, GuardrailVerdict, Judgement, Passed, Position, Subject
 from app.policy.guardrails.texts import replaced, texts_of
-from app.policy.guardrails.window import CHUNK, GOES_ON, Released, ScannerSet, Window
+from app.policy.guardrails.window import CHUNK, GOES_ON, Released, ScannerSet, StreamWindow
 
 LARGE: Final = 64 * 1024  # characters; what takes the loop longer than a moment is left to a thread
 MAX_FINDS: Final = 10_000
@@ -26,7 +26,7 @@ MAX_FINDS: Final = 10_000
 
 log = structlog.get_logger("holdfast.guardrails")
 
-Recall = Callable[[Rule, Subject, Callable[[], Awaitable[Judgement]]], Awaitable[Judgement]]
+Recall = Callable[[GuardrailRule, Subject, Callable[[], Awaitable[Judgement]]], Awaitable[Judgement]]
 """Asks a rule that may answer differently the next time: gives the recorded answer, or records the new one."""
 
 
@@ -35,15 +35,15 @@ class Inspected:
     content: Any
     """As the rules left it."""
     verdicts: tuple[GuardrailVerdict, ...] = ()
-    blocked: Rule | None = None
-    asks: tuple[Rule, ...] = ()
+    blocked: GuardrailRule | None = None
+    asks: tuple[GuardrailRule, ...] = ()
     """Rules that want a person to decide, in order."""
 
 
 class Inspection:
     """The rules of one stage."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[GuardrailRule]) -> None:
         self.rules = tuple(rules)
         self._scanned = tuple(rule for rule in rules if rule.scanners)
         self._judged = tuple(rule for rule in rules if not rule.scanners)
@@ -101,7 +101,7 @@ class Inspection:
         for path, text in texts:
             if not self._set.suspects(text):
                 continue
-            window = Window(self._set)
+            window = StreamWindow(self._set)
             for at in range(0, len(text), CHUNK):
                 if time.monotonic() > until:
                     raise TimeoutError
@@ -127,7 +127,7 @@ def _last_of(found: list[list[Position]], path: str, end: int) -> int | None:
     return None
 
 
-async def _judged(rule: Rule, subject: Subject, recall: Recall | None) -> Judgement | str:
+async def _judged(rule: GuardrailRule, subject: Subject, recall: Recall | None) -> Judgement | str:
     """The rule's answer, or why there is none."""
 
     async def ask() -> Judgement:
@@ -150,7 +150,7 @@ async def _judged(rule: Rule, subject: Subject, recall: Recall | None) -> Judgem
     return "it gave no judgement"
 
 
-def _after(inspected: Inspected, rule: Rule, judgement: Judgement | str) -> Inspected:
+def _after(inspected: Inspected, rule: GuardrailRule, judgement: Judgement | str) -> Inspected:
     if isinstance(judgement, Passed):
         return inspected
     positions: list[Position] = []

@@ -10,9 +10,9 @@ from typing import Any, Final
 import re2
 
 from app.events.catalog.adapter import OUTPUT_DELTA, REASONING_DELTA, TOOL_DELTA
-from app.policy.guardrails.contract import Position, Rule, Scanner
+from app.policy.guardrails.contract import GuardrailRule, Position, Scanner
 from app.policy.guardrails.texts import replacement
-from app.policy.guardrails.window import CONTEXT, GOES_ON, Released, ScannerSet, Window
+from app.policy.guardrails.window import CONTEXT, GOES_ON, Released, ScannerSet, StreamWindow
 
 _PATHS: Final = {OUTPUT_DELTA: "/text", REASONING_DELTA: "/reasoning"}
 _ESCAPE: Final = re2.compile(r"\\(?:u[0-9a-fA-F]{4}|[^u])")
@@ -22,7 +22,7 @@ _CUT_ESCAPE: Final = re2.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\z")
 class StreamScanners:
     """The secrets and rules that a stream is looked through for. Made once for an agent."""
 
-    def __init__(self, secrets: Sequence[Scanner], rules: Sequence[Rule] = ()) -> None:
+    def __init__(self, secrets: Sequence[Scanner], rules: Sequence[GuardrailRule] = ()) -> None:
         self.rules = tuple(rules)
         self._owners = [None for _ in secrets] + [rule for rule in rules for _ in rule.scanners]
         self.set = ScannerSet([*secrets, *(scanner for rule in rules for scanner in rule.scanners)])
@@ -30,7 +30,7 @@ class StreamScanners:
         self.suspects: Callable[[bytes], Any] = quick[0][0].Match if len(quick) == 1 else self.set.suspects_encoded
         """Nothing for a text in which no secret is found, whatever was before it and comes after it."""
 
-    def rule(self, number: int) -> Rule | None:
+    def rule(self, number: int) -> GuardrailRule | None:
         """Whose scanner has this number; None for a secret."""
         return self._owners[number]
 
@@ -42,14 +42,14 @@ class StreamScreen:
 
     def __init__(self, scanners: StreamScanners) -> None:
         self._scanners, self._suspects, self._has_rules = scanners, scanners.suspects, bool(scanners.rules)
-        self._windows: dict[tuple[str, int], Window] = {}
+        self._windows: dict[tuple[str, int], StreamWindow] = {}
         """Of the texts of which something is held."""
         self._before: dict[tuple[str, int], str] = {}
         self._escapes: dict[int, str] = {}
         """Of a call's arguments: the beginning of an escape that is not complete."""
-        self.blocked: Rule | None = None
+        self.blocked: GuardrailRule | None = None
         """The rule that found what must not leave; nothing leaves any more."""
-        self.found: list[tuple[Rule, Position]] = []
+        self.found: list[tuple[GuardrailRule, Position]] = []
         """What rules found, in order, with its place in the message as it came."""
 
     def text(self, text: str) -> str:
@@ -69,7 +69,7 @@ class StreamScreen:
         key = (phase, part)
         window = self._windows.get(key)
         if window is None:
-            window = self._windows[key] = Window(self._scanners.set, self._before.get(key, ""))
+            window = self._windows[key] = StreamWindow(self._scanners.set, self._before.get(key, ""))
         made = self._made(key, window.take(text))
         if not self._has_rules and window.idle:
             # Without rules nobody asks for places in the text, so a window need not go on counting.

@@ -117,7 +117,7 @@ class _OpenFind:
     before: str
 
 
-class Window:
+class StreamWindow:
     """One text on its way through."""
 
     __slots__ = ("_before", "_held", "_open", "_open_to", "_set", "done")

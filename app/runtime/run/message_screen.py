@@ -9,7 +9,7 @@ from app.core.errors import Failure
 from app.events.catalog import Payload
 from app.models.completion import ToolCall
 from app.models.contract import MessageContent
-from app.policy.guardrails.contract import GuardrailVerdict, Rule
+from app.policy.guardrails.contract import GuardrailRule, GuardrailVerdict
 from app.policy.guardrails.screen import StreamScreen
 from app.runtime.run.run_guardrails import RunGuardrails, streamed_verdicts
 
@@ -41,7 +41,7 @@ class MessageScreen(StreamScreen):
         super().__init__(guardrails.scanners)
         self._guardrails, self._message_id = guardrails, message_id
         self._verdicts: list[GuardrailVerdict] = []
-        self._asks: tuple[Rule, ...] = ()
+        self._asks: tuple[GuardrailRule, ...] = ()
         self._reported = False
 
     @property

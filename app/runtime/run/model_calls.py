@@ -30,7 +30,7 @@ from app.models.completion import (
     message_from_json,
     request_hash,
 )
-from app.models.contract import Budget, ContentPolicy, Screen
+from app.models.contract import Budget, ContentPolicy, DeltaScreen
 from app.models.negotiate import ModelChoice, Negotiation
 from app.models.prepare import input_room
 from app.models.router import ModelRouter
@@ -276,7 +276,7 @@ class ModelCalls:
                 return None
             return await self._record(payload)
 
-        def screen(message_id: str) -> Screen:
+        def screen(message_id: str) -> DeltaScreen:
             unseen = marks.get("role") in ASIDES and marks.get("role") != DRAFT
             if self._guardrails is None or self._guardrails.scanners is None or unseen:
                 return SecretScreen(self._secrets.streamed)

@@ -23,11 +23,11 @@ from app.policy.contract import About
 from app.policy.guardrails.contract import (
     AskModel,
     Found,
+    GuardrailRule,
     GuardrailVerdict,
     Judgement,
     Passed,
     Position,
-    Rule,
     Stage,
     Subject,
 )
@@ -51,13 +51,13 @@ class SecretScanners(Protocol):
     @property
     def streamed(self) -> StreamScanners: ...
 
-    def with_rules(self, rules: Sequence[Rule]) -> StreamScanners: ...
+    def with_rules(self, rules: Sequence[GuardrailRule]) -> StreamScanners: ...
 
 
 class GuardrailBlocked(StepFailed):
     """A rule ended the run: with its public message, or with its reply as the answer."""
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: GuardrailRule) -> None:
         super().__init__(Failure("GUARDRAIL_DENIED", rule.message))
         self.rule, self.reply = rule.name, rule.reply
 
@@ -85,7 +85,7 @@ class RunGuardrails:
         self._recorded: set[tuple[str, str]] = set()
         self._released: set[str] = set()
         """Messages that a person let pass and that were recorded since the run was entered."""
-        self._asking: dict[str, list[Rule]] = {}
+        self._asking: dict[str, list[GuardrailRule]] = {}
         """By call: rules that want a person to see its result."""
         self._passed = {answer["text"] for answer in log.memo.answers} if rules.at("output") else set[str]()
         for event in family:
@@ -227,7 +227,7 @@ class RunGuardrails:
         inspection = self._rules.at(stage)
         assert inspection is not None, "asked only where there are rules"
 
-        async def recall(rule: Rule, subject: Subject, ask: Callable[[], Awaitable[Judgement]]) -> Judgement:
+        async def recall(rule: GuardrailRule, subject: Subject, ask: Callable[[], Awaitable[Judgement]]) -> Judgement:
             return await self._recalled(rule, stage, key, ask)
 
         subject = Subject(stage, content, self._about, tool, call_id, self.ask_model)
@@ -271,7 +271,7 @@ class RunGuardrails:
         stage: Stage,
         key: str,
         verdicts: Iterable[GuardrailVerdict],
-        blocked: Rule | None = None,
+        blocked: GuardrailRule | None = None,
         *,
         call_id: str | None = None,
         message_id: str | None = None,
@@ -289,7 +289,9 @@ class RunGuardrails:
         if blocked is not None and self.blocked is None:
             self.blocked = GuardrailBlocked(blocked)
 
-    async def _recalled(self, rule: Rule, stage: Stage, key: str, ask: Callable[[], Awaitable[Judgement]]) -> Judgement:
+    async def _recalled(
+        self, rule: GuardrailRule, stage: Stage, key: str, ask: Callable[[], Awaitable[Judgement]]
+    ) -> Judgement:
         name = f"guardrail:{rule.name}:{stage}:{key}"
         recorded = self._log.memo.steps.get(name)
         if recorded is None:
@@ -305,7 +307,7 @@ class RunGuardrails:
             return Passed()
         return Found(tuple(Position(*position) for position in result["positions"]), result["reason"])
 
-    async def approve(self, rule: Rule, stage: Stage, key: str, arguments: JsonObject) -> None:
+    async def approve(self, rule: GuardrailRule, stage: Stage, key: str, arguments: JsonObject) -> None:
         """Returns if a person agreed; a run whose caller wants nobody to be asked is blocked."""
         question = f"guardrail:{rule.name}:{stage}:{key}"
         asked = None if self._ask_nobody else self._log.memo.of_call("approval", question)
@@ -335,14 +337,19 @@ class RunGuardrails:
 
 
 def streamed_verdicts(screen: StreamScreen) -> list[GuardrailVerdict]:
-    found: dict[str, tuple[Rule, list[Position]]] = {}
+    found: dict[str, tuple[GuardrailRule, list[Position]]] = {}
     for rule, position in screen.found:
         found.setdefault(rule.name, (rule, []))[1].append(position)
     return [GuardrailVerdict(rule.name, rule.action, tuple(places)) for rule, places in found.values()]
 
 
 def _event(
-    verdict: GuardrailVerdict, stage: Stage, key: str, blocked: Rule | None, call_id: str | None, message_id: str | None
+    verdict: GuardrailVerdict,
+    stage: Stage,
+    key: str,
+    blocked: GuardrailRule | None,
+    call_id: str | None,
+    message_id: str | None,
 ) -> GuardrailTriggered:
     positions = [
         FoundAt(path=path, start=start, end=end, label=label)

@@ -25,7 +25,7 @@ class NeitherTrueNorFalse(Exception):
     """An expression that gave neither true nor false."""
 
 
-class CelConfig(Spec):
+class CelRuleConfig(Spec):
     when: Annotated[
         Cel,
         Field(description="A CEL expression over `text`, `content`, `stage` and `tool`; true means that it applies."),
@@ -59,10 +59,10 @@ class CelJudge:
 
 
 def make(declared: Named[GuardrailSpec], _workspace: CompiledWorkspace, _deps: GuardrailDeps) -> Made:
-    compiled = compile_expression(config_of(declared, CelConfig).when, _VARIABLES)
+    compiled = compile_expression(config_of(declared, CelRuleConfig).when, _VARIABLES)
     if isinstance(compiled, ExpressionProblem):
         return Failure("GUARDRAIL_INVALID", f"{declared.name}: `when` is not a valid expression")
     return CelJudge(compiled)
 
 
-KIND: Final = GuardrailKind(name="cel", config=CelConfig, make=make, redacts=False)
+KIND: Final = GuardrailKind(name="cel", config=CelRuleConfig, make=make, redacts=False)

@@ -33,7 +33,7 @@ class ModelRuleConfig(Spec):
     rule: Annotated[Text, Field(max_length=8000, description="When the rule applies, in words.")]
 
 
-class ModelJudge:
+class ContentModelJudge:
     def __init__(self, model: str, rule: str) -> None:
         self._model, self._rule = model, rule
 
@@ -47,7 +47,7 @@ class ModelJudge:
 def make(declared: Named[GuardrailSpec], _workspace: CompiledWorkspace, _deps: GuardrailDeps) -> Made:
     if declared.spec.model is None:
         return Failure("GUARDRAIL_INVALID", f"{declared.name}: a guardrail of kind model needs `model`")
-    return ModelJudge(declared.spec.model, config_of(declared, ModelRuleConfig).rule)
+    return ContentModelJudge(declared.spec.model, config_of(declared, ModelRuleConfig).rule)
 
 
 KIND: Final = GuardrailKind(name="model", config=ModelRuleConfig, make=make, redacts=False, needs_model=True)

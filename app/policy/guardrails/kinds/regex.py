@@ -12,7 +12,7 @@ from app.workspace.specs.base import Spec, Text
 from app.workspace.specs.others import GuardrailSpec
 
 
-class RegexConfig(Spec):
+class RegexRuleConfig(Spec):
     patterns: Annotated[
         tuple[Text, ...],
         Field(min_length=1, max_length=100, description="Patterns in RE2 syntax; one match is enough."),
@@ -58,11 +58,11 @@ class PatternScanner:
 
 
 def make(declared: Named[GuardrailSpec], _workspace: CompiledWorkspace, _deps: GuardrailDeps) -> Made:
-    config = config_of(declared, RegexConfig)
+    config = config_of(declared, RegexRuleConfig)
     patterns = (
         BoundedPattern(source, limit=config.window, ignore_case=config.ignore_case) for source in config.patterns
     )
     return tuple(PatternScanner(config.label, pattern) for pattern in patterns)
 
 
-KIND: Final = GuardrailKind(name="regex", config=RegexConfig, make=make)
+KIND: Final = GuardrailKind(name="regex", config=RegexRuleConfig, make=make)

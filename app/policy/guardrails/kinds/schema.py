@@ -16,7 +16,7 @@ from app.workspace.specs.base import JsonMap, Spec
 from app.workspace.specs.others import GuardrailSpec
 
 
-class SchemaConfig(Spec):
+class SchemaRuleConfig(Spec):
     json_schema: Annotated[JsonMap, Field(alias="schema", description="The JSON Schema of what may pass.")]
 
     @model_validator(mode="after")
@@ -52,7 +52,7 @@ class SchemaJudge:
 
 
 def make(declared: Named[GuardrailSpec], _workspace: CompiledWorkspace, _deps: GuardrailDeps) -> Made:
-    return SchemaJudge(config_of(declared, SchemaConfig).json_schema)
+    return SchemaJudge(config_of(declared, SchemaRuleConfig).json_schema)
 
 
-KIND: Final = GuardrailKind(name="schema", config=SchemaConfig, make=make, redacts=False)
+KIND: Final = GuardrailKind(name="schema", config=SchemaRuleConfig, make=make, redacts=False)

@@ -22,7 +22,7 @@ class PatternError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
+class _PatternNode:
     """`source` matches it; `opening` matches what a match of it may begin with, at least one character, or is None;
     `longest` is None for any number of characters."""
 
@@ -31,7 +31,7 @@ class _Node:
     longest: int | None
 
 
-_EMPTY: Final = _Node("", None, 0)
+_EMPTY: Final = _PatternNode("", None, 0)
 
 
 class BoundedPattern:
@@ -44,7 +44,7 @@ class BoundedPattern:
             raise PatternError(f"the pattern has {len(source)} characters; at most {max_source} are allowed")
         flags = "(?i)" if ignore_case else ""
         self._find = compiled(flags + source)
-        node = _Reader(source).read()
+        node = _PatternReader(source).read()
         if node.longest is None and limit is not None:
             raise PatternError("a match of it can be of any length; give each repetition an upper bound, as in {1,40}")
         if limit is not None and node.longest is not None and node.longest > limit:
@@ -81,13 +81,13 @@ def compiled(source: str) -> Any:
         raise PatternError(f"it is not a valid RE2 pattern: {text}") from error
 
 
-class _Reader:
+class _PatternReader:
     """Reads a pattern that RE2 has accepted."""
 
     def __init__(self, source: str) -> None:
         self._source, self._at, self._depth = source, 0, 0
 
-    def read(self) -> _Node:
+    def read(self) -> _PatternNode:
         node = self._alternatives()
         if self._at < len(self._source):
             raise PatternError("its groups cannot be read")
@@ -96,43 +96,43 @@ class _Reader:
     def _peek(self, text: str) -> bool:
         return self._source.startswith(text, self._at)
 
-    def _alternatives(self) -> _Node:
+    def _alternatives(self) -> _PatternNode:
         branches = [self._sequence()]
         while self._peek("|"):
             self._at += 1
             branches.append(self._sequence())
         return branches[0] if len(branches) == 1 else _any_of(branches)
 
-    def _sequence(self) -> _Node:
-        items: list[_Node] = []
+    def _sequence(self) -> _PatternNode:
+        items: list[_PatternNode] = []
         while self._at < len(self._source) and not self._peek("|") and not self._peek(")"):
             item = self._item()
             items.append(self._repeated(item))
         return _in_order(items)
 
-    def _item(self) -> _Node:
+    def _item(self) -> _PatternNode:
         char = self._source[self._at]
         if char == "(":
             return self._group()
         if char in "^$":
             self._at += 1
-            return _Node(char, None, 0)
+            return _PatternNode(char, None, 0)
         if char == "[":
             return self._character(self._class_end())
         if char == "\\":
             return self._escape()
         return self._character(self._at + 1)
 
-    def _character(self, end: int) -> _Node:
+    def _character(self, end: int) -> _PatternNode:
         source, self._at = self._source[self._at : end], end
-        return _Node(source, source, 1)
+        return _PatternNode(source, source, 1)
 
-    def _escape(self) -> _Node:
+    def _escape(self) -> _PatternNode:
         source, at = self._source, self._at
         kind = source[at + 1 : at + 2]
         if kind in ("b", "B", "A", "z"):
             self._at += 2
-            return _Node(f"\\{kind}", None, 0)
+            return _PatternNode(f"\\{kind}", None, 0)
         if kind in ("Q", "C"):
             raise PatternError(f"\\{kind} cannot be used here")
         if kind in ("p", "P", "x") and source[at + 2 : at + 3] == "{":
@@ -161,7 +161,7 @@ class _Reader:
                 at += 1
         return at + 1
 
-    def _group(self) -> _Node:
+    def _group(self) -> _PatternNode:
         self._depth += 1
         if self._depth > _MAX_NESTING:
             raise PatternError(f"its groups are nested more than {_MAX_NESTING} deep")
@@ -186,7 +186,7 @@ class _Reader:
         self._depth -= 1
         return _flagged(flags, inner)
 
-    def _repeated(self, item: _Node) -> _Node:
+    def _repeated(self, item: _PatternNode) -> _PatternNode:
         bounds = self._bounds()
         while bounds is not None:
             item = _repeat(item, *bounds)
@@ -213,17 +213,17 @@ class _Reader:
 _COUNT: Final = re2.compile(r"^\{([0-9]+)(,([0-9]*))?\}")
 
 
-def _any_of(branches: list[_Node]) -> _Node:
+def _any_of(branches: list[_PatternNode]) -> _PatternNode:
     openings = [branch.opening for branch in branches if branch.opening is not None]
     lengths = [branch.longest for branch in branches]
-    return _Node(
+    return _PatternNode(
         f"(?:{'|'.join(branch.source for branch in branches)})",
         f"(?:{'|'.join(openings)})" if openings else None,
         None if None in lengths else max(length for length in lengths if length is not None),
     )
 
 
-def _in_order(items: list[_Node]) -> _Node:
+def _in_order(items: list[_PatternNode]) -> _PatternNode:
     """A match begins with what its first part begins with, or with all of that part and so on."""
     if not items:
         return _EMPTY
@@ -237,10 +237,10 @@ def _in_order(items: list[_Node]) -> _Node:
             opening = f"(?:{item.source}{opening}|{item.opening})"
     lengths = [item.longest for item in items]
     longest = None if None in lengths else sum(length for length in lengths if length is not None)
-    return _Node("".join(item.source for item in items), opening, longest)
+    return _PatternNode("".join(item.source for item in items), opening, longest)
 
 
-def _repeat(item: _Node, low: int, high: int | None, lazy: str) -> _Node:
+def _repeat(item: _PatternNode, low: int, high: int | None, lazy: str) -> _PatternNode:
     inner = f"(?:{item.source})"
     times = f"{{{low},{'' if high is None else high}}}{lazy}"
     if (high or low) > _MAX_REPEAT:
@@ -250,9 +250,9 @@ def _repeat(item: _Node, low: int, high: int | None, lazy: str) -> _Node:
         before = f"{inner}*" if high is None else (f"{inner}{{0,{high - 1}}}" if high > 1 else "")
         opening = f"{before}(?:{item.opening})"
     longest = 0 if item.longest == 0 else (None if high is None or item.longest is None else item.longest * high)
-    return _Node(inner + times, opening, longest)
+    return _PatternNode(inner + times, opening, longest)
 
 
-def _flagged(flags: str, inner: _Node) -> _Node:
+def _flagged(flags: str, inner: _PatternNode) -> _PatternNode:
     opening = None if inner.opening is None else f"(?{flags}:{inner.opening})"
-    return _Node(f"(?{flags}:{inner.source})", opening, inner.longest)
+    return _PatternNode(f"(?{flags}:{inner.source})", opening, inner.longest)

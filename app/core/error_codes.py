@@ -128,6 +128,25 @@ CODES: Final[dict[str, Code]] = {
         "The agent's backend is not part of this installation.", "Use an agent with another backend."
     ),
     "WORKSPACE_GONE": Code("The workspace with which the run started can no longer be compiled.", "Start a new run."),
+    "BACKEND_OUTSIDE_RUN": Code(
+        "A model or tool of Holdfast was called outside a run.",
+        "Call it from a graph that an agent runs, not when its module is imported.",
+    ),
+    "BACKEND_UNGOVERNED": Code(
+        "A graph used a model or a tool of its own, which bypasses budgets, approvals and the log.",
+        "Use the model and tools that the graph is given, or set `config.langgraph.ungoverned: true`.",
+    ),
+    "BACKEND_CONFIG_INVALID": Code(
+        "The agent's settings for its backend do not fit what it runs.",
+        "Correct `config` of the agent as the message says.",
+    ),
+    "ROUTER_FAILED": Code(
+        "A router of the agent chose no label.",
+        "Correct its rules; a last rule without `when` always matches.",
+    ),
+    "NODE_VISITS_EXCEEDED": Code(
+        "A node of the agent's graph ran as often as it may.", "Correct the routers, or raise `maxVisits`."
+    ),
     "BACKEND_FAILED": Code(
         "The agent's backend failed with an unexpected error.", "Search the server's log for the run's id."
     ),

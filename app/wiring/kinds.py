@@ -14,7 +14,9 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from app.backends.contract import Backend, BackendKind
-from app.backends.kinds import echo, native, plan_work_review
+from app.backends.kinds import agent_framework, echo, google_adk, native, openai_agents, plan_work_review, pydantic_ai
+from app.backends.kinds.deepagents import deepagents_kind
+from app.backends.kinds.langgraph.kind import langgraph_kind
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
@@ -42,6 +44,7 @@ from app.tools.registry import Registry
 from app.views.narration import TemplateNarrator
 from app.workspace.catalog import AnyConfig, BrokenKind, Kind, KindCatalog, Kinds
 from app.workspace.compiled import CompiledWorkspace
+from app.workspace.entries import module_file
 from app.workspace.files import WorkspaceFiles
 from app.workspace.secrets import resolve_env
 from app.workspace.served import UNSERVED
@@ -50,7 +53,22 @@ from app.workspace.specs.runtime import Narration
 log = structlog.get_logger("holdfast.kinds")
 K = TypeVar("K", bound=Kind)
 
-BACKENDS: Final = (echo.KIND, native.KIND, plan_work_review.KIND)
+
+def _load_own(entry: str, files: WorkspaceFiles) -> Any | Failure:
+    return load_entry(entry, files, own=module_file(entry.partition(":")[0], files) is not None)
+
+
+BACKENDS: Final = (
+    echo.KIND,
+    native.KIND,
+    plan_work_review.KIND,
+    langgraph_kind(_load_own),
+    deepagents_kind(_load_own),
+    openai_agents.KIND,
+    google_adk.KIND,
+    agent_framework.KIND,
+    pydantic_ai.KIND,
+)
 PROVIDERS: Final = (openai.KIND, anthropic.KIND, gemini.KIND, ollama.KIND, scripted.KIND)
 TOOLS: Final = (python.KIND, http.KIND, mcp.KIND, builtin.KIND, subprocess.KIND)
 HOOKS: Final = Kinds((builtin_hook.KIND, python_hook.KIND, command_hook.KIND))
@@ -86,7 +104,7 @@ def with_installed(group: str, kind: type[K], shipped: Iterable[K]) -> Kinds[K]:
             log.warning("kind of a package is not used: its name is taken", name=point.name, package=_package(point))
             continue
         known.add(point.name)
-        offered[point.name] = partial(_load, point, kind)
+        offered[point.name] = partial(_load_point, point, kind)
     return Kinds(shipped, offered)
 
 
@@ -103,7 +121,7 @@ def _package(point: EntryPoint) -> str:
     return point.dist.name if point.dist is not None else point.value.partition(":")[0]
 
 
-def _load(point: EntryPoint, kind: type[K]) -> K | BrokenKind:
+def _load_point(point: EntryPoint, kind: type[K]) -> K | BrokenKind:
     try:
         loaded = point.load()
     except Exception as error:

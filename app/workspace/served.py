@@ -57,7 +57,6 @@ UNSERVED: Final = UnservedParts(
             Unserved(("memory",), "remove it; the built-in tool `notes` keeps what an agent should remember"),
             Unserved(("guardrails",), f"remove it; to block or change content, {_HOOK} (UserPromptSubmit, PreToolUse)"),
             Unserved(("gates",), f"remove it; to judge an answer, {_HOOK} (Stop)"),
-            Unserved(("edges",), "remove it; the agent's model decides what comes next"),
         ),
         "Tool": (Unserved(("compensation",), "remove it; offer the undo to the agent as a tool of its own"),),
         "Hook": (

@@ -187,7 +187,8 @@ def _conducting(
 ) -> InTrace:
     """Conducts runs, each in its trace."""
     blobs, budgets = Blobs(store.database), BudgetAccounts(clock, store.reader.spent_since)
-    services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets)
+    files = settings.data_dir / "files"
+    services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets, files)
     conductor = Conductor(services, kinds, history, toolsets)
     return InTrace(conductor.run, store.reader, exported=settings.traces != "off")
 

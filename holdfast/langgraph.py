@@ -10,8 +10,11 @@ A graph may also be a function `(model, tools) -> graph`, which gets the same. N
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from langchain.agents.middleware import AgentMiddleware
     from langchain_core.language_models import BaseChatModel
     from langchain_core.tools import BaseTool
+
+__all__ = ["middleware", "model", "tools"]
 
 
 def model() -> "BaseChatModel":
@@ -27,3 +30,10 @@ def tools() -> "list[BaseTool]":
     from app.backends.kinds.langgraph.chat import agent_tools
 
     return agent_tools(current_bridge())
+
+
+def middleware() -> "AgentMiddleware":
+    """Makes the tools that an agent of yours runs itself recorded steps: for subagents that you build yourself."""
+    from app.backends.kinds.langgraph.own_tools import RecordedTools
+
+    return RecordedTools(outside=True)

@@ -14,9 +14,17 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from app.backends.contract import Backend, BackendKind
-from app.backends.kinds import agent_framework, echo, google_adk, native, openai_agents, plan_work_review, pydantic_ai
-from app.backends.kinds.deepagents import deepagents_kind
-from app.backends.kinds.langgraph.kind import langgraph_kind
+from app.backends.kinds import (
+    agent_framework,
+    deepagents,
+    echo,
+    google_adk,
+    langgraph,
+    native,
+    openai_agents,
+    plan_work_review,
+    pydantic_ai,
+)
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
@@ -37,14 +45,13 @@ from app.policy.kinds import command as command_hook
 from app.policy.kinds import python as python_hook
 from app.policy.redaction import PERSONAL
 from app.tools.declared import build
-from app.tools.entry_loader import load_entry
 from app.tools.kind import ToolDeps, ToolKind
 from app.tools.kinds import builtin, http, mcp, python, subprocess
 from app.tools.registry import Registry
 from app.views.narration import TemplateNarrator
 from app.workspace.catalog import AnyConfig, BrokenKind, Kind, KindCatalog, Kinds
 from app.workspace.compiled import CompiledWorkspace
-from app.workspace.entries import module_file
+from app.workspace.entry_loader import load_entry
 from app.workspace.files import WorkspaceFiles
 from app.workspace.secrets import resolve_env
 from app.workspace.served import UNSERVED
@@ -53,17 +60,12 @@ from app.workspace.specs.runtime import Narration
 log = structlog.get_logger("holdfast.kinds")
 K = TypeVar("K", bound=Kind)
 
-
-def _load_own(entry: str, files: WorkspaceFiles) -> Any | Failure:
-    return load_entry(entry, files, own=module_file(entry.partition(":")[0], files) is not None)
-
-
 BACKENDS: Final = (
     echo.KIND,
     native.KIND,
     plan_work_review.KIND,
-    langgraph_kind(_load_own),
-    deepagents_kind(_load_own),
+    langgraph.KIND,
+    deepagents.KIND,
     openai_agents.KIND,
     google_adk.KIND,
     agent_framework.KIND,
@@ -169,6 +171,16 @@ class Backends(Mapping[str, Backend]):
                 log.warning("backend cannot be made", kind=name, reason=f"{type(error).__name__}: {error}")
                 raise KeyError(name) from error
         return self._made[name]
+
+    def not_made(self, names: Iterable[str]) -> set[str]:
+        """Of these the ones that import an optional extra and are not made yet."""
+        found = ((name, self._kinds.usable(name)) for name in set(names) - self._made.keys())
+        return {name for name, kind in found if kind is not None and kind.extra is not None}
+
+    def prepare(self, names: Iterable[str]) -> None:
+        """Makes them now. An agent framework takes seconds to import: in a thread that delays no run."""
+        for name in names:
+            self.get(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._kinds)

@@ -139,7 +139,7 @@ async def open_holdfast(
         access = await parts.enter_async_context(open_access(settings, keys, find_key, ledger, clock))
         client = await parts.enter_async_context(_closing(http_client(settings)))
         catalog = kind_catalog(kinds)
-        workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger)
+        workspace = await _load_workspace(settings, store, catalog, kinds, clock, redaction, ledger)
         history = WorkspaceHistory(workspace, catalog, WorkspaceTable(store.database))
         effective = EffectiveSettings(settings, workspace)
         tools = await parts.enter_async_context(_closing(ToolMakers(settings, clock, client)))
@@ -296,12 +296,22 @@ async def _purge_hourly(store: Store, effective: EffectiveSettings, clock: Clock
 
 
 async def _load_workspace(
-    settings: Settings, store: Store, catalog: KindCatalog, clock: Clock, redaction: CurrentRedaction, ledger: Ledger
+    settings: Settings,
+    store: Store,
+    catalog: KindCatalog,
+    backends: Mapping[str, Backend],
+    clock: Clock,
+    redaction: CurrentRedaction,
+    ledger: Ledger,
 ) -> CurrentWorkspace:
     """The workspace, recorded in the ledger and followed by the redaction; without a valid one nothing starts."""
 
     async def loaded(status: WorkspaceStatus) -> None:
         runtime = workspace.current.runtime
+        if isinstance(backends, Backends):
+            new = backends.not_made(agent.spec.backend for agent in workspace.current.agents.values())
+            if new:
+                await asyncio.to_thread(backends.prepare, new)
         redaction.follow(runtime.redaction.kinds, secret_values(os.environ, runtime.env))
         store.recorder.narrator = narrator(runtime.progress.narration)
         with _unless_full("workspace.loaded"):

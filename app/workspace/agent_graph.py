@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from app.core.expressions import ExpressionProblem, compile_expression
+from app.core.expressions import ExpressionProblem, VariableType, compile_expression
 from app.workspace.compiled import CompiledRoute
 from app.workspace.diagnostics import DocPath
 from app.workspace.names import did_you_mean
@@ -13,7 +13,7 @@ from app.workspace.specs.agent import AgentSpec
 
 FAILED: Final = "failed"
 """The label of an edge that a failed node takes; no router chooses it."""
-_VARIABLES: Final = {"input": "any", "nodes": "map", "visits": "map"}
+_VARIABLES: Final[Mapping[str, VariableType]] = {"input": "any", "nodes": "map", "visits": "map"}
 
 
 class AgentGraph:

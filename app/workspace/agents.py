@@ -147,6 +147,18 @@ class AgentCompiler:
             )
         else:
             check_config(backends, name, section, place, path, "backend", self._report)
+            self._entries(name, section, place, path)
+
+    def _entries(self, name: str, section: Mapping[str, object], place: DocumentPlace, path: DocPath) -> None:
+        kind = self._resolver.catalog.backends.usable(name)
+        for field in kind.entry_fields if kind is not None else ():
+            named = section.get(field)
+            entries = [((*path, field), named)] if isinstance(named, str) else []
+            if isinstance(named, list | tuple):
+                entries = [((*path, field, number), entry) for number, entry in enumerate(named)]
+            for where, entry in entries:
+                if isinstance(entry, str):
+                    self._resolver.entry(entry, place, where)
 
     def _plan(self, plan: ModelPlan, long_form: bool, place: DocumentPlace) -> None:
         base: DocPath = ("spec", "modelPlan") if long_form else ("spec",)

@@ -50,6 +50,8 @@ class Kind:
     """The optional extra of Holdfast that brings what it imports."""
     module: str | None = None
     """A module of that extra: where it is missing, the kind is known and cannot be used."""
+    entry_fields: tuple[str, ...] = ()
+    """The keys of `config` that name `module:attribute`, or a list of such names."""
     runs_edges: bool = False
     """Whether it runs an agent's `edges`. For backends."""
     needs_model: bool = False

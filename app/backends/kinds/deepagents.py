@@ -11,9 +11,9 @@ from pydantic import Field
 
 from app.backends.bridge import Bridge, bridging
 from app.backends.contract import Backend, BackendKind, Context, Result, Resume, StepFailed
-from app.backends.kinds.langgraph.kind import LoadEntry
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.workspace.entry_loader import load_nearest
 from app.workspace.specs.base import Entry, JsonMap, Name, Spec, Text
 
 SKILLS: Final = "/skills/"
@@ -55,9 +55,6 @@ class DeepAgentsBackend:
     kind = "deepagents"
     resume: Resume = "replay"
 
-    def __init__(self, load: LoadEntry) -> None:
-        self._load = load
-
     async def run(self, ctx: Context) -> Result:
         from app.backends.kinds.langgraph.session import GraphSession
 
@@ -75,7 +72,7 @@ class DeepAgentsBackend:
         from app.backends.kinds.langgraph.own_tools import RecordedTools
 
         ctx, config = bridge.ctx, bridge.ctx.config
-        backend = self._made(ctx, config["backend"]) if config.get("backend") else None
+        backend = _made(ctx, config["backend"]) if config.get("backend") else None
         tools = {tool.name: tool for tool in agent_tools(bridge)}
         recorder = RecordedTools(outside=backend is not None)
         rules = [{"operations": ["write"], "paths": [f"{SKILLS}**"], "mode": "deny"}, *config.get("permissions", ())]
@@ -87,7 +84,7 @@ class DeepAgentsBackend:
             model=GateModel(),
             tools=list(tools.values()),
             system_prompt=ctx.instructions or None,
-            middleware=[*(self._made(ctx, entry) for entry in config.get("middleware", ())), recorder],
+            middleware=[*(_made(ctx, entry) for entry in config.get("middleware", ())), recorder],
             subagents=[_subagent(spec, tools, recorder) for spec in specs],
             skills=[SKILLS] if ctx.definition.skills else None,
             memory=list(config["memory"]) if config.get("memory") else None,
@@ -97,11 +94,13 @@ class DeepAgentsBackend:
             name=ctx.agent,
         )
 
-    def _made(self, ctx: Context, entry: str) -> Any:
-        found = self._load(entry, ctx.workspace.files)
-        if isinstance(found, Failure):
-            raise StepFailed(found)
-        return found() if isinstance(found, type) or (callable(found) and hasattr(found, "__code__")) else found
+
+def _made(ctx: Context, entry: str) -> Any:
+    """A value of the workspace's own code; a class or a function is called for it."""
+    found = load_nearest(entry, ctx.workspace.files)
+    if isinstance(found, Failure):
+        raise StepFailed(found)
+    return found() if isinstance(found, type) or (callable(found) and hasattr(found, "__code__")) else found
 
 
 def _subagent(spec: Mapping[str, Any], tools: Mapping[str, Any], recorder: Any) -> Any:
@@ -133,10 +132,19 @@ def _skill_files(ctx: Context) -> dict[str, JsonObject]:
     }
 
 
-def deepagents_kind(load: LoadEntry) -> BackendKind:
-    def make() -> Backend:
-        import deepagents  # noqa: F401  # a package that is there and cannot be imported is found now, not in a run
+def _make() -> Backend:
+    import deepagents  # noqa: F401  # a package that is there and cannot be imported is found now, not in a run
 
-        return DeepAgentsBackend(load)
+    import app.backends.kinds.langgraph.session  # noqa: F401  # the same
 
-    return BackendKind(name="deepagents", make=make, config=DeepAgentsConfig, extra="deepagents", module="deepagents")
+    return DeepAgentsBackend()
+
+
+KIND: Final = BackendKind(
+    name="deepagents",
+    make=_make,
+    config=DeepAgentsConfig,
+    entry_fields=("backend", "middleware"),
+    extra="deepagents",
+    module="deepagents",
+)

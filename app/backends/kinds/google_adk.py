@@ -168,7 +168,7 @@ def _text(response: Any) -> str:
 
 
 def _make() -> Backend:
-    import google.adk  # noqa: F401  # a package that is there and cannot be imported is found now, not in a run
+    import google.adk.agents  # noqa: F401  # a package that is there and cannot be imported is found now, not in a run
 
     # It warns of each answer without a count of tokens; the run's own log has them.
     logging.getLogger("google_adk").setLevel(logging.ERROR)

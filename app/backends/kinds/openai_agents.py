@@ -90,16 +90,15 @@ def _items(bridge: Bridge, answer: ModelAnswer) -> list[Any]:
                 id=answer.message_id, content=[text], role="assistant", status="completed", type="message"
             )
         )
-    for call in answer.calls:
-        made.append(
-            ResponseFunctionToolCall(
-                arguments=json.dumps(call.args).decode(),
-                call_id=call.id,
-                name=bridge.upstream_name(call),
-                type="function_call",
-            )
+    return made + [
+        ResponseFunctionToolCall(
+            arguments=json.dumps(call.args).decode(),
+            call_id=call.id,
+            name=bridge.upstream_name(call),
+            type="function_call",
         )
-    return made
+        for call in answer.calls
+    ]
 
 
 def _to_upstream(message: JsonObject) -> Iterator[JsonObject]:
@@ -113,7 +112,7 @@ def _to_upstream(message: JsonObject) -> Iterator[JsonObject]:
         yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
 
 
-def _from_upstream(bridge: Bridge, given: str | Sequence[Any]) -> list[JsonObject]:
+def _from_upstream(bridge: Bridge, given: Any) -> list[JsonObject]:
     """An answer is several items: its text and its calls, next to each other."""
     if isinstance(given, str):
         return [bridge.user_message(given)]

@@ -60,7 +60,7 @@ class Edge(Spec):
     condition: Text | None = None
 
 
-class Route(Spec):
+class RouteRule(Spec):
     """A rule of a router: the first whose `when` is true gives its label."""
 
     label: Text
@@ -113,7 +113,7 @@ class AgentSpec(Spec):
     reasoning: Reasoning = Reasoning()
     output_schema: JsonMap | None = None
     edges: tuple[Edge, ...] = ()
-    routers: Mapping[Text, tuple[Route, ...]] = Field(default_factory=dict)
+    routers: Mapping[Text, tuple[RouteRule, ...]] = Field(default_factory=dict)
     config: Mapping[str, JsonMap] = Field(
         default_factory=dict, description="Settings for each backend, passed on unchanged."
     )

@@ -231,7 +231,7 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "to": "The node where the edge ends.",
         "condition": "The label of a route. It is compared, never evaluated.",
     },
-    "Route": {
+    "RouteRule": {
         "label": "The label of an edge that leaves the node.",
         "when": "A CEL expression over `input`, `nodes` and `visits`. Without it the rule always matches.",
     },

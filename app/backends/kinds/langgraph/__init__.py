@@ -5,3 +5,7 @@ chat       the agent's model and tools as LangChain knows them
 graphs     which graph an agent runs, and the one that `edges` describe
 session    one run of a graph: signals, questions, state
 """
+
+from app.backends.kinds.langgraph.kind import KIND
+
+__all__ = ["KIND"]

@@ -10,9 +10,9 @@ from app.backends.bridge import Bridge, bridging
 from app.backends.contract import Context, Result, Resume, StepFailed
 from app.backends.kinds.langgraph.chat import GateModel, agent_tools
 from app.backends.kinds.langgraph.edges import edge_graph
-from app.backends.kinds.langgraph.kind import LoadEntry
 from app.backends.kinds.langgraph.session import GraphSession
 from app.core.errors import Failure
+from app.workspace.entry_loader import load_nearest
 
 _GRAPHS: Final = 64
 """Graphs that are kept built, of all agents and versions of the workspace."""
@@ -22,8 +22,7 @@ class LangGraphBackend:
     kind = "langgraph"
     resume: Resume = "replay"
 
-    def __init__(self, load: LoadEntry) -> None:
-        self._load = load
+    def __init__(self) -> None:
         self._own: LRUCache[tuple[str, str, frozenset[str]], Pregel[Any, Any, Any, Any]] = LRUCache(_GRAPHS)
 
     async def run(self, ctx: Context) -> Result:
@@ -45,14 +44,14 @@ class LangGraphBackend:
                 self._own[key] = self._loaded(bridge, entry)
             return self._own[key]
         if ctx.definition.spec.edges:
-            return edge_graph(bridge, self._load)
+            return edge_graph(bridge)
         from langchain.agents import create_agent
 
         return create_agent(GateModel(), agent_tools(bridge), system_prompt=ctx.instructions or None)
 
     def _loaded(self, bridge: Bridge, entry: str) -> Pregel[Any, Any, Any, Any]:
         """The workspace's own code, read when the agent first runs; its models and tools are found by the run."""
-        found = self._load(entry, bridge.ctx.workspace.files)
+        found = load_nearest(entry, bridge.ctx.workspace.files)
         if isinstance(found, Failure):
             raise StepFailed(found)
         if not isinstance(found, Pregel | StateGraph) and callable(found):

@@ -73,8 +73,10 @@ class GateTool(BaseTool):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         asked = isinstance(input, dict) and input.get("type") == "tool_call"
-        call_id, args = (input["id"], input["args"]) if asked else (None, input)
-        result = await current_bridge().tool(call_id, self.name, args if isinstance(args, dict) else {"input": args})
+        call_id, args = (str(input["id"]), input["args"]) if asked else ("", input)
+        result = await current_bridge().tool(
+            call_id or None, self.name, args if isinstance(args, dict) else {"input": args}
+        )
         return tool_message(call_id, self.name, result) if asked else _value(result)
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:

@@ -16,12 +16,12 @@ from langgraph.pregel import Pregel
 
 from app.backends.bridge import Bridge, current_bridge
 from app.backends.contract import CallOptions, StepFailed
-from app.backends.kinds.langgraph.kind import LoadEntry
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.views.history import user_message
 from app.workspace.compiled import CompiledRoute
+from app.workspace.entry_loader import load_nearest
 
 FAILED: Final = "failed"
 """The label of the edge that a failed node takes."""
@@ -65,14 +65,14 @@ class NodeFailure(Exception):
         self.failure = failure
 
 
-def edge_graph(bridge: Bridge, load: LoadEntry) -> Pregel[Any, Any, Any, Any]:
-    return _EdgeGraph(bridge, load).compiled()
+def edge_graph(bridge: Bridge) -> Pregel[Any, Any, Any, Any]:
+    return _EdgeGraph(bridge).compiled()
 
 
 class _EdgeGraph:
-    def __init__(self, bridge: Bridge, load: LoadEntry) -> None:
+    def __init__(self, bridge: Bridge) -> None:
         ctx = bridge.ctx
-        self._ctx, self._load = ctx, load
+        self._ctx = ctx
         self._edges = ctx.definition.spec.edges
         self._routers = ctx.definition.routers
         self._before = {edge.to: [e.from_ for e in self._edges if e.to == edge.to] for edge in self._edges}
@@ -172,7 +172,7 @@ class _EdgeGraph:
         entry = self._ctx.config.get("handlers", {}).get(name) or self._ctx.config.get("resolvers", {}).get(kind)
         if entry is None:
             return {"tools": _call_tool, "skills": _use_skill, "agents": _ask_agent}[kind]
-        found = self._load(entry, self._ctx.workspace.files)
+        found = load_nearest(entry, self._ctx.workspace.files)
         if isinstance(found, Failure):
             raise StepFailed(found)
         handler: Handler = found

@@ -1,17 +1,11 @@
 """What a workspace may write about a LangGraph agent, without importing LangGraph."""
 
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from app.backends.contract import Backend, BackendKind
-from app.core.errors import Failure
-from app.workspace.files import WorkspaceFiles
 from app.workspace.specs.base import Entry, Name, Spec, Text
-
-LoadEntry = Callable[[str, WorkspaceFiles], Any | Failure]
-"""The object that `module:attribute` names: of the workspace's own files first, else of an installed package."""
 
 
 class LangGraphConfig(Spec):
@@ -40,18 +34,19 @@ class LangGraphConfig(Spec):
     )
 
 
-def langgraph_kind(load: LoadEntry) -> BackendKind:
-    def make() -> Backend:
-        from app.backends.kinds.langgraph.backend import LangGraphBackend
+def _make() -> Backend:
+    from app.backends.kinds.langgraph.backend import LangGraphBackend
 
-        return LangGraphBackend(load)
+    return LangGraphBackend()
 
-    return BackendKind(
-        name="langgraph",
-        make=make,
-        config=LangGraphConfig,
-        extra="langgraph",
-        module="langgraph.graph",
-        needs_model=False,
-        runs_edges=True,
-    )
+
+KIND: Final = BackendKind(
+    name="langgraph",
+    make=_make,
+    config=LangGraphConfig,
+    entry_fields=("graph",),
+    extra="langgraph",
+    module="langgraph.graph",
+    needs_model=False,
+    runs_edges=True,
+)

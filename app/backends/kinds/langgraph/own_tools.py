@@ -54,7 +54,7 @@ def record_tools(graph: Pregel[Any, Any, Any, Any]) -> None:
         bound = getattr(node, "bound", None)
         if isinstance(bound, ToolNode) and not getattr(bound, "_holdfast", False):
             bound._awrap_tool_call = _around(bound._awrap_tool_call)
-            bound._holdfast = True  # type: ignore[attr-defined]  # a mark of ours
+            bound._holdfast = True
 
 
 def _around(inner: Any) -> Any:

@@ -187,7 +187,7 @@ class GraphSession:
 
         async def ask() -> Any:
             answers = await self._ctx.ask(title[:200], [question], key=key)
-            return answers["answer"] if "answer" in answers else answers
+            return answers.get("answer", answers)
 
         return ask()
 
@@ -248,8 +248,8 @@ async def _in_own_thread(func: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _only_input(graph: Pregel[Any, Any, Any, Any]) -> str:
     keys = [name for name in graph.get_input_jsonschema().get("properties", {}) if isinstance(name, str)]
-    if len(keys) == 1:
-        return keys[0]
+    if len(keys) == 1 or "input" in keys:
+        return "input" if "input" in keys else keys[0]
     message = (
         f"The graph takes {', '.join(keys) or 'no input'}; `config.langgraph.inputKey` must name the one for text."
     )

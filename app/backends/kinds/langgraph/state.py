@@ -1,4 +1,4 @@
-"""The state of a graph as one JSON document, so that it is redacted, shown and hashed like everything else in the log."""
+"""The state of a graph as one JSON document, so that it is redacted, shown and hashed as everything else in the log."""
 
 import base64
 from collections.abc import Mapping

@@ -66,6 +66,9 @@ def serve(
     profile: Annotated[
         str | None, typer.Option(help="Profile that overrides the workspace's models (HOLDFAST_PROFILE).")
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that serve the port together; requires Postgres (HOLDFAST_WORKERS).")
+    ] = None,
 ) -> None:
     """Start the server."""
     import gc
@@ -83,7 +86,6 @@ def serve(
         del loaded["rich"]
 
     from app.cli.loop import run_loop
-    from app.cli.serve import serve as serve_forever
     from app.core.settings import Settings
 
     async def work() -> None:
@@ -95,8 +97,16 @@ def serve(
             database_url=database_url,
             workspace=workspace,
             profile=profile,
+            workers=workers,
         )
-        await serve_forever(settings)
+        if settings.workers > 1:
+            from app.cli.supervisor import supervise
+
+            await supervise(settings)
+        else:
+            from app.cli.serve import serve as serve_forever
+
+            await serve_forever(settings)
 
     run_loop(work())
 

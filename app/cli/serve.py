@@ -3,14 +3,15 @@
 import asyncio
 import gc
 import signal
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 
 import structlog
 import typer
 
 from app.core.settings import Settings
 from app.wiring.runtime import Holdfast
-from app.wiring.web import build_web, open_logged, server_context, stop_serving
+from app.wiring.web import Web, build_web, open_logged, server_context, stop_serving
 
 _BUILD_AFTER_SECONDS = 0.5
 """The server is ready first; then it prepares for requests of every kind."""
@@ -20,11 +21,30 @@ log = structlog.get_logger("holdfast.serve")
 
 async def serve(settings: Settings) -> None:
     async with open_logged(settings, settings.log_level) as holdfast:
-        _configure_garbage_collection()
-        await _serve_http(settings, holdfast)
+        configure_garbage_collection()
+        stopping = Stopping()
+        stopping.on_signals()
+        await serve_http(settings, holdfast, stopping, lambda port: _announce(port, settings, holdfast))
 
 
-def _configure_garbage_collection() -> None:
+class Stopping:
+    """Whether to stop, and how fast. The second request releases all runs at once; the third abandons open requests."""
+
+    def __init__(self) -> None:
+        self.begun, self.hurry, self.abandon = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.replaced = False
+        """Another process accepts connections on the same socket."""
+
+    def stop(self) -> None:
+        next((event for event in (self.begun, self.hurry) if not event.is_set()), self.abandon).set()
+
+    def on_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(name, self.stop)
+
+
+def configure_garbage_collection() -> None:
     """Exclude the objects of the start, which are permanent, and collect less often than Python's default.
 
     They are not collected first: that takes a tenth of a second and frees next to nothing.
@@ -37,24 +57,30 @@ def _configure_garbage_collection() -> None:
     gc.set_threshold(10_000, 20, 50)
 
 
-async def _serve_http(settings: Settings, holdfast: Holdfast) -> None:
-    web = build_web(settings, server_context(settings, holdfast), lambda port: _announce(port, settings, holdfast))
-    stopping = asyncio.Event()
+async def serve_http(
+    settings: Settings,
+    holdfast: Holdfast,
+    stopping: Stopping,
+    when_listening: Callable[[int], None],
+    listener: socket.socket | None = None,
+) -> None:
+    """Until `stopping` is set. Listens on the settings' address, or on the socket of a supervisor."""
+    web = build_web(settings, server_context(settings, holdfast), when_listening)
     building: list[asyncio.Task[None]] = []
-    hurry = asyncio.Event()
-
-    def stop() -> None:
-        """The second signal releases all runs at once; the third abandons open requests."""
-        web.force_exit = hurry.is_set()
-        (hurry if stopping.is_set() else stopping).set()
-
+    serving = asyncio.create_task(web.serve(None if listener is None else [listener]))
     loop = asyncio.get_running_loop()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, stop)
-    serving = asyncio.create_task(web.serve())
     loop.call_later(_BUILD_AFTER_SECONDS, lambda: building.append(asyncio.create_task(web.build_routes())))
-    await asyncio.wait({serving, asyncio.create_task(stopping.wait())}, return_when=asyncio.FIRST_COMPLETED)
-    await stop_serving(holdfast, web, serving, hurry)
+    abandoning = asyncio.create_task(_force_exit(web, stopping))
+    await asyncio.wait({serving, asyncio.create_task(stopping.begun.wait())}, return_when=asyncio.FIRST_COMPLETED)
+    if stopping.replaced:
+        web.stop_accepting()
+    await stop_serving(holdfast, web, serving, stopping.hurry)
+    abandoning.cancel()
+
+
+async def _force_exit(web: Web, stopping: Stopping) -> None:
+    await stopping.abandon.wait()
+    web.force_exit = True
 
 
 def _announce(port: int, settings: Settings, holdfast: Holdfast) -> None:
@@ -62,11 +88,11 @@ def _announce(port: int, settings: Settings, holdfast: Holdfast) -> None:
     if not settings.is_postgres:
         holdfast.store.folder.announce(url)
     typer.echo(f"listening on {url}")
-    for label, text in _banner(url, settings, holdfast):
+    for label, text in banner(url, settings, holdfast):
         typer.echo(f"  {label:<10} {text}")
 
 
-def _banner(url: str, settings: Settings, holdfast: Holdfast) -> Iterator[tuple[str, str]]:
+def banner(url: str, settings: Settings, holdfast: Holdfast) -> Iterator[tuple[str, str]]:
     agents = holdfast.workspace.current.agents
     yield "workspace", f"{settings.workspace} ({len(agents)} agents: {', '.join(sorted(agents))})"
     yield "database", "Postgres" if settings.is_postgres else str(settings.sqlite_path)

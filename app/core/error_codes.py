@@ -175,6 +175,10 @@ CODES: Final[dict[str, Code]] = {
     "STORAGE_DOWN": Code(
         "The database does not respond.", "Check that the database is running. The server reconnects automatically."
     ),
+    "BUS_DOWN": Code(
+        "The bus between servers does not respond. Nothing is lost: servers poll the database meanwhile.",
+        "Check that the bus in HOLDFAST_BUS is running. The server reconnects automatically.",
+    ),
     "STORAGE_FAILED": Code(
         "Reading or writing on the disk failed, because of an I/O error or a missing permission.",
         "Check the server's and the kernel's log, the permissions, and whether the mount is writable. "
@@ -197,6 +201,14 @@ CODES: Final[dict[str, Code]] = {
     "SCHEMA_NEWER": Code(
         "The database was written by a newer version.",
         "Use that version, or restore a backup that was made before the upgrade.",
+    ),
+    "WORKERS_NEED_POSTGRES": Code(
+        "Several worker processes cannot share an SQLite database, which belongs to one process.",
+        "Set HOLDFAST_DATABASE_URL to a Postgres database, or use one worker (HOLDFAST_WORKERS=1).",
+    ),
+    "WORKERS_FAILED": Code(
+        "The worker processes of the server ended and could not be started again.",
+        "Read the log of the workers for the cause, and start the server again when it is removed.",
     ),
     "DATA_DIR_UNUSABLE": Code(
         "The data folder is not writable.",

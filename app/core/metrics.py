@@ -12,8 +12,9 @@ prometheus-client is imported at the first scrape, for a quicker start.
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
+from math import isfinite
 from time import time
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -23,6 +24,9 @@ PREFIX: Final = "holdfast_"
 MAX_CHILDREN: Final = 500
 """Label values per metric; what comes later is counted as `other`. Names come from the workspace, which is bounded."""
 OTHER: Final = "other"
+
+Snapshot: TypeAlias = list[dict[str, Any]]
+"""Metric families as plain values: name, meaning, kind, shared, and samples of name, labels and value."""
 
 
 class Counter:
@@ -82,6 +86,9 @@ class Metrics:
         """Not yet in the registry."""
         self._registry: CollectorRegistry | None = None
         self._refresh: list[Callable[[], Awaitable[None]]] = []
+        self._shared: set[str] = set()
+        self.gathered: Callable[[], Awaitable[bytes]] | None = None
+        """Set in a worker of several on one port: the metrics of all of them, in the same text format."""
 
     def counter(self, name: str, meaning: str, *labels: str) -> Labelled[Counter]:
         made = Labelled(len(labels), Counter)
@@ -100,13 +107,18 @@ class Metrics:
     def plain_histogram(self, name: str, meaning: str, buckets: Sequence[float]) -> Histogram:
         return self.histogram(name, meaning, buckets).of()
 
-    def watch(self, name: str, meaning: str, size: Callable[[], float]) -> None:
-        """A gauge that asks its owner when somebody looks."""
+    def watch(self, name: str, meaning: str, size: Callable[[], float], *, shared: bool = False) -> None:
+        """A gauge that asks its owner when somebody looks. A `shared` one means the same in every process: it is not
+        added up over them."""
         self._collectors.append(_Gauge(PREFIX + name, meaning, size))
+        self._shared |= {PREFIX + name} if shared else set()
 
-    def watch_each(self, name: str, meaning: str, label: str, sizes: Callable[[], Mapping[str, float]]) -> None:
+    def watch_each(
+        self, name: str, meaning: str, label: str, sizes: Callable[[], Mapping[str, float]], *, shared: bool = False
+    ) -> None:
         """The same with a value for each of a few names."""
         self._collectors.append(_Each(PREFIX + name, meaning, label, sizes))
+        self._shared |= {PREFIX + name} if shared else set()
 
     def watch_total(self, name: str, meaning: str, count: Callable[[], float]) -> None:
         """A number that its owner only ever raises."""
@@ -116,11 +128,32 @@ class Metrics:
         """For a number that somebody has to be asked for."""
         self._refresh.append(refresh)
 
+    async def scraped(self) -> bytes:
+        """What Prometheus reads: of this process, or of all workers on its port."""
+        return await (self.refreshed() if self.gathered is None else self.gathered())
+
     async def refreshed(self) -> bytes:
-        """What Prometheus reads, with everything asked for anew."""
+        """This process's metrics, with everything asked for anew."""
         for refresh in self._refresh:
             await refresh()
         return self.render()
+
+    async def snapshot(self) -> Snapshot:
+        """The same as plain values, for another process that adds them up."""
+        for refresh in self._refresh:
+            await refresh()
+        return [
+            {
+                "name": family.name,
+                "meaning": family.documentation,
+                "kind": family.type,
+                "shared": family.name in self._shared,
+                "samples": [
+                    [sample.name, sample.labels, sample.value] for sample in family.samples if isfinite(sample.value)
+                ],
+            }
+            for family in self.registry.collect()
+        ]
 
     def render(self) -> bytes:
         from prometheus_client import generate_latest

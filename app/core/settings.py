@@ -32,6 +32,9 @@ class Settings(BaseModel):
 
     host: str = Field("127.0.0.1", description="Address to listen on. Without HOLDFAST_AUTH, only loopback addresses.")
     port: int = Field(8700, ge=0, le=65535, description="Port to listen on; 0 selects a free one.")
+    workers: int = Field(
+        1, ge=1, le=256, description="Processes that serve the port together. More than one requires Postgres."
+    )
     data_dir: Path = Field(Path(".holdfast"), description="Folder for the SQLite database, files and the lock file.")
     # Not shown: it holds a password. Checked by a pattern, so that a mistake is reported with the others.
     database_url: str | None = Field(
@@ -39,6 +42,20 @@ class Settings(BaseModel):
         repr=False,
         pattern="^postgres(ql)?://",
         description="postgresql://... to use Postgres. Default: SQLite in the data folder.",
+    )
+    # Not shown: it may hold a password.
+    bus: str | None = Field(
+        None,
+        repr=False,
+        pattern="^[a-z][a-z0-9+_-]*(://.+)?$",
+        description="How servers on one Postgres tell each other what is new: `postgres` (LISTEN and NOTIFY), "
+        "`nats://host:port` (extra `nats`) or `local` (they poll every 4 seconds). Default: `postgres` with Postgres.",
+    )
+    lease_seconds: float = Field(
+        15,
+        ge=1,
+        le=600,
+        description="Seconds within which the runs of a server that died are taken over by another one.",
     )
     secret_file: Path | None = Field(
         None,
@@ -219,6 +236,8 @@ def _access_problems(loaded: Settings) -> list[str]:
     """Contradictory settings of authentication. The server does not start with them."""
     modes, words = loaded.auth_modes, _words(loaded.auth)
     problems = []
+    if loaded.bus not in (None, "local") and not loaded.is_postgres:
+        problems.append(f"{PREFIX}BUS: has no effect without {PREFIX}DATABASE_URL; a SQLite database has one server")
     if not words or not set(words) <= _MODES or ("disabled" in words and modes):
         problems.append(f"{PREFIX}AUTH: must be disabled, or one or more of keys, jwt and header")
     if not modes and not is_loopback(loaded.host):

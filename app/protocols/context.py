@@ -48,5 +48,7 @@ class ServerContext:
     ping: Callable[[], Awaitable[None]]
     sandbox: Callable[[], JsonObject | None]
     """How complete the sandbox of programs is; None while that is being looked up."""
+    bus: Callable[[], JsonObject | None] = lambda: None
+    """How this server hears of others on the same database; None where there can be none."""
     on_disconnect: Literal["detach", "cancel"] = "detach"
     """What becomes of a run whose OpenAI client goes away, unless the request says it."""

@@ -59,3 +59,7 @@ class Backlog(OpenChildren, Protocol):
     async def runs_without_an_owner(self, limit: int) -> list[tuple[str, str, str, str]]:
         """(tenant, run, thread, status), oldest first."""
         ...
+
+    async def runs_with_commands(self, tenant: str, threads: Sequence[tuple[int, str]]) -> list[str]:
+        """The runs that were sent a command after that `seq` of their thread."""
+        ...

@@ -7,7 +7,7 @@ Leaves to others: whether the events are genuine (`events.chain`), the bonds of 
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -112,10 +112,12 @@ class Audit:
         }
 
 
-def audit(events: Iterable[Event], hooks: Sequence[ExpectedHook] = (), dropped: Collection[int] = frozenset()) -> Audit:
+def audit(
+    events: Iterable[Event], hooks: Sequence[ExpectedHook] = (), dropped: Mapping[int, int] | None = None
+) -> Audit:
     """Of one run's events, in their order, from the first one on; `hooks` are those that its agent had, `dropped` the
-    numbers of deltas that retention dropped."""
-    fold = _Fold(expected=hooks, dropped=dropped)
+    stretches of numbers that retention dropped, each by its first."""
+    fold = _Fold(expected=hooks, dropped=dropped or {})
     for event in events:
         fold.apply(event)
     fold.close()
@@ -168,7 +170,7 @@ class _Fold:
     roles: RoleAudit = field(default_factory=RoleAudit)
     hooks: HookAudit = field(default_factory=HookAudit)
     expected: Sequence[ExpectedHook] = ()
-    dropped: Collection[int] = frozenset()
+    dropped: Mapping[int, int] = field(default_factory=dict)
 
     def apply(self, event: Event) -> None:
         self._count(event)
@@ -193,9 +195,10 @@ class _Fold:
         self.counts[event.type] += 1
         self.actors.add(event.actor)
         while event.run_seq is not None and self.number < event.run_seq - 1:
-            self.number += 1
-            if self.number in self.dropped:
+            if (count := self.dropped.get(self.number + 1, 0)) > 0:
+                self.number = min(self.number + count, event.run_seq - 1)
                 continue
+            self.number += 1
             self.lacks(None, str(self.number), f"event {self.number} of the run is not there")
         self.number = event.run_seq or self.number
         if self.ended is not None:

@@ -27,15 +27,16 @@ async def compactions(reader: Reader, tenant: str, run: Run) -> list[Event]:
     return found
 
 
-def dropped_numbers(events: Iterable[Event], run_id: str) -> set[int]:
-    """The `runSeq` of the run's events that were dropped."""
-    numbers: set[int] = set()
-    for event in events:
-        for dropped in event.payload["ranges"]:
-            for run in dropped["runs"]:
-                if run["runId"] == run_id:
-                    numbers.update(range(run["runSeq"], run["runSeq"] + run["count"]))
-    return numbers
+def dropped_numbers(events: Iterable[Event], run_id: str) -> dict[int, int]:
+    """How many numbers of the run were dropped, by the first `runSeq` of each stretch. Not one by one: an imported
+    thread may say that any number of them were."""
+    return {
+        run["runSeq"]: run["count"]
+        for event in events
+        for dropped in event.payload["ranges"]
+        for run in dropped["runs"]
+        if run["runId"] == run_id
+    }
 
 
 def dropped_text_deltas(events: Iterable[Event]) -> Counter[str]:

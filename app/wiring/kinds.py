@@ -25,10 +25,14 @@ from app.backends.kinds import (
     plan_work_review,
     pydantic_ai,
 )
+from app.bus.contract import Bus, BusDeps, BusKind, OpenChannel
+from app.bus.kinds import local as local_bus
+from app.bus.kinds import nats as nats_bus
+from app.bus.kinds import postgres as postgres_bus
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
-from app.core.settings import Settings
+from app.core.settings import Settings, SettingsError
 from app.events.recorder import Narrator
 from app.models.contract import ProviderDeps, ProviderKind
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
@@ -74,6 +78,7 @@ BACKENDS: Final = (
 PROVIDERS: Final = (openai.KIND, anthropic.KIND, gemini.KIND, ollama.KIND, scripted.KIND)
 TOOLS: Final = (python.KIND, http.KIND, mcp.KIND, builtin.KIND, subprocess.KIND)
 HOOKS: Final = Kinds((builtin_hook.KIND, python_hook.KIND, command_hook.KIND))
+BUSES: Final = (local_bus.KIND, postgres_bus.KIND, nats_bus.KIND)
 NARRATORS: Final = {"template": TemplateNarrator}
 
 
@@ -90,6 +95,24 @@ def providers() -> Kinds[ProviderKind]:
 @cache
 def tools() -> Kinds[ToolKind]:
     return with_installed("holdfast.tools", ToolKind, TOOLS)
+
+
+@cache
+def buses() -> Kinds[BusKind]:
+    return with_installed("holdfast.buses", BusKind, BUSES)
+
+
+def make_bus(setting: str, open_channel: OpenChannel) -> tuple[str, Bus]:
+    """The kind that HOLDFAST_BUS names, and a bus of it."""
+    scheme = setting.partition("://")[0]
+    kind = buses().get("nats" if scheme == "tls" else scheme)
+    if isinstance(kind, BrokenKind):
+        raise SettingsError([f"HOLDFAST_BUS: {kind.name} of the package {kind.package} cannot be used: {kind.reason}"])
+    if kind is None:
+        raise SettingsError([f"HOLDFAST_BUS: there is no bus {scheme!r}; there are {', '.join(sorted(buses()))}"])
+    if not kind.installed:
+        raise SettingsError([f"HOLDFAST_BUS: {kind.name} is not installed; {kind.remedy}"])
+    return kind.name, kind.make(BusDeps(setting, open_channel))
 
 
 @cache

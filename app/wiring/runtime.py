@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 import structlog
 
 from app.backends.contract import Backend
+from app.bus.replicas import Replicas
 from app.core.clock import Clock, SystemClock
 from app.core.errors import HoldfastError
 from app.core.metrics import Metrics
@@ -64,6 +65,7 @@ from app.wiring.kinds import (
     model_router,
     narrator,
 )
+from app.wiring.replicas import joined, make_replicas
 from app.wiring.store import Store, open_keys, open_store
 from app.workspace.catalog import KindCatalog
 
@@ -102,6 +104,8 @@ class Holdfast:
     files: FileStore
     effective: EffectiveSettings
     sandbox: SandboxReport
+    replicas: Replicas | None
+    """The other servers on the same Postgres; None with SQLite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +127,12 @@ async def open_holdfast(
     clock: Clock | None = None,
     backends: Mapping[str, Backend] | None = None,
     redaction: CurrentRedaction | None = None,
+    bootstrap_token: str | None = None,
 ) -> AsyncIterator[Holdfast]:
     """`backends` replaces the kinds that ship, for whoever embeds the server with its own.
 
-    `redaction` is given by whoever also cleans something else by it, such as the process's log.
+    `redaction` is given by whoever also cleans something else by it, such as the process's log. `bootstrap_token` is
+    given to workers that share a port, so that each of them accepts it.
     """
     clock, redaction = clock or SystemClock(), redaction or CurrentRedaction()
     kinds = backends or Backends(installed_backends())
@@ -136,7 +142,7 @@ async def open_holdfast(
         signer = open_signer(settings)
         keys, ledger = open_keys(store, clock), Ledger(store.recorder)
         find_key = StoredKeys(store.database).find
-        access = await parts.enter_async_context(open_access(settings, keys, find_key, ledger, clock))
+        access = await parts.enter_async_context(open_access(settings, keys, find_key, ledger, clock, bootstrap_token))
         client = await parts.enter_async_context(_closing(http_client(settings)))
         catalog = kind_catalog(kinds)
         workspace = await _load_workspace(settings, store, catalog, kinds, clock, redaction, ledger)
@@ -150,9 +156,10 @@ async def open_holdfast(
         traced = _conducting(settings, store, router, kinds, history, toolsets, clock)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
-        sandbox = SandboxReport()
+        sandbox, replicas = SandboxReport(), make_replicas(store, clock)
+        await parts.enter_async_context(joined(replicas, store, executor))
         await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
-        metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace))
+        metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace, replicas))
         yield Holdfast(
             store=store,
             workspace=workspace,
@@ -173,6 +180,7 @@ async def open_holdfast(
             files=FileStore(store.database, clock),
             effective=effective,
             sandbox=sandbox,
+            replicas=replicas,
         )
 
 
@@ -198,7 +206,8 @@ def _executor(
 ) -> Executor:
     queue = FairQueue(effective.queue_limits, effective.runs_of_agent)
     reader = store.reader
-    return Executor(store.recorder, reader, reader, store.leases, conduct, queue, clock, history.code_changed)
+    more = history.code_changed, store.settings.lease_seconds
+    return Executor(store.recorder, reader, reader, store.leases, conduct, queue, clock, *more)
 
 
 def build_intake(
@@ -269,12 +278,13 @@ def _telemetry(
     router: ModelRouter,
     traced: InTrace,
     workspace: CurrentWorkspace,
+    replicas: Replicas | None,
 ) -> contextlib.AbstractContextManager[Metrics]:
     def permitted() -> Sequence[str]:
         return workspace.current.runtime.redaction.trace_fields
 
     watched = store.log, store.hub, store.database.load, executor, router, store.reader.open_interrupts
-    return telemetry(settings, *watched, traced, permitted)
+    return telemetry(settings, *watched, traced, permitted, replicas)
 
 
 async def _purge_hourly(store: Store, effective: EffectiveSettings, clock: Clock, stopping: asyncio.Event) -> None:

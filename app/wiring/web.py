@@ -42,6 +42,11 @@ class Web(uvicorn.Server):
         if self.started:
             self._when_listening(self.servers[0].sockets[0].getsockname()[1])
 
+    def stop_accepting(self) -> None:
+        """Leaves new connections to the others that listen on the same socket; open ones are served on."""
+        for server in self.servers:
+            server.close()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Signals are ours: the framework would raise them again at the end and turn a clean stop into an error."""
@@ -73,6 +78,7 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         ledger=Ledger(store.recorder),
         settings=settings,
         clock=holdfast.clock,
+        bus=lambda: None if holdfast.replicas is None else holdfast.replicas.as_json(),
         on_disconnect=settings.on_disconnect,
     )
 
@@ -107,11 +113,13 @@ def build_web(
 
 
 @contextlib.asynccontextmanager
-async def open_logged(settings: Settings, log_level: str) -> AsyncIterator[Holdfast]:
+async def open_logged(
+    settings: Settings, log_level: str, bootstrap_token: str | None = None
+) -> AsyncIterator[Holdfast]:
     """The runtime in a process of its own: the process's log is cleaned by the same redaction as the events."""
     redaction = CurrentRedaction()
     configure_logs(log_level, redaction.text)
-    async with open_holdfast(settings, redaction=redaction) as holdfast:
+    async with open_holdfast(settings, redaction=redaction, bootstrap_token=bootstrap_token) as holdfast:
         yield holdfast
 
 

@@ -141,6 +141,19 @@ async def test_a_server_that_answers_with_far_too_much_is_ended_and_the_next_cal
         assert (await call(tools, "add", {"a": 1, "b": 2})).output == {"result": 3}
 
 
+@pytest.mark.requirement("HK-19", "S12")
+@pytest.mark.parametrize("said", ["'x' * 20_000_000", "'[' + '0,' * 200_000 + '0]'"], ids=["bytes", "values"])
+async def test_a_server_that_says_far_too_much_when_it_is_connected_is_refused_at_once(said: str) -> None:
+    client = HttpClient()
+    program = f"print({said}, flush=True); input(); input()"
+    sessions = Sessions(McpEndpoint("test", (sys.executable, "-c", program), connect_seconds=30), client)
+    async with asyncio.timeout(15):
+        offers = await McpServer(sessions).offers()
+    assert isinstance(offers, Failure) and offers.code == "OUTPUT_TOO_LARGE"
+    await sessions.close()
+    await client.close()
+
+
 @pytest.mark.requirement("G21")
 async def test_the_end_of_a_servers_own_log_is_in_ours_without_secrets_when_it_breaks(tmp_path: Path) -> None:
     log, secret = Recording(), "sk-secret-123"

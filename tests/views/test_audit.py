@@ -201,6 +201,17 @@ def test_calls_that_ran_while_one_waited_need_no_claim_of_their_own() -> None:
 
 
 @pytest.mark.requirement("OS-A")
+@pytest.mark.timeout(5)
+def test_dropped_numbers_are_not_missing_however_many_there_are() -> None:
+    events = events_from(*RUNS["tool"])
+    many = 10**12
+    for event in events[3:]:
+        assert event.run_seq is not None
+        event.run_seq += many
+    assert audit(events, dropped={4: many}).complete
+    assert [missing.subject for missing in audit(events, dropped={5: many}).missing] == ["4"]
+
+
 def test_events_after_the_end_are_reported() -> None:
     found = audit(events_from(QUEUED, STARTED, DONE, DONE))
     assert [missing.reason for missing in found.missing] == ["runtime.request.completed comes after the run's end"]

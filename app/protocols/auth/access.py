@@ -67,7 +67,7 @@ class Access:
         secret = secret_of(scope, headers)
         if secret is None:
             return Denied("no_credentials")
-        if self.bootstrap is not None and (first := self.bootstrap.recognise(secret)) is not None:
+        if self.bootstrap is not None and (first := await self.bootstrap.recognise(secret)) is not None:
             return first
         if self._tokens is not None and secret.count(".") == 2:
             return self._tokens.recognise(secret)

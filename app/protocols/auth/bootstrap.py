@@ -2,8 +2,8 @@
 
 It exists only while no key may manage keys. It lives in this process's memory and, with the embedded database, in a
 file of the data folder that `holdfast keys create` reads. Whoever can read that file can read the database too. A
-restart makes a new one; the first admin key, made by whichever server, ends it. Leaves to others: making keys (the
-runtime).
+restart makes a new one; the first admin key, made by whichever server, ends it. Workers on one port have the same one.
+Leaves to others: making keys (the runtime).
 """
 
 import asyncio
@@ -26,10 +26,15 @@ FILE_NAME: Final = "bootstrap-token"
 _ADMIN: Final = "keys:manage"
 
 
+def new_token() -> str:
+    return "hfb_" + secrets.token_urlsafe(32)
+
+
 class Bootstrap:
-    def __init__(self, has_admin: Callable[[], Awaitable[bool]], file: Path | None) -> None:
-        """`has_admin`: whether a key that counts may manage keys. `file`: where the token is kept, if anywhere."""
-        self._has_admin, self._file = has_admin, file
+    def __init__(self, has_admin: Callable[[], Awaitable[bool]], file: Path | None, given: str | None = None) -> None:
+        """`has_admin`: whether a key that counts may manage keys. `file`: where the token is kept, if anywhere. `given`
+        is the token to use instead of a new one."""
+        self._has_admin, self._file, self._given = has_admin, file, given
         self._one_at_a_time = asyncio.Lock()
         self.token: str | None = None
 
@@ -37,15 +42,19 @@ class Bootstrap:
         self._forget()
         if await self._has_admin():
             return
-        self.token = "hfb_" + secrets.token_urlsafe(32)
+        self.token = self._given or new_token()
         if self._file is not None:
             descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w") as sink:
                 sink.write(self.token + "\n")
 
-    def recognise(self, secret: str) -> Principal | None:
-        fits = self.token is not None and compare_digest(self.token.encode(), secret.encode())
-        return BOOTSTRAP if fits else None
+    async def recognise(self, secret: str) -> Principal | None:
+        if self.token is None or not compare_digest(self.token.encode(), secret.encode()):
+            return None
+        if await self._has_admin():  # another server made the first key
+            self._forget()
+            return None
+        return BOOTSTRAP
 
     async def make(self, grant: Grant, create: Callable[[], Awaitable[NewKey | Failure]]) -> NewKey | Failure:
         """The one key. What fails leaves the token as it was."""

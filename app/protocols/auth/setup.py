@@ -22,8 +22,9 @@ from app.runtime.intake.ledger import Ledger
 
 @contextlib.asynccontextmanager
 async def open_access(
-    settings: Settings, keys: Keys, find: Find, ledger: Ledger, clock: Clock
+    settings: Settings, keys: Keys, find: Find, ledger: Ledger, clock: Clock, bootstrap_token: str | None = None
 ) -> AsyncIterator[Access]:
+    """`bootstrap_token` is what makes the first key, instead of a token of this process."""
     modes = settings.auth_modes
     keyring = Keyring(find, clock) if "keys" in modes else None
     tokens = None
@@ -37,7 +38,9 @@ async def open_access(
         keys.on_revoked = keyring.forget
         if settings.admin_key_file is not None:
             await keys.ensure_first(_first_secret(settings.admin_key_file))
-        bootstrap = Bootstrap(keys.has_admin, None if settings.is_postgres else settings.data_dir / FILE_NAME)
+        bootstrap = Bootstrap(
+            keys.has_admin, None if settings.is_postgres else settings.data_dir / FILE_NAME, bootstrap_token
+        )
         await bootstrap.open()
     denials = Denials(ledger.record, clock)
     denials.start()

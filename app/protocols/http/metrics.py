@@ -19,6 +19,6 @@ def routes(server: ServerContext) -> APIRouter:
         responses=streams("text/plain", "One line per value."),
     )
     async def metrics(_caller: Caller) -> Response:
-        return Response(await server.metrics.refreshed(), media_type=CONTENT_TYPE)
+        return Response(await server.metrics.scraped(), media_type=CONTENT_TYPE)
 
     return router

@@ -385,7 +385,14 @@ class Sandbox(Shape):
     missing: list[str] = Field(description="what programs are not kept from; docs/security.md explains each")
 
 
+class BusShape(Shape):
+    kind: str = Field(description="`postgres`, `nats`, `local` or one of an installed package")
+    connected: bool = Field(description="false: servers poll the database for what is new")
+    peers: int = Field(description="other servers on the same database that were heard lately")
+
+
 class Readiness(Shape):
     status: Literal["ready", "not ready"]
     code: str | None = None
     sandbox: Sandbox | None = Field(None, description="of tools and hooks that are programs; null: not known yet")
+    bus: BusShape | None = Field(None, description="between servers on the same Postgres")

@@ -14,7 +14,7 @@ def watch_disk(metrics: Metrics, settings: Settings) -> None:
     def size(path: Path) -> float:
         return path.stat().st_size if path.is_file() else 0
 
-    metrics.watch("disk_free_bytes", "Free space on the disk of the data folder.", free)
+    metrics.watch("disk_free_bytes", "Free space on the disk of the data folder.", free, shared=True)
     if not settings.is_postgres:
         database = settings.sqlite_path
         wal = database.with_name(database.name + "-wal")

@@ -76,7 +76,7 @@ class RunLog:
         self._clock, self._person_ms, self._over_time = clock, person_ms, over_time
         self._rerun_check = rerun_check
         self._root = root_run_id or scope.run_id
-        self._opening: tuple[Payload, ...] = ()
+        self._opening: list[Draft] = []
 
     @property
     def is_root(self) -> bool:
@@ -89,10 +89,11 @@ class RunLog:
 
     async def open_with(self, payload: Payload) -> None:
         """Recorded with the first that the run records, in the same commit: one less before the first token."""
-        if self.strict or not self.is_root or self.recorder.narrator is not None:
+        opening = None if self.strict or not self.is_root else self.recorder.prepared(self.scope, payload)
+        if opening is None:
             await self.record(payload)
         else:
-            self._opening = (payload,)
+            self._opening = opening
 
     async def opened(self) -> None:
         """Before anything that is not recorded here, the opening is recorded by itself."""
@@ -107,15 +108,14 @@ class RunLog:
     async def record(self, *payloads: Payload | PayloadEntry) -> Appended:
         self._check(payloads)
         control = self.control
-        opening, self._opening = self._opening, ()
+        opening, self._opening = self._opening, []
         if control.flushing is None and not control.held and not opening:
             return self._noted(expect(await self.recorder.record(self.scope, *payloads)))
-        held: list[Draft | Payload] = [*await control.take_held(), *opening]
+        held = [*await control.take_held(), *opening]
         answer = await self.recorder.record(self.scope, *held, *payloads)
         if isinstance(answer, Refused) and answer.failure.code in UNSTORABLE:
             # What was ready is not lost with what cannot be stored: the run's end takes it along.
-            control.held[:0] = [draft for draft in held if isinstance(draft, Draft)]
-            self._opening = opening
+            control.held[:0] = held
         return Appended(self._noted(expect(answer)).events[len(held) :])
 
     def _noted(self, appended: Appended) -> Appended:
@@ -139,18 +139,16 @@ class RunLog:
         """
         if self._rerun_check is not None or not self.is_root:
             return None
-        opening = self._opening
-        drafts = self.recorder.prepared(self.scope, *opening, *payloads)
+        drafts = self.recorder.prepared(self.scope, *payloads)
         if drafts is not None:
-            self._opening = ()
-            self.control.held += drafts
+            opening, self._opening = self._opening, []
+            self.control.held += opening + drafts
             loop = asyncio.get_running_loop()
             if within:
                 loop.call_later(within, self._flush)
             else:
                 loop.call_soon(self._flush)
-            return drafts[len(opening) :]
-        return None
+        return drafts
 
     def _flush(self) -> None:
         """The run's task waits for something: what it held waits no longer."""

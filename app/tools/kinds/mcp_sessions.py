@@ -218,6 +218,8 @@ class McpSession:
             await self.close()
             if ready.done() and not ready.cancelled():
                 ready.exception()
+            if self._too_large:
+                raise SessionLost(self._lost()) from error
             what = f"did not answer within {self._server.connect_seconds:g} s"
             if not isinstance(error, TimeoutError):
                 what = f"cannot be reached ({_cause(error)})"
@@ -300,9 +302,10 @@ class McpSession:
             watch.cancel()
 
     def _note_too_large(self) -> None:
-        """Whoever waits for the message need not wait for it to time out."""
+        """Whoever waits for the message need not wait for it to time out. Connecting fails by itself."""
         self._too_large = True
-        self._end.set()
+        if self._client is not None:
+            self._end.set()
 
     def _lost(self) -> Failure:
         if not self._too_large:

@@ -55,7 +55,7 @@ class Kind:
     runs_edges: bool = False
     """Whether it runs an agent's `edges`. For backends."""
     needs_model: bool = False
-    """Whether an agent that uses it must name a model. For backends."""
+    """Whether what uses it must name a model: an agent its own, for backends; a Memory its `embedding`."""
 
     @property
     def installed(self) -> bool:
@@ -114,6 +114,7 @@ class KindCatalog:
     tools: Kinds[Kind] = field(default_factory=Kinds)
     builtin_tools: frozenset[str] = frozenset()
     builtin_hooks: Kinds[Kind] = field(default_factory=Kinds)
+    memories: Kinds[Kind] = field(default_factory=Kinds)
     adapters: frozenset[str] = frozenset()
     narrators: frozenset[str] = frozenset()
     redaction_kinds: frozenset[str] = frozenset()

@@ -60,6 +60,7 @@ MAX_STATE_BYTES: Final = 4 * 1024 * 1024
 """Of the document that a run may leave for the next one."""
 
 AskAgent = Callable[[str, Any, str], Coroutine[Any, Any, AgentAnswer]]
+Finalize = Callable[[str], Awaitable[str]]
 SetLimits = Callable[[Mapping[str, Any]], None]
 
 
@@ -85,6 +86,7 @@ class Brief:
     state: Any = None
     """What the thread's last run of the agent left."""
     config: Mapping[str, Any] = field(default_factory=dict)
+    memory: str = ""
 
 
 class RunContext:
@@ -99,6 +101,7 @@ class RunContext:
         set_limits: SetLimits,
         hooks: RunHooks,
         artifacts: RunArtifacts,
+        finalize: Finalize | None = None,
     ) -> None:
         self._log, self._models, self._tools, self._hooks = log, models, tools, hooks
         self._ask_agent, self._schemas, self._set_limits = ask_agent, schemas, set_limits
@@ -109,11 +112,12 @@ class RunContext:
         self._compactions, self.artifacts = 0, artifacts
         self.calls = CallsInFlight()
         self.left_state: Any = None
+        self._finalize = finalize
         self.run_id, self.thread_id, self.agent = brief.run_id, brief.thread_id, brief.agent
         self.input, self.instructions, self.history = brief.input, brief.instructions, brief.history
         self.skill, self.roles, self.tools = brief.skill, brief.roles, brief.tools
         self.max_turns, self.max_reworks, self.config = brief.max_turns, brief.max_reworks, brief.config
-        self.context_policy, self.state = brief.context_policy, brief.state
+        self.context_policy, self.state, self.memory = brief.context_policy, brief.state, brief.memory
         self.workspace, self.definition, self.request = brief.workspace, brief.definition, brief.request
 
     @property
@@ -214,6 +218,9 @@ class RunContext:
         if isinstance(decision, Deny):
             return None
         return decision.changes["message"] if isinstance(decision, Transform) else GO_ON
+
+    async def before_finalize(self, output: str) -> str | None:
+        return await self._finalize(output) or None if self._finalize is not None else None
 
     async def may_compact(self, strategy: str, messages: int, tokens: int) -> str | None:
         number, self._compactions = self._compactions, self._compactions + 1

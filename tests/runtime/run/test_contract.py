@@ -13,13 +13,13 @@ from app.backends.contract import (
     CallRequest,
     Context,
     ExtraTool,
-    NewArtifact,
     Output,
     Result,
     Resume,
     StepFailed,
 )
 from app.backends.kinds.native import NativeBackend
+from app.core.artifact import NewArtifact
 from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.core.suspend import Suspended

@@ -111,6 +111,7 @@ async def test_a_models_request_is_stored_before_an_answer_that_takes_its_time(
         commits = Commits(holdfast)
         run = await submit(holdfast, "worker", "hello")
         assert await commits.until(model.ModelRequested.type) == [
+            AdapterEvent.type,
             model.ModelNegotiated.type,
             model.ModelRequested.type,
         ]

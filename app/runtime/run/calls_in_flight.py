@@ -32,7 +32,7 @@ class CallsInFlight:
 
     def open(self) -> None:
         """Called by the task that runs the backend."""
-        self._main = asyncio.current_task()
+        self._main, self._closed = asyncio.current_task(), False
 
     async def call(self, work: Coroutine[Any, Any, T]) -> T:
         """A call that ends with its caller, such as a model call."""

@@ -113,6 +113,8 @@ class RunContext:
         self.calls = CallsInFlight()
         self.left_state: Any = None
         self._finalize = finalize
+        self.held_back = False
+        """Whether nothing of the answer is said before a gate has decided about it."""
         self.run_id, self.thread_id, self.agent = brief.run_id, brief.thread_id, brief.agent
         self.input, self.instructions, self.history = brief.input, brief.instructions, brief.history
         self.skill, self.roles, self.tools = brief.skill, brief.roles, brief.tools
@@ -144,6 +146,8 @@ class RunContext:
     # -- signals and facts ---------------------------------------------------------------------------
 
     async def emit(self, phase: str, **fields: Any) -> None:
+        if self.held_back and phase in adapter.DELTAS:
+            return
         kind = self._log.scope.actor.removeprefix("backend:")
         await self._facts.record(adapter.AdapterEvent(event=adapter.Signal(adapter=kind, phase=phase, **fields)))
 
@@ -151,6 +155,8 @@ class RunContext:
         await self._log.opened()
         await self._log.settle()
         self._log.stop_if_cancelled()
+        if self.held_back:
+            return
         scope = self._log.scope
         for start in range(0, len(text) or 1, _MAX_SAID):
             piece = text[start : start + _MAX_SAID]
@@ -164,7 +170,7 @@ class RunContext:
 
     async def report(self, role: str, schema_name: str, report: JsonObject, message_id: str | None = None) -> None:
         payload = RoleReported(role=role, schema_name=schema_name, report=report, message_id=message_id)
-        await self._facts.record(payload)
+        await self._facts.record(payload, apart=("report",) if self.held_back else ())
 
     async def violations(self, schema_name: str, value: Any, boundary: str) -> list[str]:
         issues = self._schemas.validator(schema_name).issues(value)

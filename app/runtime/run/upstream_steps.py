@@ -133,10 +133,12 @@ class UpstreamSteps:
             decision = Deny("a hook changed the arguments of a step that the upstream runs itself")
         if isinstance(decision, Deny):
             result = _error("GATE_DENIED", decision.reason)
-            await self._ended(call_id, name, {**result, "denied": True})
+            # It never started, so there is no signal of it; the hook's own event says why.
+            await self._log.record(StepCompleted(step=STEP, key=call_id, result={"tool": name, **result}))
+            self._answer(name, result)
 
     async def _judged(self, call_id: str, name: str, result: JsonObject) -> JsonObject:
-        if not self._hooks.concern_tools or result.pop("denied", False):
+        if not self._hooks.concern_tools:
             return result
         subject: JsonObject = {"tool": name, "callId": call_id, "arguments": _NONE, **result}
         decision = await self._ask(Point.POST_TOOL_USE, subject)

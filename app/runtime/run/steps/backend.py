@@ -36,9 +36,15 @@ from app.workspace.specs.base import Limits
 
 
 async def run_backend(run_scope: RunScope) -> None:
-    context, log = make_context(run_scope), run_scope.log
-    if not log.memo.handed_over:
-        await log.open_with(_handoff(run_scope, context))
+    context = make_context(run_scope)
+    if not run_scope.log.memo.handed_over:
+        await run_scope.log.open_with(_handoff(run_scope, context))
+    await answer(run_scope, context)
+
+
+async def answer(run_scope: RunScope, context: RunContext) -> None:
+    """The backend's output. Asked again with the same context, it goes on where the calls of the first time ended."""
+    log = run_scope.log
     try:
         with run_scope.budget.timer() as timer:
             result = await _run(run_scope, context)
@@ -52,7 +58,9 @@ async def run_backend(run_scope: RunScope) -> None:
         log.hold_opening()
     if log.is_root:
         await log.pause_if_asked()  # one that came with the last model call
-    run_scope.output = Output(result) if isinstance(result, str) else await _stored(result, context)
+    output = Output(result) if isinstance(result, str) else await _stored(result, context)
+    # What was held back is no message that a client has seen.
+    run_scope.output = replace(output, message_id=None) if context.held_back else output
     run_scope.left_state = context.left_state
 
 
@@ -109,7 +117,7 @@ def make_context(run_scope: RunScope) -> RunContext:
     agent, log, services = run_scope.agent, run_scope.log, run_scope.services
     gateway, allowed = _gateway(run_scope)
     load = stored_blobs(services.reader, log.scope.tenant, log.scope.thread_id)
-    models = ModelCalls(log, agent, run_scope.toolset, services.router, run_scope.budget, RunMedia(load))
+    models = ModelCalls(log, agent, run_scope.toolset, services.router, run_scope.budget, RunMedia(load), load)
     plan = run_scope.asked.get("modelPlan")
     models.model = plan["model"] if plan else None
     models.response_schema = run_scope.asked.get("responseSchema") or models.response_schema
@@ -140,7 +148,7 @@ def make_context(run_scope: RunScope) -> RunContext:
         run_scope.budget.set(Limits.model_validate(limits))
         tools.limit = run_scope.budget.tool_calls
 
-    return RunContext(
+    context = RunContext(
         _brief(run_scope, allowed),
         log,
         models,
@@ -152,6 +160,10 @@ def make_context(run_scope: RunScope) -> RunContext:
         artifacts,
         partial(before_finalize, run_scope) if agent.spec.memory else None,
     )
+    gates = services.gates.of(run_scope.workspace, agent)
+    run_scope.context, run_scope.models, run_scope.gates = context, models, gates
+    context.held_back = models.held_back = any(rule.takes(log.run_id) for rule in gates.blocking)
+    return context
 
 
 def _brief(run_scope: RunScope, allowed: frozenset[str]) -> Brief:

@@ -34,7 +34,7 @@ def tool_bench(
     if not isinstance(compiled, Compiled):
         raise _stop(f"The workspace has mistakes; see: holdfast check {workspace}", 1)
     chosen = model or _default_model(compiled.workspace)
-    if chosen not in compiled.workspace.models:
+    if chosen is None or chosen not in compiled.workspace.models:
         raise _stop(
             f"The workspace has no model {chosen!r}. Models: {', '.join(sorted(compiled.workspace.models))}.", 2
         )

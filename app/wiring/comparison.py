@@ -205,7 +205,7 @@ async def _observe(holdfast: Holdfast, case: CompareCase) -> Observed:
     begun, cpu = time.perf_counter(), time.process_time()
     run = await holdfast.service.submit(LOCAL, Submission(case.agent, case.input))
     if not isinstance(run, Run):
-        raise HoldfastError("INVALID_REQUEST", f"the agent {case.agent!r} takes no run: {run.message}")
+        raise HoldfastError("INVALID_REQUEST", f"the agent {case.agent!r} takes no run: {run.failure.message}")
     events: list[Event] = []
     store = holdfast.store
     async with asyncio.timeout(MAX_RUN_SECONDS):

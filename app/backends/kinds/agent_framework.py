@@ -19,10 +19,10 @@ class AgentFrameworkBackend:
     async def run(self, ctx: Context) -> Result:
         bridge = Bridge(ctx)
         with bridging(bridge):
-            return await bridge.converse(_Session(bridge).turn)
+            return await bridge.converse(_FrameworkSession(bridge).turn)
 
 
-class _Session:
+class _FrameworkSession:
     """The framework's agent and its messages, for one run."""
 
     def __init__(self, bridge: Bridge) -> None:
@@ -45,12 +45,12 @@ class _Session:
 
         bridge = self._bridge
 
-        class GateTool(FunctionTool):
+        class FrameworkTool(FunctionTool):
             async def invoke(self, *, arguments: Any = None, tool_call_id: str | None = None, **kwargs: Any) -> Any:
                 return [Content.from_text((await bridge.tool(tool_call_id, name, _args(arguments))).content)]
 
         known = bridge.tools.get(name)
-        return GateTool(
+        return FrameworkTool(
             name=name,
             description=known.description if known else "",
             func=_never,
@@ -66,7 +66,7 @@ async def _never(**args: Any) -> None:
 def _client(bridge: Bridge) -> Any:
     from agent_framework import BaseChatClient, ChatResponse, Content, FunctionInvocationLayer, Message
 
-    class GateClient(FunctionInvocationLayer[Any], BaseChatClient[Any]):
+    class FrameworkClient(FunctionInvocationLayer[Any], BaseChatClient[Any]):
         def _inner_get_response(self, *, messages: Sequence[Any], stream: bool, options: Any, **kwargs: Any) -> Any:
             return self._answer(messages, options)
 
@@ -82,7 +82,7 @@ def _client(bridge: Bridge) -> Any:
             said = Message("assistant", contents, message_id=answer.message_id)
             return ChatResponse(messages=[said], response_id=answer.message_id)
 
-    return GateClient(function_invocation_configuration={"max_iterations": _MANY_TURNS})
+    return FrameworkClient(function_invocation_configuration={"max_iterations": _MANY_TURNS})
 
 
 def _to_upstream(message: JsonObject) -> Any:

@@ -1,5 +1,6 @@
 """Google's Agent Development Kit: its agent and runner with the agent's model and tools. Imported on first use."""
 
+import importlib
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Final
@@ -24,10 +25,10 @@ class GoogleAdkBackend:
     async def run(self, ctx: Context) -> Result:
         bridge = Bridge(ctx)
         with bridging(bridge):
-            return await bridge.converse(_Session(bridge).turn)
+            return await bridge.converse(_AdkSession(bridge).turn)
 
 
-class _Session:
+class _AdkSession:
     """The framework's runner and session, for one run."""
 
     def __init__(self, bridge: Bridge) -> None:
@@ -83,7 +84,7 @@ def _model(bridge: Bridge) -> Any:
     from google.adk.models import BaseLlm, LlmCapabilities, LlmRequest, LlmResponse
     from google.genai import types
 
-    class GateLlm(BaseLlm):
+    class AdkLlm(BaseLlm):
         @property
         def capabilities(self) -> LlmCapabilities:
             return LlmCapabilities(output_schema_and_tools=True)
@@ -102,14 +103,14 @@ def _model(bridge: Bridge) -> Any:
             ]
             yield LlmResponse(content=types.Content(role="model", parts=parts))
 
-    return GateLlm(model="holdfast")
+    return AdkLlm(model="holdfast")
 
 
 def _tool(bridge: Bridge, name: str) -> Any:
     from google.adk.tools import BaseTool
     from google.genai import types
 
-    class GateTool(BaseTool):
+    class AdkTool(BaseTool):
         def _get_declaration(self) -> types.FunctionDeclaration:
             # The gate checks the arguments and offers the tools; the framework need not know the schema.
             return types.FunctionDeclaration(name=self.name, description=self.description)
@@ -118,7 +119,7 @@ def _tool(bridge: Bridge, name: str) -> Any:
             return {_CONTENT: (await bridge.tool(tool_context.function_call_id, name, args)).content}
 
     known = bridge.tools.get(name)
-    return GateTool(name=name, description=known.description if known else "")
+    return AdkTool(name=name, description=known.description if known else "")
 
 
 def _content(message: JsonObject) -> Any:
@@ -168,8 +169,8 @@ def _text(response: Any) -> str:
 
 
 def _make() -> Backend:
-    import google.adk.agents  # noqa: F401  # a package that is there and cannot be imported is found now, not in a run
-
+    # A package that is there and cannot be imported is found now, not in a run.
+    importlib.import_module("google.adk.runners")
     # It warns of each answer without a count of tokens; the run's own log has them.
     logging.getLogger("google_adk").setLevel(logging.ERROR)
     return GoogleAdkBackend()

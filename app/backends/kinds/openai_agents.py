@@ -20,10 +20,10 @@ class OpenAIAgentsBackend:
     async def run(self, ctx: Context) -> Result:
         bridge = Bridge(ctx)
         with bridging(bridge):
-            return await bridge.converse(_Session(bridge).turn)
+            return await bridge.converse(_SdkSession(bridge).turn)
 
 
-class _Session:
+class _SdkSession:
     """The framework's agent and its items, for one run."""
 
     def __init__(self, bridge: Bridge) -> None:
@@ -63,7 +63,7 @@ class _Session:
 def _model(bridge: Bridge) -> Any:
     from agents import Model, ModelResponse, Usage
 
-    class GateModel(Model):
+    class SdkModel(Model):
         async def get_response(
             self, system_instructions: str | None, input: Any, *args: Any, **kwargs: Any
         ) -> ModelResponse:
@@ -76,7 +76,7 @@ def _model(bridge: Bridge) -> Any:
         def stream_response(self, *args: Any, **kwargs: Any) -> Any:
             raise NotImplementedError("every piece is in the log already; the runner is not asked to stream")
 
-    return GateModel()
+    return SdkModel()
 
 
 def _items(bridge: Bridge, answer: ModelAnswer) -> list[Any]:

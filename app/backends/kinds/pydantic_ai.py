@@ -16,10 +16,10 @@ class PydanticAIBackend:
     async def run(self, ctx: Context) -> Result:
         bridge = Bridge(ctx)
         with bridging(bridge):
-            return await bridge.converse(_Session(bridge).turn)
+            return await bridge.converse(_PydanticSession(bridge).turn)
 
 
-class _Session:
+class _PydanticSession:
     """The framework's agent and its history, for one run."""
 
     def __init__(self, bridge: Bridge) -> None:

@@ -47,7 +47,7 @@ test: test-extras
 
 # The tests of the backends that need an extra: all of them together, by one lock.
 test-extras: install-extras
-	@$(EXTRAS)/bin/python -m pytest -n 2 tests/adapters
+	@$(EXTRAS)/bin/python -m pytest -n 2 tests/adapters tests/conformance/backends
 
 # Each extra alone, in a new environment by its own lock: takes minutes.
 check-extras: install-dev

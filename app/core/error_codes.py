@@ -467,6 +467,10 @@ CODES: Final[dict[str, Code]] = {
     "ARTIFACT_HAS_NO_CONTENT": Code(
         "The artifact is a reference; its content is not stored on this server.", "Follow the reference in its fields."
     ),
+    "ARTIFACT_HAS_NO_DIFF": Code(
+        "The artifact has no earlier version, or one of the two is not a text of at most 1 MiB.",
+        "Fetch both contents and compare them yourself, or name another artifact with `against`.",
+    ),
     "UPLOAD_NOT_FOUND": Code("There is no such uploaded file.", "Check the id, or upload the file again."),
     "UPLOAD_DELETED": Code("The uploaded file was deleted.", "Upload it again."),
     "UPLOAD_INVALID": Code(

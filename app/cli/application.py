@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import approvals, keys, log, runs, threads, tools
+from app.cli import approvals, keys, log, memory, runs, threads, tools
 from app.cli.agents import agents
 from app.cli.audit import audit
 from app.cli.backup import backup
@@ -116,6 +116,7 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(threads.app, name="threads")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(tools.app, name="tools")
+app.add_typer(memory.app, name="memory")
 app.add_typer(log.app, name="log")
 app.command()(audit)
 app.add_typer(keys.app, name="keys")

@@ -14,6 +14,7 @@ from app.runtime.intake.commands import Commands
 from app.runtime.intake.interrupts import InterruptAnswers
 from app.runtime.intake.keys import Keys
 from app.runtime.intake.ledger import Ledger
+from app.runtime.intake.memory_desk import MemoryDesk
 from app.runtime.intake.ports import RunClient, RunLifecycle
 from app.runtime.intake.reruns import Reruns
 from app.runtime.intake.threads import Threads
@@ -31,6 +32,7 @@ class ServerContext:
     reruns: Reruns
     threads: Threads
     interrupts: InterruptAnswers
+    memory: MemoryDesk
     reader: Reader
     hub: EventSource
     metrics: Metrics

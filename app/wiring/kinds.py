@@ -44,6 +44,7 @@ from app.tools.declared import build
 from app.tools.entry_loader import load_entry
 from app.tools.kind import ToolDeps, ToolKind
 from app.tools.kinds import builtin, http, mcp, python, subprocess
+from app.tools.memory_tools import MemoryActions
 from app.tools.registry import Registry
 from app.views.narration import TemplateNarrator
 from app.workspace.catalog import AnyConfig, BrokenKind, Kind, KindCatalog, Kinds
@@ -239,6 +240,7 @@ class ToolMakers:
     def __init__(self, settings: Settings, clock: Clock, client: HttpClient) -> None:
         self._settings, self._clock, self._client = settings, clock, client
         self._kinds = tools()
+        self.memory: MemoryActions | None = None
         self._kept: dict[str, Any] = {}
 
     async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
@@ -246,7 +248,9 @@ class ToolMakers:
         files = settings.data_dir / "files"
         files.mkdir(mode=0o700, parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
-        deps = ToolDeps(self._client, secret, self._clock, settings.workspace, files, settings.data_dir, self._kept)
+        deps = ToolDeps(
+            self._client, secret, self._clock, settings.workspace, files, settings.data_dir, self._kept, self.memory
+        )
         return await build(workspace, self._kinds, deps)
 
     async def close(self) -> None:

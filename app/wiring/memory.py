@@ -1,21 +1,30 @@
 """Memory over an open store: the service that runs and clients use."""
 
-from typing import Any
+import asyncio
+import contextlib
+from typing import Any, Final
 
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.catalog.memory import MEMORY_THREAD
+from app.events.ports import StoreError
 from app.memory.contract import MemoryDeps
+from app.memory.maintenance import Maintenance
 from app.memory.service import MemoryService
 from app.policy.redaction import SECRETS, CurrentRedaction
 from app.runtime.intake.interrupts import Follows
+from app.runtime.workspaces import CurrentWorkspace
 from app.store.memory import MemoryTable
 from app.views.interrupt import Interrupt
 from app.wiring.kinds import memories
 from app.wiring.store import Store
 
-_MARKS = tuple(f"[REDACTED:{kind}]" for kind in (*SECRETS, "secret"))
+MAINTENANCE_SECONDS: Final = 3600.0
+_FIRST_SECONDS: Final = 60.0
+"""After the start, when the server has other things to do."""
+
+_MARKS: Final = tuple(f"[REDACTED:{kind}]" for kind in (*SECRETS, "secret"))
 
 
 def open_memory(store: Store, clock: Clock, redaction: CurrentRedaction) -> MemoryService:
@@ -41,3 +50,16 @@ async def candidate_decision(
         by=who.actor,
         reason=answer.get("reason"),
     )
+
+
+async def maintain_hourly(maintenance: Maintenance, workspace: CurrentWorkspace, stopping: asyncio.Event) -> None:
+    """Trims, merges and indexes what is due, a minute after the start and every hour."""
+    pause = _FIRST_SECONDS
+    while not stopping.is_set():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await stopping.wait()
+        pause = MAINTENANCE_SECONDS
+        if not stopping.is_set():
+            with contextlib.suppress(StoreError):
+                await maintenance.run(workspace.current.memories, stopping.is_set)

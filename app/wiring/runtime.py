@@ -19,6 +19,7 @@ from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.core.signing import Signer, open_signer
 from app.events.ports import StorageFull, StoreError
+from app.memory.maintenance import Maintenance
 from app.memory.service import MemoryService
 from app.models.router import ModelRouter
 from app.outside.sandbox_report import SandboxReport
@@ -33,6 +34,7 @@ from app.runtime.intake.interrupts import InterruptAnswers
 from app.runtime.intake.keys import Keys
 from app.runtime.intake.ledger import Ledger
 from app.runtime.intake.lifecycle import Lifecycle
+from app.runtime.intake.memory_desk import MemoryDesk
 from app.runtime.intake.ports import Drainable
 from app.runtime.intake.reruns import Reruns
 from app.runtime.intake.run_rates import RunRates
@@ -40,6 +42,7 @@ from app.runtime.intake.service import Service
 from app.runtime.intake.threads import Threads
 from app.runtime.run.budgets import BudgetAccounts
 from app.runtime.run.conductor import Conductor
+from app.runtime.run.memory_tools import RunMemoryTools
 from app.runtime.run.steps import RunServices
 from app.runtime.run.toolsets import Toolsets
 from app.runtime.schedule.delta_expiry import DeltaExpiry
@@ -66,7 +69,7 @@ from app.wiring.kinds import (
     model_router,
     narrator,
 )
-from app.wiring.memory import candidate_decision, open_memory
+from app.wiring.memory import candidate_decision, maintain_hourly, open_memory
 from app.wiring.replicas import joined, make_replicas
 from app.wiring.store import Store, open_keys, open_store
 from app.workspace.catalog import KindCatalog
@@ -98,6 +101,8 @@ class Holdfast:
     threads: Threads
     interrupts: InterruptAnswers
     memory: MemoryService
+    memory_desk: MemoryDesk
+    maintenance: Maintenance
     executor: Executor
     metrics: Metrics
     toolsets: Toolsets
@@ -157,13 +162,15 @@ async def open_holdfast(
         )
         router = model_router(settings, clock, client)
         memory = open_memory(store, clock, redaction)
+        tools.memory = RunMemoryTools(memory, store.recorder, store.reader, history)
         traced = _conducting(settings, store, router, kinds, history, toolsets, clock, memory)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
+        maintenance = Maintenance(memory, memory.table, clock)
         intake.interrupts.follow_up = partial(candidate_decision, memory)
         sandbox, replicas = SandboxReport(), make_replicas(store, clock)
         await parts.enter_async_context(joined(replicas, store, executor))
-        await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
+        await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox, maintenance))
         metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace, replicas))
         yield Holdfast(
             store=store,
@@ -177,6 +184,8 @@ async def open_holdfast(
             threads=intake.threads,
             interrupts=intake.interrupts,
             memory=memory,
+            memory_desk=MemoryDesk(memory, maintenance, workspace, intake.interrupts),
+            maintenance=maintenance,
             executor=executor,
             metrics=metrics,
             toolsets=toolsets,
@@ -259,6 +268,7 @@ async def _working(
     store: Store,
     clock: Clock,
     sandbox: SandboxReport,
+    maintenance: Maintenance,
 ) -> AsyncIterator[None]:
     """The executor and what goes on next to it; at the end runs are drained."""
     stopping = asyncio.Event()
@@ -267,6 +277,7 @@ async def _working(
     tasks = [
         asyncio.create_task(workspace.watch(stopping)),
         asyncio.create_task(_purge_hourly(store, effective, clock, stopping)),
+        asyncio.create_task(maintain_hourly(maintenance, workspace, stopping)),
     ]
     try:
         yield

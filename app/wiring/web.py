@@ -63,6 +63,7 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         reruns=holdfast.reruns,
         threads=holdfast.threads,
         interrupts=holdfast.interrupts,
+        memory=holdfast.memory_desk,
         reader=store.reader,
         hub=store.hub,
         metrics=holdfast.metrics,

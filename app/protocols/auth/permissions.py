@@ -94,6 +94,18 @@ NEEDS: Final[dict[str, str]] = {
     "POST /api/workspace/reload": "workspace:reload",
     "GET /api/agents": "workspace:read",
     "GET /api/agents/{}": "workspace:read",
+    # memory
+    "GET /api/memory": "memory:read",
+    "POST /api/memory/search": "memory:read",
+    "GET /api/memory/records": "memory:read",
+    "POST /api/memory/records": "memory:write",
+    "GET /api/memory/records/{}": "memory:read",
+    "PATCH /api/memory/records/{}": "memory:write",
+    "DELETE /api/memory/records/{}": "memory:write",
+    "POST /api/memory/records/{}/decide": "interrupts:answer",
+    "POST /api/memory/forget": "memory:write",
+    "POST /api/memory/reindex": "memory:write",
+    "GET /api/memory/export": "memory:read",
     # keys
     "POST /api/keys": "keys:manage",
     "GET /api/keys": "keys:manage",

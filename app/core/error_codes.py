@@ -468,6 +468,10 @@ CODES: Final[dict[str, Code]] = {
         "A kind of memory failed while it indexed records. They are stored, and are indexed later.",
         "Find the cause in the server's log, and correct the kind or its settings.",
     ),
+    "EMBEDDING_NOT_AVAILABLE": Code(
+        "The provider of a model makes no embeddings.",
+        "Use a Model of the provider openai, gemini or ollama for `embedding`.",
+    ),
     "MEMORY_REJECTED": Code(
         "The memory did not accept the text.", "Read the reason; the policy of the Memory document decides."
     ),

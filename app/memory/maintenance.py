@@ -20,7 +20,7 @@ from app.events.catalog.memory import (
 )
 from app.events.catalog.values import ErrorValue
 from app.events.ports import StoreError
-from app.memory.contract import RecordFilter, RecordTable
+from app.memory.contract import RecordFilter, RecordTable, VectorTable
 from app.memory.governance import PERSON_MS
 from app.memory.index_entries import index_entry
 from app.memory.service import MemoryService
@@ -38,8 +38,10 @@ log = structlog.get_logger("holdfast.memory")
 
 
 class Maintenance:
-    def __init__(self, memory: MemoryService, table: RecordTable, clock: Clock) -> None:
-        self._memory, self._table, self._clock = memory, table, clock
+    def __init__(
+        self, memory: MemoryService, table: RecordTable, clock: Clock, vectors: VectorTable | None = None
+    ) -> None:
+        self._memory, self._table, self._clock, self._vectors = memory, table, clock, vectors
 
     async def run(
         self, memories: Mapping[str, CompiledMemory], stop: Callable[[], bool] = lambda: False
@@ -60,6 +62,10 @@ class Maintenance:
         """A round that has nothing to do leaves no trace: most have not."""
         expired, doubled = await self._look(tenant, stop)
         unindexed = await self._unindexed(tenant, memories)
+        if self._vectors is not None and not unindexed:
+            # After a change of the model the old vectors go once the new ones are complete.
+            used = sorted({memory.spec.embedding for memory in memories.values() if memory.spec.embedding is not None})
+            await self._vectors.drop_other_vectors(tenant, used)
         if not expired and not doubled and not unindexed:
             return {}
 
@@ -70,6 +76,8 @@ class Maintenance:
                 await self._memory.trim_indexes(tenant, memories, gone)
                 counts[reason] += len(gone)
             for memory, page in unindexed:
+                if stop():
+                    break  # the next round goes on with what is left
                 failure = await self._memory.put(tenant, memory, page)
                 if failure is not None:
                     raise HoldfastError(failure.code, failure.message)

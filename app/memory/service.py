@@ -182,7 +182,9 @@ class MemoryService:
         missing = getattr(index, "missing", None)
         if missing is None:
             return []
-        found: list[MemoryRecord] = await missing(tenant, _MISSING_AT_ONCE)
+        found: list[MemoryRecord] = [
+            record for record in await missing(tenant, _MISSING_AT_ONCE) if record.memory == memory.name
+        ]
         return [found[start : start + _PUT_AT_ONCE] for start in range(0, len(found), _PUT_AT_ONCE)]
 
     async def replace(

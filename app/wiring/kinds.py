@@ -26,7 +26,9 @@ from app.core.settings import Settings, SettingsError
 from app.events.recorder import Narrator
 from app.memory.contract import MemoryKind
 from app.memory.kinds import store as memory_store
+from app.memory.kinds import vector as memory_vector
 from app.models.contract import ProviderDeps, ProviderKind
+from app.models.embeddings import Embedder
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.limits import Limiter
 from app.models.registry import Providers
@@ -60,7 +62,7 @@ K = TypeVar("K", bound=Kind)
 BACKENDS: Final = (echo.KIND, native.KIND, plan_work_review.KIND)
 PROVIDERS: Final = (openai.KIND, anthropic.KIND, gemini.KIND, ollama.KIND, scripted.KIND)
 TOOLS: Final = (python.KIND, http.KIND, mcp.KIND, builtin.KIND, subprocess.KIND)
-MEMORIES: Final = (memory_store.KIND,)
+MEMORIES: Final = (memory_store.KIND, memory_vector.KIND)
 HOOKS: Final = Kinds((builtin_hook.KIND, python_hook.KIND, command_hook.KIND))
 BUSES: Final = (local_bus.KIND, postgres_bus.KIND, nats_bus.KIND)
 NARRATORS: Final = {"template": TemplateNarrator}
@@ -203,12 +205,17 @@ def http_client(settings: Settings, environ: Mapping[str, str] = os.environ) -> 
     return HttpClient(proxies=OutgoingProxies.from_environment(environ), ca_file=settings.ca_file)
 
 
-def model_router(settings: Settings, clock: Clock, client: HttpClient) -> ModelRouter:
-    def secrets(text: str) -> str | None:
-        resolved = resolve_env(text, os.environ)
-        return resolved if isinstance(resolved, str) else None
+def embedder(clock: Clock, client: HttpClient) -> Embedder:
+    return Embedder(ProviderDeps(client, _resolved_secret, clock, asyncio.sleep))
 
-    deps = ProviderDeps(client, secrets, clock, asyncio.sleep)
+
+def _resolved_secret(text: str) -> str | None:
+    resolved = resolve_env(text, os.environ)
+    return resolved if isinstance(resolved, str) else None
+
+
+def model_router(settings: Settings, clock: Clock, client: HttpClient) -> ModelRouter:
+    deps = ProviderDeps(client, _resolved_secret, clock, asyncio.sleep)
     limiter = Limiter(clock, concurrency=settings.model_calls)
     return ModelRouter(
         Providers(providers(), deps),

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from typing import Any, Final
 
 from app.core.clock import Clock
@@ -9,9 +10,11 @@ from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.catalog.memory import MEMORY_THREAD
 from app.events.ports import StoreError
-from app.memory.contract import MemoryDeps
+from app.memory.contract import Embed, MemoryDeps
 from app.memory.maintenance import Maintenance
 from app.memory.service import MemoryService
+from app.models.config import model_config
+from app.models.embeddings import Embedder
 from app.policy.redaction import SECRETS, CurrentRedaction
 from app.runtime.intake.interrupts import Follows
 from app.runtime.workspaces import CurrentWorkspace
@@ -27,14 +30,30 @@ _FIRST_SECONDS: Final = 60.0
 _MARKS: Final = tuple(f"[REDACTED:{kind}]" for kind in (*SECRETS, "secret"))
 
 
-def open_memory(store: Store, clock: Clock, redaction: CurrentRedaction) -> MemoryService:
+def open_memory(store: Store, clock: Clock, redaction: CurrentRedaction, embed: Embed | None = None) -> MemoryService:
     def clean(text: str) -> tuple[str, bool]:
         cleaned = redaction.text(text)
         return cleaned, cleaned != text and any(mark in cleaned for mark in _MARKS)
 
     table = MemoryTable(store.database)
-    deps = MemoryDeps(table, clock)
+    deps = MemoryDeps(table, clock, embed, table)
     return MemoryService(store.recorder, store.reader, table, clock, clean, memories(), deps)
+
+
+def make_maintenance(memory: MemoryService, store: Store, clock: Clock) -> Maintenance:
+    return Maintenance(memory, memory.table, clock, MemoryTable(store.database))
+
+
+def embed_with(embedder: Embedder, workspace: CurrentWorkspace) -> Embed:
+    """Makes embeddings with the models of the workspace as it is now."""
+
+    async def embed(model: str, texts: Sequence[str]) -> list[bytes] | Failure:
+        named = workspace.current.models.get(model)
+        if named is None:
+            return Failure("MODEL_NOT_FOUND", f"The workspace has no Model named {model!r}.")
+        return await embedder.embed(model_config(model, named.spec), texts)
+
+    return embed
 
 
 async def candidate_decision(

@@ -62,6 +62,7 @@ from app.store.workspaces import WorkspaceTable
 from app.wiring.kinds import (
     Backends,
     ToolMakers,
+    embedder,
     http_client,
     installed_backends,
     kind_catalog,
@@ -69,7 +70,7 @@ from app.wiring.kinds import (
     model_router,
     narrator,
 )
-from app.wiring.memory import candidate_decision, maintain_hourly, open_memory
+from app.wiring.memory import candidate_decision, embed_with, maintain_hourly, make_maintenance, open_memory
 from app.wiring.replicas import joined, make_replicas
 from app.wiring.store import Store, open_keys, open_store
 from app.workspace.catalog import KindCatalog
@@ -161,12 +162,12 @@ async def open_holdfast(
             _closing(Toolsets(tools.build, partial(make_hooks, settings, clock)))
         )
         router = model_router(settings, clock, client)
-        memory = open_memory(store, clock, redaction)
+        memory = open_memory(store, clock, redaction, embed_with(embedder(clock, client), workspace))
         tools.memory = RunMemoryTools(memory, store.recorder, store.reader, history)
         traced = _conducting(settings, store, router, kinds, history, toolsets, clock, memory)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
-        maintenance = Maintenance(memory, memory.table, clock)
+        maintenance = make_maintenance(memory, store, clock)
         intake.interrupts.follow_up = partial(candidate_decision, memory)
         sandbox, replicas = SandboxReport(), make_replicas(store, clock)
         await parts.enter_async_context(joined(replicas, store, executor))

@@ -97,8 +97,23 @@ CODES: Final[dict[str, Code]] = {
     ),
     "AGENT_HAS_NO_MODEL": Code("The agent has no model.", "Set `model` or `modelPlan` in its document."),
     "BACKEND_NOT_DETERMINISTIC": Code(
-        "A resumed run did not repeat its recorded steps.",
+        "A strict rerun was resumed and did not repeat its recorded steps.",
         "Make the backend depend only on its context, then start a new run.",
+    ),
+    "TOOL_NAME_TAKEN": Code(
+        "A backend offers the model a tool of its own under the name of one of the agent's tools.",
+        "Rename the tool in the workspace, or take it from the agent's list.",
+    ),
+    "STATE_TOO_LARGE": Code(
+        "The state that a backend wants to leave for the thread's next run exceeds 4 MiB.",
+        "Keep large values in artifacts or files, and only references in the state.",
+    ),
+    "ARTIFACT_INVALID": Code(
+        "An artifact has no content, two contents, or an unusable name or media type.",
+        "Pass either data or a path, a name of at most 200 characters and a media type such as text/plain.",
+    ),
+    "ARTIFACT_TOO_LARGE": Code(
+        "An artifact exceeds 16 MiB.", "Store it in parts, or keep it elsewhere and store a reference."
     ),
     "RUN_KILLED_SERVER": Code(
         "The server crashed three times while it executed this run, before the run completed a step.",
@@ -128,6 +143,25 @@ CODES: Final[dict[str, Code]] = {
         "The agent's backend is not part of this installation.", "Use an agent with another backend."
     ),
     "WORKSPACE_GONE": Code("The workspace with which the run started can no longer be compiled.", "Start a new run."),
+    "GATE_NOT_PASSED": Code(
+        "The answer did not reach the score that a blocking gate of the agent requires, or could not be judged.",
+        "See the score and the reason in the run's `runtime.gate.evaluated` events, then change the agent or the gate.",
+    ),
+    "EVALUATOR_INVALID": Code(
+        "An evaluator cannot be used, or gave something else than a score from 0 to 1.",
+        "Correct the Evaluator document or its function; `holdfast check` shows what is wrong with the document.",
+    ),
+    "EVALUATOR_FAILED": Code(
+        "An evaluator failed, so there is no score.",
+        "See the reason in the verdict, and correct the evaluator. Without a score nothing passes.",
+    ),
+    "EVALUATOR_TIMEOUT": Code(
+        "An evaluator did not give a score in time.",
+        "Make the evaluator faster, or raise its `timeoutSeconds`. Without a score nothing passes.",
+    ),
+    "EVALUATION_DONE": Code(
+        "The run has already been judged by its shadow gates.", "No action is needed: the first verdict counts."
+    ),
     "BACKEND_FAILED": Code(
         "The agent's backend failed with an unexpected error.", "Search the server's log for the run's id."
     ),

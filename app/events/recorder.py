@@ -70,6 +70,9 @@ class PayloadEntry:
     parent_id: str | None = None
     blobs: tuple[BlobDraft, ...] = ()
     """Content that the payload refers to by hash; stored in the same commit."""
+    apart: tuple[str, ...] = ()
+    """Fields that go into a blob, however small they are: whoever follows the log gets a reference to them. A field
+    within a field is named by both, as in `arguments.output`."""
 
 
 class Recorder:
@@ -103,6 +106,18 @@ class Recorder:
             if refused is not None or (self.narrator is not None and _sentence(draft, self.narrator) is not None):
                 return None
         return drafts
+
+    def as_stored(self, payload: Payload, apart: tuple[str, ...] = (), *, whole: bool = False) -> dict[str, Any]:
+        """The payload as it would be stored, for a comparison; `whole` leaves large values in it."""
+        document = payload.to_json()
+        encoded = json.canonical(document)
+        if self._redactor.suspects(encoded):
+            document = self._redactor.clean(document)
+            encoded = json.canonical(document)
+        if apart and not whole:
+            document = _move_apart(document, apart)[0]
+            encoded = json.canonical(document)
+        return document if whole or len(encoded) <= MAX_INLINE_BYTES else _move_large_values_out(document)[0]
 
     def record_delta(self, scope: Scope, phase: str, message_id: str, part: int, text: str) -> Awaitable[Answer]:
         """The hot path of a streaming backend: one delta, written with whatever else is waiting."""
@@ -160,6 +175,10 @@ class Recorder:
             issues = validator.issues(draft.payload)
             where = ", ".join(sorted({issue.path or "/" for issue in issues}))
             return Failure("PAYLOAD_INVALID", f"a {draft.type} payload is wrong at {where}"), issues
+        if draft.apart:
+            draft.payload, moved = _move_apart(draft.payload, draft.apart)
+            draft.blobs = (*draft.blobs, *moved)
+            encoded = json.canonical(draft.payload)
         if len(encoded) > MAX_INLINE_BYTES and not _is_delta(draft):
             draft.payload, moved = _move_large_values_out(draft.payload)
             draft.blobs = (*draft.blobs, *moved)
@@ -219,7 +238,9 @@ def _draft(scope: Scope, entry: Payload | PayloadEntry | Draft) -> Draft:
         entry.actor or scope.actor,
         entry.parent_id,
         blobs=entry.blobs,
-        prevalidated=payload.prevalidated,
+        apart=entry.apart,
+        # What goes apart goes through the preparation that others may skip.
+        prevalidated=payload.prevalidated and not entry.apart,
     )
 
 
@@ -246,6 +267,22 @@ def _is_delta(draft: Draft) -> bool:
 def _move_large_values_out(payload: dict[str, Any]) -> tuple[dict[str, Any], tuple[BlobDraft, ...]]:
     blobs: list[BlobDraft] = []
     slim = {key: _slim(value, blobs) for key, value in payload.items()}
+    return slim, tuple(blobs)
+
+
+def _move_apart(payload: dict[str, Any], names: Sequence[str]) -> tuple[dict[str, Any], tuple[BlobDraft, ...]]:
+    blobs: list[BlobDraft] = []
+    slim = dict(payload)
+    for path in names:
+        *outer, name = path.split(".")
+        holder = slim
+        for step in outer:
+            holder[step] = holder = dict(holder[step])
+        value = holder.get(name)
+        if isinstance(value, str) and value:
+            holder[name] = _refer(value.encode(), "text/plain; charset=utf-8", blobs)
+        elif value and not isinstance(value, str):
+            holder[name] = _refer(json.canonical(value), "application/json", blobs)
     return slim, tuple(blobs)
 
 

@@ -1,6 +1,6 @@
 """What the protocols are given: ports of the rooms below, put together by wiring."""
 
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,6 +37,8 @@ class ServerContext:
     hub: EventSource
     metrics: Metrics
     workspace: CurrentWorkspace
+    workspace_files: Callable[[str], Awaitable[Mapping[str, bytes] | None]]
+    """The files of a workspace that runs used, by its digest."""
     toolsets: Toolsets
     files: Files
     max_upload_bytes: int

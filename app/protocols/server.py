@@ -20,6 +20,7 @@ from app.protocols.http import (
     artifacts,
     docs,
     errors,
+    evidence,
     files,
     health,
     home,
@@ -33,6 +34,7 @@ from app.protocols.http import (
     thread_views,
     threads,
     tools,
+    ui,
     workspace,
 )
 from app.protocols.http.caller import authorise
@@ -123,6 +125,8 @@ _ROUTES = (
     workspace,
     keys,
     memory,
+    ui,
+    evidence,
     sessions,
     turns,
     controls,

@@ -14,10 +14,12 @@ from app.core.json import JsonObject
 from app.events.catalog import Payload
 from app.events.catalog.adapter import AdapterEvent
 from app.events.catalog.execution import BudgetExceeded
-from app.events.catalog.model import ASIDES, ModelCompleted, ModelNegotiated, ModelRequested
+from app.events.catalog.model import ASIDES, DRAFT, JUDGE, ModelCompleted, ModelNegotiated, ModelRequested
+from app.events.recorder import PayloadEntry
 from app.models.completion import (
     CompletionRequest,
     CompletionResponse,
+    Message,
     ReasoningLevel,
     ToolDef,
     estimate_tokens,
@@ -28,11 +30,14 @@ from app.models.contract import Budget, ContentPolicy
 from app.models.negotiate import ModelChoice, Negotiation
 from app.models.prepare import input_room
 from app.models.router import ModelRouter
+from app.policy.evaluator import JudgeAnswer, JudgeQuestion
+from app.runtime.run.inlined import Load, inline
 from app.runtime.run.media import RunMedia
 from app.runtime.run.memo import StoredPayload
 from app.runtime.run.parameters import RequestedParameters, requested_parameters
 from app.runtime.run.run_log import RunLog
 from app.runtime.run.toolsets import Toolset
+from app.runtime.run.unused import Unused, not_recorded
 from app.tools.contract import ToolDefinition, definition_hash
 from app.views.history import recorded_call
 from app.workspace.compiled import CompiledAgent
@@ -40,15 +45,28 @@ from app.workspace.specs.agent import ModelPlan
 
 REQUEST_WAITS_SECONDS: Final = 0.005
 """How long the note that a model is being asked may wait for the first of its answer, to be stored together."""
+_NO_HASHES: Final[dict[str, str]] = {}
+MAX_JUDGEMENT_TOKENS: Final = 1000
+_HELD_BACK: Final = ("text", "reasoning", "thoughts", "messages")
+"""Fields in which a model's words would reach whoever follows the log before a gate has decided about them."""
 _BUDGETS: Final = {"tokens": "tokens", "cost": "cost", "calls": "model_calls"}
 
 
 class ModelCalls:
     def __init__(
-        self, log: RunLog, agent: CompiledAgent, toolset: Toolset, router: ModelRouter, budget: Budget, media: RunMedia
+        self,
+        log: RunLog,
+        agent: CompiledAgent,
+        toolset: Toolset,
+        router: ModelRouter,
+        budget: Budget,
+        media: RunMedia,
+        load: Load,
     ) -> None:
         self._log, self._agent, self._toolset = log, agent, toolset
-        self._router, self._budget, self._media = router, budget, media
+        self._router, self._budget, self._media, self._load = router, budget, media, load
+        self.held_back = False
+        """Whether a gate decides about the answer first: until then no client sees what the model says."""
         self._negotiated: Negotiation | None = None
         self.number = 0
         """How many were made; the next one is known by this number."""
@@ -60,6 +78,10 @@ class ModelCalls:
         self._requested: RequestedParameters | None = None
         """None as long as the client wants nothing of its own."""
         self._choice: str | None = None
+        self._foreign = any("messagesHash" in answer for answer in log.memo.answers)
+        self._recorded = Unused(
+            (answer.get("messagesHash") or answer.get("requestHash") or "", answer) for answer in log.memo.answers
+        )
 
     def ask(self, request: Mapping[str, Any]) -> None:
         """What the client wants of the answering calls from now on; its choice of a tool holds for the next one only,
@@ -71,22 +93,56 @@ class ModelCalls:
         choice = request.get("toolChoice")
         self._choice = choice["name"] if isinstance(choice, Mapping) else choice
 
+    @property
+    def has_recorded(self) -> bool:
+        """Whether answers are recorded that this entry of the run has not used."""
+        return bool(self._recorded)
+
+    async def recorded(
+        self, messages: Sequence[JsonObject], tools: Sequence[ToolDefinition], options: CallOptions
+    ) -> ModelAnswer | None:
+        """The answer to this call from before, if it was made; each is used once."""
+        if not self._recorded:
+            return None
+        tools, choice = _with_extra(tools, options), self._choice
+        plan, request = self._plan(options.model), await self._request(messages, tools, options, options.role is None)
+        found = self._take(plan, request)
+        if found is None:
+            self._choice = choice  # it is for the call that is made now
+        else:
+            self.number += 1
+        return found
+
+    def _take(self, plan: ModelChoice, request: CompletionRequest) -> ModelAnswer | None:
+        document = request.to_json(plan.primary.name)
+        found = self._recorded.take(request_hash(document))
+        if found is None and self._foreign:
+            # What an MCP server offers may have changed since: that is the server's doing, and not the backend's.
+            found = self._recorded.take(_without_tools(document))
+        return None if found is None else _recorded_answer(found)
+
     async def call(
         self, messages: Sequence[JsonObject], tools: Sequence[ToolDefinition], options: CallOptions
     ) -> ModelAnswer:
-        number, self.number = self.number, self.number + 1
+        self.number += 1
+        tools = _with_extra(tools, options)
         plan, request = self._plan(options.model), await self._request(messages, tools, options, options.role is None)
-        answers, foreign = self._log.memo.answers, foreign_tools(tools)
-        if number < len(answers):
-            same = answers[number].get("requestHash") == request_hash(request.to_json(plan.primary.name))
-            # What an MCP server offers may have changed since: that is the server's doing, and not the backend's.
-            if not same and answers[number].get("toolsHash") == foreign:
-                message = f"model call {number + 1} is not the recorded one"
-                raise StepFailed(Failure("BACKEND_NOT_DETERMINISTIC", message))
-            return _recorded_answer(answers[number])
+        if self._recorded:
+            found = self._take(plan, request)
+            if found is not None:
+                return found
+            if self._log.strict:
+                raise StepFailed(not_recorded(f"Model call {self.number}"))
         await self._log.begin_step()
-        marks = {"role": options.role} if options.role else {}
-        return _answer(await self._complete(plan, request, marks, foreign))
+        role = options.role or (DRAFT if self.held_back else None)
+        marks = {"role": role} if role else {}
+        foreign = foreign_tools(tools)
+        hashes = (
+            {}
+            if foreign is None
+            else {"toolsHash": foreign, "messagesHash": _without_tools(request.to_json(plan.primary.name))}
+        )
+        return _answer(await self._complete(plan, request, marks, hashes))
 
     def room(self, tools: Sequence[ToolDefinition]) -> int | None:
         """What messages may come to, by the smallest model that might be asked; None when none of them says."""
@@ -117,6 +173,22 @@ class ModelCalls:
         except StepFailed:
             return None  # the refusal of the first call stands
 
+    async def judge(self, question: JudgeQuestion, key: str) -> JudgeAnswer | Failure:
+        """What a judging model says about the run; outside the conversation, so it has no number."""
+        recorded = self._log.memo.asides.get(key)
+        if recorded is not None:
+            return _recorded_judgement(recorded)
+        asked = judge_request(question)
+        before, self._negotiated = self._negotiated, None
+        try:
+            plan = self._plan(question.model)
+            response = await self._complete(plan, asked, {"role": JUDGE, "aside": key})
+        except StepFailed as failed:
+            return failed.failure
+        finally:
+            self._negotiated = before
+        return judge_answer(response, request_hash(asked.to_json(plan.primary.name)))
+
     def _plan(self, switched_to: str | None) -> ModelChoice:
         name = switched_to or self.model
         chosen = ModelPlan(primary=name) if name is not None else self._agent.model_plan
@@ -127,20 +199,26 @@ class ModelCalls:
         return self._toolset.plans.plan(chosen)
 
     async def _complete(
-        self, plan: ModelChoice, request: CompletionRequest, marks: dict[str, str], foreign: str | None = None
+        self, plan: ModelChoice, request: CompletionRequest, marks: dict[str, str], hashes: dict[str, str] = _NO_HASHES
     ) -> CompletionResponse:
         scope, held = self._log.scope, list[Payload]()
 
         async def record(payload: Payload) -> Payload | None:
             if marks:
+                if self.held_back and payload.type == AdapterEvent.type:
+                    return None
                 marked = _marked(payload, marks)
                 if marked is None:
                     return None
                 payload = marked
-            if foreign is not None and payload.type == ModelCompleted.type:
-                payload = ModelCompleted.unchecked(payload.to_json() | {"toolsHash": foreign})
+            if hashes and payload.type == ModelCompleted.type:
+                payload = ModelCompleted.unchecked(payload.to_json() | hashes)
             if payload.type == ModelNegotiated.type and "model" in payload.to_json():
                 held.append(payload)  # goes with the request that follows: one commit less before the first token
+                return None
+            if payload.type == ModelRequested.type and self.held_back:
+                await self._log.record(*held, PayloadEntry(payload, apart=_HELD_BACK))
+                held.clear()
                 return None
             if payload.type == ModelRequested.type:
                 # Stored in one commit with the first of the answer, unless that takes its time (ADR 12).
@@ -188,6 +266,9 @@ class ModelCalls:
         if payload.type != ModelCompleted.type:
             await self._log.record(payload)
             return None
+        if self.held_back:
+            event = (await self._log.record(PayloadEntry(payload, apart=_HELD_BACK))).events[0]
+            return ModelCompleted.model_validate((await inline(event, self._load)).payload)
         made = payload.to_json()
         words_only = not made["toolCalls"] and "reasoning" not in made
         drafts = None
@@ -238,10 +319,46 @@ class ModelCalls:
         )
 
 
+def judge_request(question: JudgeQuestion) -> CompletionRequest:
+    messages = (Message("system", question.instructions), Message("user", question.text))
+    return CompletionRequest(messages=messages, temperature=0.0, seed=question.seed, max_tokens=MAX_JUDGEMENT_TOKENS)
+
+
+def judge_answer(response: CompletionResponse, digest: str | None) -> JudgeAnswer:
+    usage = {
+        "inputTokens": response.usage.input_tokens,
+        "outputTokens": response.usage.output_tokens,
+        "costUsd": response.usage.cost_usd,
+    }
+    known = {name: value for name, value in usage.items() if value is not None}
+    return JudgeAnswer(response.text, response.model, digest, known)
+
+
+def _recorded_judgement(payload: StoredPayload) -> JudgeAnswer:
+    return JudgeAnswer(payload["text"], payload["model"], payload.get("requestHash"), payload["usage"])
+
+
 def foreign_tools(tools: Sequence[ToolDefinition]) -> str | None:
     """What MCP servers said of the tools that a model is offered; None when none of them is theirs."""
     pinned = sorted(definition_hash(tool) for tool in tools if tool.pin is not None)
     return hashlib.sha256("".join(pinned).encode()).hexdigest() if pinned else None
+
+
+def _without_tools(document: JsonObject) -> str:
+    return request_hash({name: value for name, value in document.items() if name != "tools"})
+
+
+def _with_extra(tools: Sequence[ToolDefinition], options: CallOptions) -> Sequence[ToolDefinition]:
+    """What the backend runs itself comes last; a name that is taken would leave open who is meant."""
+    if not options.extra_tools:
+        return tools
+    names = {tool.name for tool in tools}
+    for extra in options.extra_tools:
+        if extra.name in names:
+            message = f"The backend offers a tool named {extra.name!r}, which the agent has already."
+            raise StepFailed(Failure("TOOL_NAME_TAKEN", message))
+        names.add(extra.name)
+    return [*tools, *(ToolDefinition(it.name, it.description, input=it.input) for it in options.extra_tools)]
 
 
 def _marked(payload: Payload, marks: Mapping[str, str]) -> Payload | None:

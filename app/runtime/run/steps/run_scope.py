@@ -3,8 +3,9 @@
 Values that steps hand on to each other. Leaves to the steps: every decision.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from app.backends.contract import AgentAnswer, Backend, Output
@@ -14,11 +15,14 @@ from app.core.schemas import SchemaRegistry
 from app.events.envelope import Event
 from app.events.recorder import Recorder
 from app.models.router import ModelRouter
+from app.policy.gates import AgentGates
 from app.runtime.ports import BlobStore
 from app.runtime.run.budgets import BudgetAccounts, RunBudget
+from app.runtime.run.context import RunContext
+from app.runtime.run.model_calls import ModelCalls
 from app.runtime.run.run_hooks import RunHooks
 from app.runtime.run.run_log import RunLog
-from app.runtime.run.steps.ports import Gates, Guardrails, Memory, NoGates, NoGuardrails, NoMemory
+from app.runtime.run.steps.ports import GateCatalog, Guardrails, Memory, NoGates, NoGuardrails, NoMemory
 from app.runtime.run.tool_calls import ToolCalls
 from app.runtime.run.toolsets import Toolset
 from app.views.ports import Reader
@@ -36,9 +40,11 @@ class RunServices:
     router: ModelRouter
     blobs: BlobStore
     budgets: BudgetAccounts
+    files: Path | None = None
+    """Where the file tools keep each tenant's folder."""
     schemas: SchemaRegistry = field(default_factory=SchemaRegistry)
     guardrails: Guardrails = field(default_factory=NoGuardrails)
-    gates: Gates = field(default_factory=NoGates)
+    gates: GateCatalog = field(default_factory=NoGates)
     memory: Memory = field(default_factory=NoMemory)
 
 
@@ -59,7 +65,7 @@ class RunScope:
     """What was stored of the root run and its subagents when it was entered."""
     given: Any
     """The input as the backend is to see it."""
-    ask_agent: Callable[["RunScope", str, Any, str], Awaitable[AgentAnswer]]
+    ask_agent: Callable[["RunScope", str, Any, str], Coroutine[Any, Any, AgentAnswer]]
     hooks: RunHooks
     ceiling: frozenset[str] | None = None
     """Of a subagent: the workspace's tools that its parent lets it use. None for a root run."""
@@ -68,6 +74,9 @@ class RunScope:
 
     brought: bool = False
     """Whether the history came with the request, so that nobody has looked at it yet."""
+
+    state: Any = None
+    """What the thread's last run of the agent left."""
 
     # Known after their steps.
     policy: Sequence[str] = ()
@@ -80,6 +89,11 @@ class RunScope:
     finalized: bool = False
     """Whether memory was asked before the final answer."""
     tools: ToolCalls | None = None
+    context: RunContext | None = None
+    models: ModelCalls | None = None
+    gates: AgentGates = field(default_factory=AgentGates)
     own_tools: frozenset[str] = frozenset()
     """The workspace's tools that this run may use, after its skill and its parents."""
     output: Output | None = None
+    left_state: Any = None
+    """What this run leaves for the next one."""

@@ -56,6 +56,9 @@ class Maintenance:
                 done[tenant] = counts
         return done
 
+    async def tenants(self) -> list[str]:
+        return await self._table.tenants()
+
     async def _due(
         self, tenant: str, memories: Mapping[str, CompiledMemory], stop: Callable[[], bool]
     ) -> dict[str, int]:

@@ -17,6 +17,7 @@ from app.runtime.intake.ledger import Ledger
 from app.runtime.intake.memory_desk import MemoryDesk
 from app.runtime.intake.ports import RunClient, RunLifecycle
 from app.runtime.intake.reruns import Reruns
+from app.runtime.intake.skill_desk import SkillDesk
 from app.runtime.intake.threads import Threads
 from app.runtime.run.toolsets import Toolsets
 from app.runtime.workspaces import CurrentWorkspace
@@ -33,6 +34,7 @@ class ServerContext:
     threads: Threads
     interrupts: InterruptAnswers
     memory: MemoryDesk
+    skills: SkillDesk
     reader: Reader
     hub: EventSource
     metrics: Metrics

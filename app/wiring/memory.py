@@ -17,6 +17,7 @@ from app.models.config import model_config
 from app.models.embeddings import Embedder
 from app.policy.redaction import SECRETS, CurrentRedaction
 from app.runtime.intake.interrupts import Follows
+from app.runtime.intake.skill_desk import SkillDesk
 from app.runtime.workspaces import CurrentWorkspace
 from app.store.memory import MemoryTable
 from app.views.interrupt import Interrupt
@@ -71,14 +72,20 @@ async def candidate_decision(
     )
 
 
-async def maintain_hourly(maintenance: Maintenance, workspace: CurrentWorkspace, stopping: asyncio.Event) -> None:
-    """Trims, merges and indexes what is due, a minute after the start and every hour."""
+async def maintain_hourly(
+    maintenance: Maintenance, skills: SkillDesk, workspace: CurrentWorkspace, stopping: asyncio.Event
+) -> None:
+    """Trims, merges and indexes what is due, and looks for skills that runs suggest: a minute after the start and every
+    hour, for workspaces with a memory."""
     pause = _FIRST_SECONDS
     while not stopping.is_set():
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await stopping.wait()
         pause = MAINTENANCE_SECONDS
-        if not stopping.is_set():
+        memories = workspace.current.memories
+        if memories and not stopping.is_set():
             with contextlib.suppress(StoreError):
-                await maintenance.run(workspace.current.memories, stopping.is_set)
+                await maintenance.run(memories, stopping.is_set)
+                for tenant in await maintenance.tenants():
+                    await skills.record_new(tenant, stopping.is_set)

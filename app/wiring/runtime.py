@@ -43,6 +43,7 @@ from app.runtime.intake.ports import Drainable
 from app.runtime.intake.reruns import Reruns
 from app.runtime.intake.run_rates import RunRates
 from app.runtime.intake.service import Service
+from app.runtime.intake.skill_desk import SkillDesk
 from app.runtime.intake.threads import Threads
 from app.runtime.run.budgets import BudgetAccounts
 from app.runtime.run.conductor import Conductor
@@ -111,6 +112,7 @@ class Holdfast:
     memory: MemoryService
     memory_desk: MemoryDesk
     maintenance: Maintenance
+    skills: SkillDesk
     executor: Executor
     metrics: Metrics
     toolsets: Toolsets
@@ -184,11 +186,13 @@ async def open_holdfast(
         traced = _conducting(settings, store, services, kinds, history, toolsets)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
-        maintenance = make_maintenance(memory, store, clock)
+        maintenance, skills = make_maintenance(memory, store, clock), SkillDesk(store.reader, memory.log)
         intake.interrupts.follow_up = partial(candidate_decision, memory)
         sandbox, replicas = SandboxReport(), make_replicas(store, clock)
         await parts.enter_async_context(joined(replicas, store, executor))
-        await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox, maintenance))
+        await parts.enter_async_context(
+            _working(executor, effective, workspace, store, clock, sandbox, maintenance, skills)
+        )
         shadow = await parts.enter_async_context(_shadow_gates(store, executor, history, gates, router, budgets, clock))
         metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace, replicas))
         yield Holdfast(
@@ -205,6 +209,7 @@ async def open_holdfast(
             memory=memory,
             memory_desk=MemoryDesk(memory, maintenance, workspace, intake.interrupts),
             maintenance=maintenance,
+            skills=skills,
             executor=executor,
             metrics=metrics,
             toolsets=toolsets,
@@ -311,6 +316,7 @@ async def _working(
     clock: Clock,
     sandbox: SandboxReport,
     maintenance: Maintenance,
+    skills: SkillDesk,
 ) -> AsyncIterator[None]:
     """The executor and what goes on next to it; at the end runs are drained."""
     stopping = asyncio.Event()
@@ -319,7 +325,7 @@ async def _working(
     tasks = [
         asyncio.create_task(workspace.watch(stopping)),
         asyncio.create_task(_purge_hourly(store, effective, clock, stopping)),
-        asyncio.create_task(maintain_hourly(maintenance, workspace, stopping)),
+        asyncio.create_task(maintain_hourly(maintenance, skills, workspace, stopping)),
     ]
     try:
         yield

@@ -65,6 +65,7 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         threads=holdfast.threads,
         interrupts=holdfast.interrupts,
         memory=holdfast.memory_desk,
+        skills=holdfast.skills,
         reader=store.reader,
         hub=store.hub,
         metrics=holdfast.metrics,

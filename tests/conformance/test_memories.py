@@ -62,7 +62,6 @@ async def room(settings: Settings, request: pytest.FixtureRequest) -> AsyncItera
         yield Room(service, memory, clock)
 
 
-@pytest.mark.requirement("PX-3")
 async def test_the_best_record_is_found_first_and_only_so_many(room: Room) -> None:
     await room.stored()
     found = await room.found("Where does the green door lead?")
@@ -70,7 +69,7 @@ async def test_the_best_record_is_found_first_and_only_so_many(room: Room) -> No
     assert (await room.found("tea at five"))[0] == TEXTS[2]
 
 
-@pytest.mark.requirement("S23", "PX-3")
+@pytest.mark.requirement("S23")
 async def test_records_are_found_in_their_own_namespace_and_tenant_only(room: Room) -> None:
     await room.stored()
     await room.stored("olaf")
@@ -80,7 +79,6 @@ async def test_records_are_found_in_their_own_namespace_and_tenant_only(room: Ro
         assert await room.found("door", namespace, tenant) == []
 
 
-@pytest.mark.requirement("PX-3")
 async def test_putting_again_changes_nothing_and_what_was_trimmed_is_not_found(room: Room) -> None:
     records = await room.stored()
     entries = [IndexEntry(record, text) for record, text in zip(records, TEXTS, strict=True)]
@@ -96,14 +94,12 @@ async def test_putting_again_changes_nothing_and_what_was_trimmed_is_not_found(r
     assert TEXTS[0] not in await room.found("green door garden")
 
 
-@pytest.mark.requirement("PX-3")
 async def test_a_query_without_words_and_an_empty_namespace_find_nothing(room: Room) -> None:
     assert await room.found("door") == []
     await room.stored()
     assert await room.found("?!") in ([], [TEXTS[2]], list(TEXTS[:2]), [TEXTS[1], TEXTS[2]])
 
 
-@pytest.mark.requirement("PX-3")
 async def test_an_expired_record_is_not_found(room: Room) -> None:
     spec = room.memory.spec.model_copy(update={"retention_days": 1})
     room.memory = CompiledMemory("facts", "", {}, spec)

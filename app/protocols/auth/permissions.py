@@ -106,6 +106,9 @@ NEEDS: Final[dict[str, str]] = {
     "POST /api/memory/forget": "memory:write",
     "POST /api/memory/reindex": "memory:write",
     "GET /api/memory/export": "memory:read",
+    "GET /api/skills/candidates": "runs:read",
+    "GET /api/skills/candidates/{}": "runs:read",
+    "POST /api/skills/candidates/{}/accept": "memory:write",
     # UI events
     "GET /api/threads/{}/ui/events": "threads:read",
     "GET /api/threads/{}/ui/stream": "threads:read",

@@ -24,11 +24,11 @@ Word = Annotated[str, Field(min_length=1, max_length=200)]
 NamespaceName = Annotated[str, Field(min_length=3, max_length=2000)]
 
 
-class _Body(BaseModel):
+class _MemoryBody(BaseModel):
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, defer_build=True)
 
 
-class _Placed(_Body):
+class _Placed(_MemoryBody):
     memory: Word = Field(description="a Memory of the workspace")
     namespace: NamespaceName | None = Field(None, description="else its template is filled with the next three")
     agent: Word | None = None
@@ -55,7 +55,7 @@ class PutMemory(_Placed):
     confidence: float = Field(1.0, ge=0, le=1)
 
 
-class ChangeMemory(_Body):
+class ChangeMemory(_MemoryBody):
     """A new text becomes a new record that supersedes this one."""
 
     text: str | None = Field(None, min_length=1, max_length=MAX_RECORD)
@@ -69,12 +69,12 @@ class ChangeMemory(_Body):
         return self
 
 
-class DecideMemory(_Body):
+class DecideMemory(_MemoryBody):
     decision: Literal["accept", "reject"]
     reason: str | None = Field(None, max_length=1000)
 
 
-class ForgetMemory(_Body):
+class ForgetMemory(_MemoryBody):
     """What to forget: records by id, everything about a user, a namespace, or what a query finds in a memory."""
 
     records: list[Word] = Field(default_factory=list, max_length=1000)

@@ -115,7 +115,8 @@ async def _fill(server: AuthServer, client: httpx2.AsyncClient) -> dict[str, str
             "run_id": run["id"], "thread_id": run["threadId"], "session_id": run["threadId"], "turn_id": run["id"],
             "interrupt_id": "int_theirs", "approval_id": "int_theirs", "request_id": "int_theirs",
             "call_id": "int_theirs", "artifact_id": "art_theirs", "key_id": key["id"], "sha256": "0" * 64,
-            "record_id": learned.record_id, "candidate_id": "skc_theirs", "file_id": file["id"], "response_id": f"resp_{run['id']}_1", "key": "a", "setting": "a",
+            "record_id": learned.record_id, "candidate_id": "skc_theirs",
+            "file_id": file["id"], "response_id": f"resp_{run['id']}_1", "key": "a", "setting": "a",
     }  # fmt: skip
 
 

@@ -30,6 +30,13 @@ class StopsWhenBroken:
     async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._inner.look(work)
 
+    async def amend(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        try:
+            return await self._inner.amend(work)
+        except StorageBroken as broken:
+            self._stop_the_process(broken)
+            raise
+
     async def ping(self) -> None:
         await self._inner.ping()
 

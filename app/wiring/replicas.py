@@ -5,14 +5,16 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from app.bus.replicas import Replicas
-from app.core.clock import Clock
+from app.core.clock import CorrectedClock
+from app.protocols.auth.access import Access
+from app.runtime.intake.keys import Keys
 from app.runtime.schedule.executor import Executor
 from app.store.thread_positions import ThreadPositionReader
 from app.wiring.kinds import make_bus
 from app.wiring.store import Store
 
 
-def make_replicas(store: Store, clock: Clock) -> Replicas | None:
+def make_replicas(store: Store, clock: CorrectedClock) -> Replicas | None:
     url = store.settings.database_url
     if url is None:
         return None
@@ -23,7 +25,9 @@ def make_replicas(store: Store, clock: Clock) -> Replicas | None:
 
 
 @contextlib.asynccontextmanager
-async def joined(replicas: Replicas | None, store: Store, executor: Executor) -> AsyncIterator[None]:
+async def joined(
+    replicas: Replicas | None, store: Store, executor: Executor, access: Access, keys: Keys
+) -> AsyncIterator[None]:
     """Hears and says what concerns the others, until the runs of this server are given back."""
     if replicas is None:
         yield
@@ -32,6 +36,13 @@ async def joined(replicas: Replicas | None, store: Store, executor: Executor) ->
     replicas.waiting = lambda: executor.waiting
     replicas.on_work, replicas.on_ended = executor.has_work, executor.ended_elsewhere
     replicas.on_command, replicas.on_poll = executor.look_for_commands, executor.look_for_all_commands
+    replicas.on_revoked, forget = access.forget, keys.on_revoked
+
+    def revoked(key_id: str) -> None:
+        forget(key_id)
+        replicas.say_revoked(key_id)
+
+    keys.on_revoked = revoked
     await replicas.start(executor.owner)
     try:
         yield

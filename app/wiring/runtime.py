@@ -12,7 +12,7 @@ import structlog
 
 from app.backends.contract import Backend
 from app.bus.replicas import Replicas
-from app.core.clock import Clock, SystemClock
+from app.core.clock import Clock, CorrectedClock
 from app.core.errors import HoldfastError
 from app.core.metrics import Metrics
 from app.core.principal import DEFAULT_TENANT
@@ -134,11 +134,14 @@ async def open_holdfast(
     `redaction` is given by whoever also cleans something else by it, such as the process's log. `bootstrap_token` is
     given to workers that share a port, so that each of them accepts it.
     """
-    clock, redaction = clock or SystemClock(), redaction or CurrentRedaction()
+    clock, redaction = CorrectedClock(clock), redaction or CurrentRedaction()
     kinds = backends or Backends(installed_backends())
     async with contextlib.AsyncExitStack() as parts:
         store = await parts.enter_async_context(open_store(settings, clock=clock, redactor=redaction))
         parts.callback(store.hub.close_all)
+        replicas = make_replicas(store, clock)
+        if replicas is not None:
+            await replicas.set_clock()
         signer = open_signer(settings)
         keys, ledger = open_keys(store, clock), Ledger(store.recorder)
         find_key = StoredKeys(store.database).find
@@ -156,8 +159,8 @@ async def open_holdfast(
         traced = _conducting(settings, store, router, kinds, history, toolsets, clock)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
-        sandbox, replicas = SandboxReport(), make_replicas(store, clock)
-        await parts.enter_async_context(joined(replicas, store, executor))
+        sandbox = SandboxReport()
+        await parts.enter_async_context(joined(replicas, store, executor, access, keys))
         await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
         metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace, replicas))
         yield Holdfast(

@@ -61,6 +61,9 @@ class Passing:
     async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._inner.look(work)
 
+    async def amend(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        return await self.write(work)
+
     async def ping(self) -> None:
         await self._inner.ping()
 

@@ -1,0 +1,74 @@
+"""Keys and clocks: what one server decides holds at the others."""
+
+import asyncio
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from app.bus import replicas
+from app.core import clock
+from app.core.settings import Settings
+from tests.bus.conftest import team
+from tests.bus.pace import Paced
+from tests.clients import submit
+from tests.waiting import until
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.requirement("HK-31")
+async def test_a_key_that_is_revoked_at_one_server_is_refused_by_the_others(
+    joined: Settings, pace: Paced, tmp_path: Path
+) -> None:
+    settings = joined.model_copy(update={"auth": "keys", "admin_key_file": tmp_path / "admin"})
+    async with team(settings, 2, pace) as (first, second):
+        admin = {"authorization": f"Bearer {(tmp_path / 'admin').read_text().strip()}"}
+        async with httpx2.AsyncClient(headers=admin) as client:
+            made = (await client.post(f"{first.url}/api/keys", json={"name": "ci", "roles": ["operator"]})).json()
+            key = {"authorization": f"Bearer {made['key']}"}
+            assert (await client.get(f"{second.url}/api/runs", headers=key)).status_code == 200
+            assert (await client.delete(f"{first.url}/api/keys/{made['id']}")).status_code == 200
+
+            async def refused() -> None:
+                while (await client.get(f"{second.url}/api/runs", headers=key)).status_code != 401:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)  # a message on its way is nothing to await
+
+            await asyncio.wait_for(refused(), 2)
+
+
+@pytest.mark.requirement("HK-31", "PX-8")
+async def test_without_a_bus_a_revoked_key_is_refused_after_a_poll(
+    shared: Settings, pace: Paced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "POLL_SECONDS", 0.3)
+    monkeypatch.setattr(replicas, "BEAT_SECONDS", 0.1)
+    settings = shared.model_copy(update={"auth": "keys", "admin_key_file": tmp_path / "admin", "bus": "local"})
+    async with team(settings, 1, pace) as (server,):
+        remembered = server.holdfast.access
+        admin = {"authorization": f"Bearer {(tmp_path / 'admin').read_text().strip()}"}
+        async with httpx2.AsyncClient(headers=admin) as client:
+            assert (await client.get(f"{server.url}/api/runs")).status_code == 200
+        await until(lambda: remembered.keys_remembered == 0)
+
+
+class _Ahead(clock.SystemClock):
+    def now_ms(self) -> int:
+        return super().now_ms() + HOUR_MS
+
+
+@pytest.mark.requirement("G18")
+async def test_servers_an_hour_apart_go_by_the_clock_of_the_database(
+    joined: Settings, pace: Paced, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with team(joined, 1, pace) as (first,):
+        monkeypatch.setattr(clock, "SystemClock", _Ahead)
+        async with team(joined, 1, pace) as (second,):
+            apart = second.holdfast.clock.now_ms() - first.holdfast.clock.now_ms()
+            assert abs(apart) < 60_000
+            async with httpx2.AsyncClient(base_url=second.url) as client:
+                pace.step(4)
+                runs = [await submit(client, "echo", "2", 10), await submit(client, "echo", "2", 10)]
+            assert [run["status"] for run in runs] == ["completed", "completed"]
+            events = await first.holdfast.store.reader.events("default", runs[0]["threadId"], 0, 100)
+            assert all(abs(event.at - first.holdfast.clock.now_ms()) < 60_000 for event in events)

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import uuid_utils
 
-Kind = Literal["event", "thread", "run", "interrupt", "message", "call", "artifact", "file", "key", "step"]
+Kind = Literal["event", "thread", "run", "interrupt", "message", "call", "artifact", "file", "key", "step", "memory"]
 
 _PREFIX: Final[dict[Kind, str]] = {
     "event": "evt_",
@@ -20,6 +20,7 @@ _PREFIX: Final[dict[Kind, str]] = {
     "file": "file_",
     "key": "key_",
     "step": "step_",
+    "memory": "mem_",
 }
 
 

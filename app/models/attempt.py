@@ -26,8 +26,10 @@ from app.models.deadline import Deadline, Ended
 from app.models.limits import Limiter, Slot
 from app.models.prepare import Prepared, priced
 from app.models.reliability import Health
+from app.views.history import is_memory
 
 _camel = cache(to_camel)
+_RECALLED = "[recalled memory]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +214,9 @@ class ModelAttempt:
         return self._talk.contents.reasoning == "full" or not thought.text
 
     def _loggable(self, messages: list[JsonObject]) -> list[JsonObject]:
+        if any(is_memory(message) for message in messages):
+            # It is in the run's recall, from where it can be forgotten.
+            messages = [message | {"content": _RECALLED} if is_memory(message) else message for message in messages]
         if self._talk.contents.reasoning == "full" or not any("thoughts" in message for message in messages):
             return messages
         return [{key: value for key, value in message.items() if key != "thoughts"} for message in messages]

@@ -73,8 +73,9 @@ class ThreadHead:
         if self.foreign_runs or self.living_api_keys:
             self.foreign_runs.clear()
             self.living_api_keys.clear()
-        if self.moves or records.entries or records.interrupts or records.artifacts:
+        if self.moves or records.entries or records.interrupts or records.artifacts or records.memories:
             self.moves.clear()
+            records.memories.clear()
             records.interrupts.clear()
             records.entries.clear()
             records.artifacts.clear()
@@ -211,6 +212,17 @@ def _uncompacted(condition: ports.DropDeltas, head: ThreadHead) -> Refused | Non
     return _no("THREAD_BUSY", "another server has dropped deltas of the thread meanwhile", it.id)
 
 
+def _memory_is(condition: ports.MemoryIs, head: ThreadHead) -> Refused | None:
+    found = head.records.memories.get(condition.record_id)
+    if found is None:
+        if not condition.statuses:
+            return None
+        return _no("MEMORY_NOT_FOUND", "there is no such memory record", condition.record_id)
+    if found.status in condition.statuses:
+        return None
+    return _no("MEMORY_RECORD_CHANGED", f"the memory record is {found.status}", found.decided_by)
+
+
 def _claimable(condition: ports.ClaimRun, head: ThreadHead) -> Refused | None:
     active, run_id = head.records.thread.active, condition.run_id
     if condition.claimed_at_submit:
@@ -246,6 +258,7 @@ _TESTS: Final[dict[type, Callable[[Any, ThreadHead], Refused | None]]] = {
     ports.InterruptOpen: _open,
     ports.ApiKeyRevoked: _revocable,
     ports.DropDeltas: _uncompacted,
+    ports.MemoryIs: _memory_is,
     ports.ClaimRun: _claimable,
 }
 

@@ -95,13 +95,14 @@ _INTERRUPT: Final = Sql("SELECT state FROM interrupts WHERE tenant = $1 AND id =
 _INTERRUPTS_OF_CALLS: Final = Sql("SELECT state FROM interrupts WHERE tenant = $1 AND call_id {in:$2} ORDER BY id")
 _OVERDUE: Final = Sql(
     "SELECT i.tenant, t.id, i.run_id, i.id FROM interrupts i JOIN threads t ON t.key = i.thread_key "
-    "JOIN runs r ON r.tenant = i.tenant AND r.id = i.run_id "
-    "WHERE i.status = 'open' AND r.status = 'waiting' AND i.expires_at <= $1 ORDER BY i.expires_at LIMIT $2"
+    "LEFT JOIN runs r ON r.tenant = i.tenant AND r.id = i.run_id "
+    "WHERE i.status = 'open' AND (i.run_id IS NULL OR r.status = 'waiting') AND i.expires_at <= $1 "
+    "ORDER BY i.expires_at LIMIT $2"
 )
 _OPEN_INTERRUPTS: Final = Sql(
     "SELECT i.state FROM interrupts i JOIN threads t ON t.key = i.thread_key "
-    "JOIN runs r ON r.tenant = i.tenant AND r.id = i.run_id "
-    "WHERE i.status = 'open' AND r.status = 'waiting' AND t.deleted_at IS NULL LIMIT $1"
+    "LEFT JOIN runs r ON r.tenant = i.tenant AND r.id = i.run_id "
+    "WHERE i.status = 'open' AND (i.run_id IS NULL OR r.status = 'waiting') AND t.deleted_at IS NULL LIMIT $1"
 )
 _ENTRIES: Final = Sql("SELECT state FROM transcript_entries WHERE thread_key = $1 ORDER BY position, message_id")
 _ENTRY_PAGE: Final = Sql(

@@ -1,9 +1,11 @@
 """The tables, once for both databases.
 
-The log is `events` and `deltas`. `threads`, `runs`, `run_labels`, `interrupts`, `transcript_entries` and `artifacts`
-are folded from it and can be rebuilt from it. Outside the fold, by name: `leases`, `idempotency_keys`, `api_keys`,
-`blobs`, `blob_refs`, `files`, `file_chunks`, `workspaces`, `tombstones`, `threads.swept_seq`. A record's value is
-JSON in `state`; other columns exist only where a query needs them.
+The log is `events` and `deltas`. `threads`, `runs`, `run_labels`, `interrupts`, `transcript_entries`, `artifacts` and
+`memory_records` are folded from it and can be rebuilt from it. Outside the fold, by name: `leases`,
+`idempotency_keys`, `api_keys`, `blobs`, `blob_refs`, `files`, `file_chunks`, `workspaces`, `tombstones`,
+`threads.swept_seq`, and the search index of the memory (`memory_namespaces`, `memory_terms`, `memory_postings`,
+`memory_index`, `memory_citations`, `memory_vectors`). A record's value is JSON in `state`; other columns exist only
+where a query needs them.
 """
 
 from sqlalchemy import (
@@ -196,6 +198,109 @@ artifacts = Table(
     PrimaryKeyConstraint("thread_key", "id", name="artifacts_of_thread"),
 )
 Index("artifacts_by_id", artifacts.c.tenant, artifacts.c.id)
+
+# On the tenant's memory thread. What a record says is not here but in a salted blob.
+memory_records = Table(
+    "memory_records",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("thread_key", _Key, ForeignKey("threads.key"), nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("person", Text),
+    Column("expires_at", Text),
+    Column("state", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("thread_key", "id", name="memory_records_by_id"),
+)
+Index("memory_records_by_seq", memory_records.c.thread_key, memory_records.c.seq, unique=True)
+Index(
+    "memory_records_by_namespace",
+    memory_records.c.thread_key,
+    memory_records.c.namespace,
+    memory_records.c.status,
+    memory_records.c.seq,
+)
+Index(
+    "memory_records_by_person",
+    memory_records.c.thread_key,
+    memory_records.c.person,
+    memory_records.c.seq,
+    sqlite_where=memory_records.c.person.is_not(None),
+    postgresql_where=memory_records.c.person.is_not(None),
+)
+
+# The search index of the memory records, which can be built anew. The tenant of each row is that
+# of its namespace.
+memory_namespaces = Table(
+    "memory_namespaces",
+    metadata,
+    Column("key", _Key, primary_key=True, autoincrement=True),
+    Column("tenant", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("records", BigInteger, nullable=False),
+    Column("length", BigInteger, nullable=False),
+    UniqueConstraint("tenant", "namespace", name="memory_namespaces_by_name"),
+)
+
+memory_terms = Table(
+    "memory_terms",
+    metadata,
+    Column("key", _Key, primary_key=True, autoincrement=True),
+    Column("namespace_key", _Key, nullable=False),
+    Column("term", Text, nullable=False),
+    Column("records", BigInteger, nullable=False),
+    UniqueConstraint("namespace_key", "term", name="memory_terms_by_term"),
+)
+
+memory_postings = Table(
+    "memory_postings",
+    metadata,
+    Column("term_key", BigInteger, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("occurrences", Integer, nullable=False),
+    Column("length", Integer, nullable=False),
+    PrimaryKeyConstraint("term_key", "seq", name="memory_postings_by_term"),
+    sqlite_with_rowid=False,
+)
+
+# What of a record is in the index, and what it is compared by with others; deleted when it is forgotten.
+memory_index = Table(
+    "memory_index",
+    metadata,
+    Column("namespace_key", _Key, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("length", Integer, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    Column("slot", Text),
+    Column("terms", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("namespace_key", "seq", name="memory_index_by_seq"),
+)
+Index("memory_index_by_fingerprint", memory_index.c.namespace_key, memory_index.c.fingerprint)
+Index("memory_index_by_slot", memory_index.c.namespace_key, memory_index.c.slot)
+
+# Which blobs repeat the text of a record: the recalled contexts of runs. Deleted with the record's text.
+memory_citations = Table(
+    "memory_citations",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("record_id", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "record_id", "sha256", name="memory_citations_by_record"),
+)
+
+# Embeddings of records, by the model that made them; made again when they are missing.
+memory_vectors = Table(
+    "memory_vectors",
+    metadata,
+    Column("namespace_key", _Key, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("vector", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("namespace_key", "model", "seq", name="memory_vectors_by_seq"),
+)
 
 leases = Table(
     "leases",

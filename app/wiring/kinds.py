@@ -1,4 +1,4 @@
-"""Every kind of backend, provider, tool and hook: the list of those that ship, and what installed packages offer.
+"""Every kind of backend, provider, tool, memory and hook: those that ship, and what installed packages offer.
 
 The compiler's catalog and the makers both come from here, so that nothing can be declared which nothing serves.
 """
@@ -24,6 +24,8 @@ from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings, SettingsError
 from app.events.recorder import Narrator
+from app.memory.contract import MemoryKind
+from app.memory.kinds import store as memory_store
 from app.models.contract import ProviderDeps, ProviderKind
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.limits import Limiter
@@ -57,6 +59,7 @@ K = TypeVar("K", bound=Kind)
 BACKENDS: Final = (echo.KIND, native.KIND, plan_work_review.KIND)
 PROVIDERS: Final = (openai.KIND, anthropic.KIND, gemini.KIND, ollama.KIND, scripted.KIND)
 TOOLS: Final = (python.KIND, http.KIND, mcp.KIND, builtin.KIND, subprocess.KIND)
+MEMORIES: Final = (memory_store.KIND,)
 HOOKS: Final = Kinds((builtin_hook.KIND, python_hook.KIND, command_hook.KIND))
 BUSES: Final = (local_bus.KIND, postgres_bus.KIND, nats_bus.KIND)
 NARRATORS: Final = {"template": TemplateNarrator}
@@ -75,6 +78,11 @@ def providers() -> Kinds[ProviderKind]:
 @cache
 def tools() -> Kinds[ToolKind]:
     return with_installed("holdfast.tools", ToolKind, TOOLS)
+
+
+@cache
+def memories() -> Kinds[MemoryKind]:
+    return with_installed("holdfast.memories", MemoryKind, MEMORIES)
 
 
 @cache
@@ -149,6 +157,7 @@ def kind_catalog(brought: Iterable[str] = ()) -> KindCatalog:
         tools=tools(),
         builtin_tools=builtin.NAMES,
         builtin_hooks=builtin_hooks(),
+        memories=memories(),
         narrators=frozenset(NARRATORS),
         redaction_kinds=frozenset({"secret", *PERSONAL}),
         unserved=UNSERVED,

@@ -19,6 +19,7 @@ from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.core.signing import Signer, open_signer
 from app.events.ports import StorageFull, StoreError
+from app.memory.service import MemoryService
 from app.models.router import ModelRouter
 from app.outside.sandbox_report import SandboxReport
 from app.policy.redaction import CurrentRedaction, secret_values
@@ -65,6 +66,7 @@ from app.wiring.kinds import (
     model_router,
     narrator,
 )
+from app.wiring.memory import candidate_decision, open_memory
 from app.wiring.replicas import joined, make_replicas
 from app.wiring.store import Store, open_keys, open_store
 from app.workspace.catalog import KindCatalog
@@ -95,6 +97,7 @@ class Holdfast:
     reruns: Reruns
     threads: Threads
     interrupts: InterruptAnswers
+    memory: MemoryService
     executor: Executor
     metrics: Metrics
     toolsets: Toolsets
@@ -156,9 +159,11 @@ async def open_holdfast(
             _closing(Toolsets(tools.build, partial(make_hooks, settings, clock)))
         )
         router = model_router(settings, clock, client)
-        traced = _conducting(settings, store, router, kinds, history, toolsets, clock)
+        memory = open_memory(store, clock, redaction)
+        traced = _conducting(settings, store, router, kinds, history, toolsets, clock, memory)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
+        intake.interrupts.follow_up = partial(candidate_decision, memory)
         sandbox = SandboxReport()
         await parts.enter_async_context(joined(replicas, store, executor, access, keys))
         await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
@@ -174,6 +179,7 @@ async def open_holdfast(
             reruns=intake.reruns,
             threads=intake.threads,
             interrupts=intake.interrupts,
+            memory=memory,
             executor=executor,
             metrics=metrics,
             toolsets=toolsets,
@@ -195,10 +201,11 @@ def _conducting(
     history: WorkspaceHistory,
     toolsets: Toolsets,
     clock: Clock,
+    memory: MemoryService,
 ) -> InTrace:
     """Conducts runs, each in its trace."""
     blobs, budgets = Blobs(store.database), BudgetAccounts(clock, store.reader.spent_since)
-    services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets)
+    services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets, memory=memory)
     conductor = Conductor(services, kinds, history, toolsets)
     return InTrace(conductor.run, store.reader, exported=settings.traces != "off")
 

@@ -46,7 +46,7 @@ class Kind:
     module: str | None = None
     """A module of that extra: where it is missing, the kind is known and cannot be used."""
     needs_model: bool = False
-    """Whether an agent that uses it must name a model. For backends."""
+    """Whether what uses it must name a model: an agent its own, for backends; a Memory its `embedding`."""
 
     @property
     def installed(self) -> bool:
@@ -105,6 +105,7 @@ class KindCatalog:
     tools: Kinds[Kind] = field(default_factory=Kinds)
     builtin_tools: frozenset[str] = frozenset()
     builtin_hooks: Kinds[Kind] = field(default_factory=Kinds)
+    memories: Kinds[Kind] = field(default_factory=Kinds)
     adapters: frozenset[str] = frozenset()
     narrators: frozenset[str] = frozenset()
     redaction_kinds: frozenset[str] = frozenset()

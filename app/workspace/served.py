@@ -43,7 +43,6 @@ UNSERVED: Final = UnservedParts(
     kinds={
         "Guardrail": f"remove it; to block or change content, {_HOOK} (UserPromptSubmit, PreToolUse, PostToolUse)",
         "Evaluator": f"remove it; to judge an answer, {_HOOK} (Stop)",
-        "Memory": "remove it; the built-in tool `notes` keeps what an agent should remember",
         "Workflow": f"remove it; {_NO_WORKFLOW}",
         "Schedule": "remove it; start runs with POST /api/runs from your own scheduler, such as cron",
     },
@@ -54,7 +53,6 @@ UNSERVED: Final = UnservedParts(
             Unserved(("trust",), "remove it; check extensions before you install them"),
         ),
         "Agent": (
-            Unserved(("memory",), "remove it; the built-in tool `notes` keeps what an agent should remember"),
             Unserved(("guardrails",), f"remove it; to block or change content, {_HOOK} (UserPromptSubmit, PreToolUse)"),
             Unserved(("gates",), f"remove it; to judge an answer, {_HOOK} (Stop)"),
             Unserved(("edges",), "remove it; the agent's model decides what comes next"),

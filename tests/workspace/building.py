@@ -65,6 +65,7 @@ def catalog() -> KindCatalog:
         tools=shipped.tools,
         builtin_tools=shipped.builtin_tools,
         builtin_hooks=shipped.builtin_hooks,
+        memories=shipped.memories,
         adapters=shipped.adapters,
         narrators=shipped.narrators,
         redaction_kinds=shipped.redaction_kinds,

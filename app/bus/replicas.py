@@ -92,7 +92,7 @@ class Replicas:
         self.on_ended: Callable[[str, str], None] = lambda tenant, thread_id: None
         self.on_revoked: Callable[[str | None], None] = lambda key_id: None
         """With None for any key: the bus is lost, and nobody would say it."""
-        self.on_workspace: Callable[[], None] = lambda: None
+        self.on_workspace: Callable[[], Coroutine[Any, Any, None]] | None = None
         self.on_rates: Callable[[RateUse], None] = lambda used: None
         self.on_poll: Callable[[], Awaitable[None]] | None = None
         """Looks in the store for what commands would have said."""
@@ -277,10 +277,14 @@ class Replicas:
                 self.on_command(tenant, run_id)
             case KeyRevocation(key_id=key_id):
                 self.on_revoked(key_id)
-            case WorkspaceChange():
-                self.on_workspace()
+            case WorkspaceChange() if self.on_workspace is not None:
+                self._start(self._look(self.on_workspace))
             case RateUse():
                 self.on_rates(message)
+
+    async def _look(self, look: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        with contextlib.suppress(StoreError):  # the next poll looks again
+            await look()
 
     def _interested(self, tenant: str) -> None:
         known = tenant in self._tenants
@@ -315,7 +319,6 @@ class Replicas:
             return  # the next one is soon
         if self.lost:
             self.on_revoked(None)
-            self.on_workspace()
 
     async def _poll_tenant(self, tenant: str) -> None:
         if self._hub.hears_all(tenant):

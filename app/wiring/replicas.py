@@ -9,6 +9,7 @@ from app.core.clock import CorrectedClock
 from app.protocols.auth.access import Access
 from app.runtime.intake.keys import Keys
 from app.runtime.schedule.executor import Executor
+from app.runtime.workspace_in_force import WorkspaceInForce
 from app.store.thread_positions import ThreadPositionReader
 from app.wiring.kinds import make_bus
 from app.wiring.store import Store
@@ -26,7 +27,12 @@ def make_replicas(store: Store, clock: CorrectedClock) -> Replicas | None:
 
 @contextlib.asynccontextmanager
 async def joined(
-    replicas: Replicas | None, store: Store, executor: Executor, access: Access, keys: Keys
+    replicas: Replicas | None,
+    store: Store,
+    executor: Executor,
+    access: Access,
+    keys: Keys,
+    in_force: WorkspaceInForce,
 ) -> AsyncIterator[None]:
     """Hears and says what concerns the others, until the runs of this server are given back."""
     if replicas is None:
@@ -35,7 +41,13 @@ async def joined(
     executor.others, replicas.find_owner = replicas, store.leases.owner
     replicas.waiting = lambda: executor.waiting
     replicas.on_work, replicas.on_ended = executor.has_work, executor.ended_elsewhere
-    replicas.on_command, replicas.on_poll = executor.look_for_commands, executor.look_for_all_commands
+    replicas.on_command, replicas.on_workspace = executor.look_for_commands, in_force.look
+
+    async def look() -> None:
+        await executor.look_for_all_commands()
+        await in_force.look()
+
+    replicas.on_poll = look
     replicas.on_revoked, forget = access.forget, keys.on_revoked
 
     def revoked(key_id: str) -> None:

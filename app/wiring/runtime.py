@@ -18,7 +18,7 @@ from app.core.metrics import Metrics
 from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.core.signing import Signer, open_signer
-from app.events.ports import StorageFull, StoreError
+from app.events.ports import Appended, StorageFull, StoreError
 from app.memory.service import MemoryService
 from app.models.router import ModelRouter
 from app.outside.sandbox_report import SandboxReport
@@ -31,7 +31,7 @@ from app.runtime.intake.cancel_events import CancelEvents
 from app.runtime.intake.commands import Commands
 from app.runtime.intake.interrupts import InterruptAnswers
 from app.runtime.intake.keys import Keys
-from app.runtime.intake.ledger import Ledger
+from app.runtime.intake.ledger import LEDGER_THREAD, Ledger
 from app.runtime.intake.lifecycle import Lifecycle
 from app.runtime.intake.ports import Drainable
 from app.runtime.intake.reruns import Reruns
@@ -48,6 +48,7 @@ from app.runtime.schedule.executor import Conduct, Executor
 from app.runtime.schedule.queue import FairQueue
 from app.runtime.schedule.thread_expiry import ThreadExpiry
 from app.runtime.scheduler import Scheduler
+from app.runtime.workspace_in_force import WorkspaceInForce
 from app.runtime.workspaces import CurrentWorkspace, WorkspaceHistory, WorkspaceStatus
 from app.store.blobs import Blobs
 from app.store.compaction import SweepTable
@@ -151,7 +152,7 @@ async def open_holdfast(
         access = await parts.enter_async_context(open_access(settings, keys, find_key, ledger, clock, bootstrap_token))
         client = await parts.enter_async_context(_closing(http_client(settings)))
         catalog = kind_catalog(kinds)
-        workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger)
+        workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger, replicas)
         history = WorkspaceHistory(workspace, catalog, WorkspaceTable(store.database))
         effective = EffectiveSettings(settings, workspace)
         tools = await parts.enter_async_context(_closing(ToolMakers(settings, clock, client)))
@@ -165,7 +166,9 @@ async def open_holdfast(
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
         intake.interrupts.follow_up = partial(candidate_decision, memory)
         sandbox = SandboxReport()
-        await parts.enter_async_context(joined(replicas, store, executor, access, keys))
+        in_force = WorkspaceInForce(workspace, history, store.reader, LEDGER_THREAD)
+        executor.may_begin = lambda: workspace.unavailable is None
+        await parts.enter_async_context(joined(replicas, store, executor, access, keys, in_force))
         await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
         metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace, replicas))
         yield Holdfast(
@@ -315,16 +318,32 @@ async def _purge_hourly(store: Store, effective: EffectiveSettings, clock: Clock
 
 
 async def _load_workspace(
-    settings: Settings, store: Store, catalog: KindCatalog, clock: Clock, redaction: CurrentRedaction, ledger: Ledger
+    settings: Settings,
+    store: Store,
+    catalog: KindCatalog,
+    clock: Clock,
+    redaction: CurrentRedaction,
+    ledger: Ledger,
+    replicas: Replicas | None,
 ) -> CurrentWorkspace:
     """The workspace, recorded in the ledger and followed by the redaction; without a valid one nothing starts."""
 
-    async def loaded(status: WorkspaceStatus) -> None:
+    def follow() -> None:
         runtime = workspace.current.runtime
         redaction.follow(runtime.redaction.kinds, secret_values(os.environ, runtime.env))
         store.recorder.narrator = narrator(runtime.progress.narration)
+
+    async def loaded(status: WorkspaceStatus) -> None:
+        follow()
+        current = workspace.current
         with _unless_full("workspace.loaded"):
-            await ledger.record(DEFAULT_TENANT, status.loaded_event(len(workspace.current.agents)))
+            if settings.is_postgres:  # before the others hear of it: they load it from there
+                await WorkspaceTable(store.database).put(current.digest, current.files.contents())
+            answer = await ledger.record(DEFAULT_TENANT, status.loaded_event(len(current.agents)))
+            if isinstance(answer, Appended):
+                workspace.recorded_seq = answer.events[-1].seq
+        if replicas is not None:
+            replicas.say_workspace()
 
     async def rejected(status: WorkspaceStatus) -> None:
         with _unless_full("workspace.rejected"):
@@ -333,6 +352,7 @@ async def _load_workspace(
     workspace = CurrentWorkspace(
         settings.workspace, catalog, clock, profile=settings.profile, on_loaded=loaded, on_rejected=rejected
     )
+    workspace.on_adopted = follow
     if (await workspace.reload()).digest is None:
         assert workspace.status.rejected is not None
         mistakes = workspace.status.rejected.as_text(colour=False)

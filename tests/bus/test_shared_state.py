@@ -9,9 +9,11 @@ import pytest
 from app.bus import replicas
 from app.core import clock
 from app.core.settings import Settings
+from app.workspace.catalog import KindCatalog
 from tests.bus.conftest import team
 from tests.bus.pace import Paced
 from tests.clients import submit
+from tests.server import InProcessServer
 from tests.waiting import until
 
 HOUR_MS = 3_600_000
@@ -72,3 +74,72 @@ async def test_servers_an_hour_apart_go_by_the_clock_of_the_database(
             assert [run["status"] for run in runs] == ["completed", "completed"]
             events = await first.holdfast.store.reader.events("default", runs[0]["threadId"], 0, 100)
             assert all(abs(event.at - first.holdfast.clock.now_ms()) < 60_000 for event in events)
+
+
+_RUNTIME = """
+apiVersion: holdfast/v1
+kind: Runtime
+metadata: {name: shared}
+spec: {defaultAgent: echo}
+---"""
+_AGENT = """
+apiVersion: holdfast/v1
+kind: Agent
+metadata: {name: %s}
+spec: {backend: echo}
+"""
+
+
+async def _agents(server: InProcessServer) -> list[str]:
+    async with httpx2.AsyncClient(base_url=server.url) as client:
+        names: list[str] = (await client.get("/api/workspace")).json()["agents"]
+        return names
+
+
+@pytest.mark.requirement("HK-31")
+async def test_a_workspace_that_one_server_loads_is_in_force_at_all_of_them(
+    joined: Settings, pace: Paced, tmp_path: Path
+) -> None:
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "agents.yaml").write_text(_RUNTIME + _AGENT % "echo")
+    settings = [joined.model_copy(update={"workspace": folder}) for folder in folders]
+    async with team(settings[0], 1, pace) as (first,), team(settings[1], 1, pace) as (second,):
+        replicas_of = [one.holdfast.replicas for one in (first, second)]
+        await until(lambda: all(one is not None and one.peers for one in replicas_of))
+        (folders[0] / "more.yaml").write_text(_AGENT % "other")
+        async with httpx2.AsyncClient(base_url=first.url) as client:
+            assert (await client.post("/api/workspace/reload")).status_code == 200
+        await until(lambda: "other" in second.holdfast.workspace.current.agents, 5)
+        assert await _agents(second) == await _agents(first)
+        # Its own folder has not changed: reading it again is no reason to go back.
+        async with httpx2.AsyncClient(base_url=second.url) as client:
+            assert (await client.post("/api/workspace/reload")).status_code == 200
+        assert "other" in await _agents(second)
+
+
+async def test_a_server_that_cannot_load_the_workspace_in_force_takes_no_new_runs(
+    joined: Settings, pace: Paced, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "agents.yaml").write_text(_RUNTIME + _AGENT % "echo")
+    settings = joined.model_copy(update={"workspace": folder})
+    async with team(settings, 2, pace) as (first, second):
+        second.holdfast.history._catalog = KindCatalog()  # as if the packages that it needs were not installed there
+        (folder / "more.yaml").write_text(_AGENT % "other")
+        monkeypatch.setattr(second.holdfast.workspace, "reload", _no_reload)
+        await first.holdfast.workspace.reload()
+        await until(lambda: second.holdfast.workspace.unavailable is not None, 5)
+        async with httpx2.AsyncClient(base_url=second.url) as client:
+            ready = await client.get("/readyz")
+            assert (ready.status_code, ready.json()["code"]) == (503, "WORKSPACE_UNAVAILABLE")
+            refused = await client.post("/api/runs", json={"agent": "echo", "input": "0"})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "WORKSPACE_UNAVAILABLE")
+        async with httpx2.AsyncClient(base_url=first.url) as client:
+            assert (await submit(client, "other", "0", 10))["status"] == "completed"
+
+
+async def _no_reload() -> None:
+    """The files of this server do not change."""

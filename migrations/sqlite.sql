@@ -256,4 +256,50 @@ CREATE TABLE memory_vectors (
 	seq BIGINT NOT NULL,
 	vector BLOB NOT NULL,
 	CONSTRAINT memory_vectors_by_seq PRIMARY KEY (namespace_key, model, seq)
-)
+);
+CREATE TABLE tenant_days (
+	tenant TEXT NOT NULL,
+	day BIGINT NOT NULL,
+	tokens BIGINT NOT NULL,
+	cost BIGINT NOT NULL,
+	CONSTRAINT tenant_days_by_day PRIMARY KEY (tenant, day)
+);
+CREATE TABLE run_rates (
+	tenant TEXT NOT NULL,
+	room FLOAT NOT NULL,
+	at BIGINT NOT NULL,
+	per_minute BIGINT NOT NULL,
+	CONSTRAINT run_rates_by_tenant PRIMARY KEY (tenant)
+);
+CREATE TABLE model_limits (
+	name TEXT NOT NULL,
+	version BIGINT NOT NULL,
+	state TEXT NOT NULL,
+	CONSTRAINT model_limits_by_name PRIMARY KEY (name)
+);
+CREATE TABLE judgements (
+	tenant TEXT NOT NULL,
+	id TEXT NOT NULL,
+	thread_key INTEGER NOT NULL,
+	run_id TEXT NOT NULL,
+	source TEXT NOT NULL,
+	name TEXT NOT NULL,
+	mode TEXT,
+	at BIGINT NOT NULL,
+	score DOUBLE,
+	passed BIGINT,
+	state BLOB NOT NULL,
+	CONSTRAINT judgements_of_thread PRIMARY KEY (thread_key, id),
+	FOREIGN KEY(thread_key) REFERENCES threads ("key")
+);
+CREATE INDEX judgements_of_run ON judgements (tenant, run_id);
+CREATE INDEX judgements_by_name ON judgements (tenant, source, name, at);
+CREATE TABLE due_evaluations (
+	tenant TEXT NOT NULL,
+	run_id TEXT NOT NULL,
+	thread_id TEXT NOT NULL,
+	until BIGINT NOT NULL,
+	tries BIGINT NOT NULL,
+	CONSTRAINT due_evaluations_by_run PRIMARY KEY (tenant, run_id)
+);
+CREATE INDEX due_evaluations_by_time ON due_evaluations (until)

@@ -1,5 +1,5 @@
 """Says whether the tables hold exactly what folding the log gives: every record of every thread, column by column;
-and whether every event is what its schema says, however it was built.
+and whether every event is what its schema says, however it was built, and can be shown as a valid UI event.
 
 For the end of any test that has written to a store. Reads a thread in one transaction, so it may be asked while
 others write. Leaves the chain itself to `app.events.chain`.
@@ -23,6 +23,7 @@ from app.views.records import Records, replay
 from app.views.run import Run
 from app.views.thread import Thread
 from app.views.transcript import Entry
+from tests.ui_events import assert_thread_is_valid
 
 _SCHEMAS: Final = SchemaRegistry()
 _PLACES: Final = Sql(
@@ -125,6 +126,8 @@ async def _both(database: Database, tenant: str, thread_id: str) -> tuple[Record
         for event in events:
             if b'"$blob"' not in event.payload_bytes:  # where a value was, its reference stands
                 assert not _SCHEMAS.validate(schema_id(event.type), event.payload), event
+        if events and events[0].seq == 1:
+            assert_thread_is_valid(events)
         return replay(thread_id, events), stored
 
     return await database.read(work)

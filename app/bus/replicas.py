@@ -121,8 +121,9 @@ class Replicas:
     def say_workspace(self) -> None:
         self._say(WorkspaceChange(self.id))
 
-    def say_rates(self, used: Sequence[tuple[str, str, int]]) -> None:
-        self._say(RateUse(self.id, tuple(used)))
+    def say_rate(self, who: tuple[str, str], count: int) -> None:
+        """A caller of a tenant made so many requests here."""
+        self._say(RateUse(self.id, ((*who, count),)))
 
     def _say(self, message: Message) -> None:
         if self._peers:

@@ -128,6 +128,25 @@ CODES: Final[dict[str, Code]] = {
         "The agent's backend is not part of this installation.", "Use an agent with another backend."
     ),
     "WORKSPACE_GONE": Code("The workspace with which the run started can no longer be compiled.", "Start a new run."),
+    "GATE_NOT_PASSED": Code(
+        "The answer did not reach the score that a blocking gate of the agent requires, or could not be judged.",
+        "See the score and the reason in the run's `runtime.gate.evaluated` events, then change the agent or the gate.",
+    ),
+    "EVALUATOR_INVALID": Code(
+        "An evaluator cannot be used, or gave something else than a score from 0 to 1.",
+        "Correct the Evaluator document or its function; `holdfast check` shows what is wrong with the document.",
+    ),
+    "EVALUATOR_FAILED": Code(
+        "An evaluator failed, so there is no score.",
+        "See the reason in the verdict, and correct the evaluator. Without a score nothing passes.",
+    ),
+    "EVALUATOR_TIMEOUT": Code(
+        "An evaluator did not give a score in time.",
+        "Make the evaluator faster, or raise its `timeoutSeconds`. Without a score nothing passes.",
+    ),
+    "EVALUATION_DONE": Code(
+        "The run has already been judged by its shadow gates.", "No action is needed: the first verdict counts."
+    ),
     "BACKEND_FAILED": Code(
         "The agent's backend failed with an unexpected error.", "Search the server's log for the run's id."
     ),

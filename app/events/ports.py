@@ -65,6 +65,8 @@ class Draft:
     """The canonical payload, as the recorder checked it."""
     checked: bool = False
     """Redacted and validated: set by the recorder alone."""
+    apart: tuple[str, ...] = ()
+    """Fields that leave the payload for a blob, however small they are."""
     prevalidated: bool = False
     """Of a catalog payload that was checked as it was built, or that a typed builder made."""
 
@@ -190,6 +192,20 @@ class ApiKeyRevoked:
 
 
 @dataclass(frozen=True, slots=True)
+class EvaluationDue:
+    """Notes with the end of a run that its shadow gates are still to judge it, so that no crash forgets them."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationDone:
+    """Takes that note away with the verdicts; refused when it is gone, because the verdicts are stored already."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class DropDeltas:
     """Removes stored events with the command that commits to them. Refused when others were removed meanwhile."""
 
@@ -243,6 +259,8 @@ Condition: TypeAlias = (
     | ApiKeyStored
     | ApiKeyRevoked
     | DropDeltas
+    | EvaluationDue
+    | EvaluationDone
     | MemoryIs
     | MemoryIndexed
     | MemoryUnindexed

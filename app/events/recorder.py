@@ -70,6 +70,9 @@ class PayloadEntry:
     parent_id: str | None = None
     blobs: tuple[BlobDraft, ...] = ()
     """Content that the payload refers to by hash; stored in the same commit."""
+    apart: tuple[str, ...] = ()
+    """Fields that go into a blob, however small they are: whoever follows the log gets a reference to them. A field
+    within a field is named by both, as in `arguments.output`."""
 
 
 class Recorder:
@@ -160,6 +163,10 @@ class Recorder:
             issues = validator.issues(draft.payload)
             where = ", ".join(sorted({issue.path or "/" for issue in issues}))
             return Failure("PAYLOAD_INVALID", f"a {draft.type} payload is wrong at {where}"), issues
+        if draft.apart:
+            draft.payload, moved = _move_apart(draft.payload, draft.apart)
+            draft.blobs = (*draft.blobs, *moved)
+            encoded = json.canonical(draft.payload)
         if len(encoded) > MAX_INLINE_BYTES and not _is_delta(draft):
             draft.payload, moved = _move_large_values_out(draft.payload)
             draft.blobs = (*draft.blobs, *moved)
@@ -219,7 +226,9 @@ def _draft(scope: Scope, entry: Payload | PayloadEntry | Draft) -> Draft:
         entry.actor or scope.actor,
         entry.parent_id,
         blobs=entry.blobs,
-        prevalidated=payload.prevalidated,
+        apart=entry.apart,
+        # What goes apart goes through the preparation that others may skip.
+        prevalidated=payload.prevalidated and not entry.apart,
     )
 
 
@@ -246,6 +255,22 @@ def _is_delta(draft: Draft) -> bool:
 def _move_large_values_out(payload: dict[str, Any]) -> tuple[dict[str, Any], tuple[BlobDraft, ...]]:
     blobs: list[BlobDraft] = []
     slim = {key: _slim(value, blobs) for key, value in payload.items()}
+    return slim, tuple(blobs)
+
+
+def _move_apart(payload: dict[str, Any], names: Sequence[str]) -> tuple[dict[str, Any], tuple[BlobDraft, ...]]:
+    blobs: list[BlobDraft] = []
+    slim = dict(payload)
+    for path in names:
+        *outer, name = path.split(".")
+        holder = slim
+        for step in outer:
+            holder[step] = holder = dict(holder[step])
+        value = holder.get(name)
+        if isinstance(value, str) and value:
+            holder[name] = _refer(value.encode(), "text/plain; charset=utf-8", blobs)
+        elif value and not isinstance(value, str):
+            holder[name] = _refer(json.canonical(value), "application/json", blobs)
     return slim, tuple(blobs)
 
 

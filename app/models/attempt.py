@@ -26,6 +26,7 @@ from app.models.deadline import Deadline, Ended
 from app.models.limits import Limiter, Slot
 from app.models.prepare import Prepared, priced
 from app.models.reliability import Health
+from app.models.shared_limits import SharedLimits, SharedSlot
 from app.views.history import is_memory
 
 _camel = cache(to_camel)
@@ -39,6 +40,8 @@ class AttemptServices:
     clock: Clock
     limiter: Limiter
     health: Health
+    shared: SharedLimits | None = None
+    """Where several servers call the same models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +91,9 @@ class ModelAttempt:
         self._got = Collector(talk.adapter, message_id, publish_reasoning=publish_reasoning)
         self._admission: Admission | None = None
         self._slot: Slot | None = None
+        self._shared_slot: SharedSlot | None = None
         self._reservation: Reservation | None = None
-        self._requested = self._published = False
+        self._admitted = self._requested = self._published = False
         self._began = 0.0
         self._first_token_ms: int | None = None
 
@@ -110,6 +114,8 @@ class ModelAttempt:
             usage = self._usage()
             if self._slot is not None:
                 self._slot.release(usage.input_tokens + usage.output_tokens)
+            if self._shared_slot is not None and self._services.shared is not None:
+                self._services.shared.release(self._shared_slot, usage.input_tokens + usage.output_tokens)
             if self._reservation is not None and self._talk.budget is not None:
                 await self._talk.budget.settle(self._reservation, usage)
         return await self._failed(failure, usage) if failure is not None else await self._completed(usage)
@@ -128,7 +134,7 @@ class ModelAttempt:
                 with step(self._message_id):
                     await self._stream(deadline)
         except Ended as ended:
-            if self._slot is None and ended.failure.code == "PROVIDER_TIMEOUT":
+            if not self._admitted and ended.failure.code == "PROVIDER_TIMEOUT":
                 # Nobody was asked yet, so this is no fault of the provider.
                 message = f"no place among the model calls was free for {timeouts.total_seconds:g} s"
                 return Failure("MODEL_QUEUE_FULL", message, True)
@@ -146,6 +152,10 @@ class ModelAttempt:
         if isinstance(admitted, Failure):
             return admitted
         self._slot = admitted
+        shared = self._services.shared
+        if shared is not None and shared.apply_to(self._config.limits):
+            self._shared_slot = await shared.acquire(self._config, self._talk.tenant, tokens)
+        self._admitted = True
         if self._talk.budget is not None:
             reserved = await self._talk.budget.reserve(estimate)
             if isinstance(reserved, Failure):

@@ -30,9 +30,9 @@ class StopsWhenBroken:
     async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._inner.look(work)
 
-    async def amend(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+    async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         try:
-            return await self._inner.amend(work)
+            return await self._inner.act(work)
         except StorageBroken as broken:
             self._stop_the_process(broken)
             raise

@@ -43,6 +43,8 @@ class ThreadHead:
     """Run id to the owner whose lease is alive, for the runs that this batch wants to claim."""
     living_api_keys: set[str] = field(default_factory=set)
     """Those of the API keys that this batch wants to revoke which are not revoked yet."""
+    due_evaluations: set[str] = field(default_factory=set)
+    """Those of the runs whose verdicts this batch brings that are still to be judged."""
     foreign_runs: set[str] = field(default_factory=set)
     """Runs that the batch names and that belong to another thread."""
     bases: Bases = field(default_factory=dict)
@@ -73,9 +75,14 @@ class ThreadHead:
         if self.foreign_runs or self.living_api_keys:
             self.foreign_runs.clear()
             self.living_api_keys.clear()
-        if self.moves or records.entries or records.interrupts or records.artifacts or records.memories:
+        if self.due_evaluations:
+            self.due_evaluations.clear()
+        if self.moves or any(
+            (records.entries, records.interrupts, records.artifacts, records.memories, records.judgements)
+        ):
             self.moves.clear()
             records.memories.clear()
+            records.judgements.clear()
             records.interrupts.clear()
             records.entries.clear()
             records.artifacts.clear()
@@ -100,6 +107,8 @@ def decide(command: Command, head: ThreadHead, keys: dict[tuple[str, str, str], 
             head.claims[condition.run_id] = condition
         elif isinstance(condition, ports.ApiKeyRevoked):
             head.living_api_keys.discard(condition.key_id)
+        elif isinstance(condition, ports.EvaluationDone):
+            head.due_evaluations.discard(condition.run_id)
     return Appended(tuple([_place(draft, head) for draft in command.drafts]))
 
 
@@ -205,6 +214,12 @@ def _revocable(condition: ports.ApiKeyRevoked, head: ThreadHead) -> Refused | No
     return _no("KEY_NOT_FOUND", "there is no such key, or it was revoked before", condition.key_id)
 
 
+def _still_due(condition: ports.EvaluationDone, head: ThreadHead) -> Refused | None:
+    if condition.run_id in head.due_evaluations:
+        return None
+    return _no("EVALUATION_DONE", "the run was judged already", condition.run_id)
+
+
 def _uncompacted(condition: ports.DropDeltas, head: ThreadHead) -> Refused | None:
     it = head.records.thread
     if it.compacted == condition.compacted:
@@ -257,6 +272,7 @@ _TESTS: Final[dict[type, Callable[[Any, ThreadHead], Refused | None]]] = {
     ports.CommandsSeen: _commands_seen,
     ports.InterruptOpen: _open,
     ports.ApiKeyRevoked: _revocable,
+    ports.EvaluationDone: _still_due,
     ports.DropDeltas: _uncompacted,
     ports.MemoryIs: _memory_is,
     ports.ClaimRun: _claimable,

@@ -128,9 +128,9 @@ class Database(Protocol):
         """As `read`, each statement for itself: cheaper where there is only one, or where they need not agree."""
         ...
 
-    async def amend(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        """One statement that writes, such as the renewal of leases; durable when this returns. Not behind a write that
-        waits, where the database can do both, and never holding a lock while this process is not looking."""
+    async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        """Statements that each commit by themselves, outside of the writer's turn. After a lost connection nobody knows
+        whether the last one was made."""
         ...
 
     async def ping(self) -> None:

@@ -48,6 +48,7 @@ _SIBLINGS: Final[dict[Kind, Sql]] = {
         "ON r.thread_key = v.first AND r.id = v.second"
     ),
 }
+_DUE_EVALUATION: Final = Sql("SELECT run_id FROM due_evaluations WHERE tenant = $1 AND run_id = $2")
 _KEYS: Final = Sql(
     "SELECT key, body_hash, run_id, expires_at FROM idempotency_keys WHERE tenant = $1 AND route = $2 AND key {in:$3}"
 )
@@ -155,7 +156,7 @@ async def load_records(tx: Tx, commands: Iterable[tuple[Command, ThreadHead]]) -
             run_id = draft.run_id
             if run_id is not None and run_id not in known:
                 runs[command.tenant][run_id] = head
-            if key is not None and (moves := touched(draft)) is not None:
+            if key is not None and (moves := touched(draft)) is not None and moves[0] != "judgement":
                 kind, name = moves
                 siblings.setdefault(kind, {})[key, name] = head
         for condition in command.conditions:
@@ -167,6 +168,9 @@ async def load_records(tx: Tx, commands: Iterable[tuple[Command, ThreadHead]]) -
             elif isinstance(condition, ports.ApiKeyRevoked):
                 living = await tx.rows(LIVING_KEYS, command.tenant, condition.key_id)
                 head.living_api_keys |= {row[0] for row in living}
+            elif isinstance(condition, ports.EvaluationDone):
+                due = await tx.rows(_DUE_EVALUATION, command.tenant, condition.run_id)
+                head.due_evaluations |= {row[0] for row in due}
             elif isinstance(condition, ports.InterruptOpen) and key is not None:
                 siblings.setdefault("interrupt", {})[key, condition.interrupt_id] = head
             elif isinstance(condition, ports.MemoryIs | ports.MemoryIndexed) and key is not None:

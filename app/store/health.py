@@ -61,9 +61,9 @@ class WatchedDatabase:
             self._note(error)
             raise
 
-    async def amend(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+    async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         try:
-            return await self._inner.amend(work)
+            return await self._inner.act(work)
         except StoreError as error:
             self._note(error)
             raise

@@ -61,7 +61,7 @@ class LeaseTable:
         rows = [(tenant, run_id, epoch, round(seconds * 1000)) for tenant, run_id, epoch in held]
         if not rows:
             return set()
-        return {(row[0], row[1]) for row in await self._database.amend(lambda tx: tx.returning(_RENEW, rows))}
+        return {(row[0], row[1]) for row in await self._database.act(lambda tx: tx.returning(_RENEW, rows))}
 
     async def release(self, owner: str, held: Sequence[tuple[str, str, int]]) -> None:
         """Give runs back unfinished: another executor takes them at once. Somebody else's leases are left alone."""

@@ -17,6 +17,7 @@ from app.store.event_rows import add_rows, drop_rows
 from app.store.keys import PUT_KEY, REVOKE_KEY, key_row
 from app.store.memory_index import PUT_CITATION, change_index
 from app.store.run_lists import label_rows
+from app.views.judgement import RunJudgement
 from app.views.memory_record import MemoryRecord
 from app.views.run import Run
 
@@ -65,6 +66,15 @@ _PUT_ARTIFACT: Final = Sql(
     "INSERT INTO artifacts (tenant, id, thread_key, run_id, seq, state) VALUES ($1, $2, $3, $4, $5, $6) "
     "ON CONFLICT (thread_key, id) DO NOTHING"
 )
+_PUT_JUDGEMENT: Final = Sql(
+    "INSERT INTO judgements (tenant, id, thread_key, run_id, source, name, mode, at, score, passed, state) "
+    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (thread_key, id) DO NOTHING"
+)
+_EVALUATION_DUE: Final = Sql(
+    "INSERT INTO due_evaluations (tenant, run_id, thread_id, until, tries) VALUES ($1, $2, $3, 0, 0) "
+    "ON CONFLICT (tenant, run_id) DO NOTHING"
+)
+_EVALUATION_DONE: Final = Sql("DELETE FROM due_evaluations WHERE tenant = $1 AND run_id = $2")
 # No word on a conflict: another replica that stored the key meanwhile must make this batch be decided again.
 _PUT_KEY: Final = Sql(
     "INSERT INTO idempotency_keys (tenant, route, key, body_hash, run_id, expires_at) VALUES ($1, $2, $3, $4, $5, $6)",
@@ -202,6 +212,7 @@ async def _write_moved(tx: Tx, heads: Sequence[ThreadHead]) -> None:
     interrupts: list[Row] = []
     entries: list[Row] = []
     artifacts: list[Row] = []
+    judgements: list[Row] = []
     memories: list[Row] = []
     for head in heads:
         records = head.records
@@ -214,6 +225,8 @@ async def _write_moved(tx: Tx, heads: Sequence[ThreadHead]) -> None:
                 interrupts.append(
                     (head.tenant, key, head.key, it.run_id, it.status, it.expires_at, encode(it), it.call_id)
                 )
+            elif kind == "judgement":
+                judgements.append(judgement_row(head.tenant, head.key, records.judgements[key]))
             elif kind == "memory":
                 memories.append(_memory_row(head, records.memories[key]))
             else:
@@ -223,11 +236,18 @@ async def _write_moved(tx: Tx, heads: Sequence[ThreadHead]) -> None:
         (_PUT_INTERRUPT, interrupts),
         (_PUT_ENTRY, entries),
         (_PUT_ARTIFACT, artifacts),
+        (_PUT_JUDGEMENT, judgements),
         (_PUT_MEMORY, memories),
     )
     for sql, rows in written:
         if rows:
             await tx.many(sql, rows)
+
+
+def judgement_row(tenant: str, thread_key: int | None, it: RunJudgement) -> Row:
+    passed = None if it.passed is None else int(it.passed)
+    of_run = (tenant, it.id, thread_key, it.run_id, it.source, it.name, it.mode, it.at)
+    return (*of_run, it.score, passed, encode(it))
 
 
 def _memory_row(head: ThreadHead, it: MemoryRecord) -> Row:
@@ -250,6 +270,10 @@ async def _write_outside_the_fold(tx: Tx, accepted: Sequence[Accepted]) -> None:
                 written[PUT_KEY].append(key_row(it.key))
             elif isinstance(it, ports.ApiKeyRevoked):
                 written[REVOKE_KEY].append((tenant, it.key_id, it.at))
+            elif isinstance(it, ports.EvaluationDue):
+                written[_EVALUATION_DUE].append((tenant, it.run_id, command.thread_id))
+            elif isinstance(it, ports.EvaluationDone):
+                written[_EVALUATION_DONE].append((tenant, it.run_id))
             elif isinstance(it, ports.MemoryIndexed | ports.MemoryUnindexed):
                 await change_index(tx, head, it)
         for draft in command.drafts:
@@ -261,6 +285,15 @@ async def _write_outside_the_fold(tx: Tx, accepted: Sequence[Accepted]) -> None:
     if _PUT_KEY in written:
         # In one order everywhere, so that replicas with the same keys wait for each other instead of locking up.
         written[_PUT_KEY].sort()
-    for sql in (_PUT_KEY, PUT_KEY, REVOKE_KEY, _PUT_BLOB, _PUT_BLOB_REF, PUT_CITATION):
+    for sql in (
+        _PUT_KEY,
+        PUT_KEY,
+        REVOKE_KEY,
+        _EVALUATION_DUE,
+        _EVALUATION_DONE,
+        _PUT_BLOB,
+        _PUT_BLOB_REF,
+        PUT_CITATION,
+    ):
         if sql in written:
             await tx.many(sql, written[sql])

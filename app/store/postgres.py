@@ -264,8 +264,7 @@ class PostgresDatabase:
         """One round trip a statement instead of three."""
         return await self._reading(lambda connection: work(_PostgresTx(connection)))
 
-    async def amend(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        """By itself, on a connection for reading: begun and committed by the server alone."""
+    async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._reading(lambda connection: work(_PostgresTx(connection)))
 
     async def ping(self) -> None:

@@ -57,7 +57,12 @@ _PARTS: Final = tuple(
         f"DELETE FROM {table} WHERE thread_key = $1 AND {key} IN "
         f"(SELECT p.{key} FROM {table} p WHERE p.thread_key = $1 LIMIT $2) RETURNING 1"
     )
-    for table, key in (("artifacts", "id"), ("transcript_entries", "message_id"), ("interrupts", "id"))
+    for table, key in (
+        ("artifacts", "id"),
+        ("transcript_entries", "message_id"),
+        ("interrupts", "id"),
+        ("judgements", "id"),
+    )
 )
 _STEPS: Final = (
     *((sql, ROWS_AT_ONCE) for sql in _PARTS),

@@ -216,7 +216,7 @@ class SqliteDatabase:
     async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self.read(work)
 
-    async def amend(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+    async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self.write(work)
 
     async def ping(self) -> None:

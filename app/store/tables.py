@@ -1,16 +1,19 @@
 """The tables, once for both databases.
 
-The log is `events` and `deltas`. `threads`, `runs`, `run_labels`, `interrupts`, `transcript_entries`, `artifacts` and
-`memory_records` are folded from it and can be rebuilt from it. Outside the fold, by name: `leases`,
-`idempotency_keys`, `api_keys`, `blobs`, `blob_refs`, `files`, `file_chunks`, `workspaces`, `tombstones`,
-`threads.swept_seq`, and the search index of the memory (`memory_namespaces`, `memory_terms`, `memory_postings`,
-`memory_index`, `memory_citations`, `memory_vectors`). A record's value is JSON in `state`; other columns exist only
-where a query needs them.
+The log is `events` and `deltas`. `threads`, `runs`, `run_labels`, `interrupts`, `transcript_entries`, `artifacts`,
+`judgements` and `memory_records` are folded from it and can be rebuilt from it. Outside the fold, by name: `leases`,
+`idempotency_keys`, `api_keys`, `due_evaluations`, `blobs`, `blob_refs`, `files`, `file_chunks`, `workspaces`,
+`tombstones`, `threads.swept_seq`, the search index of the memory (`memory_namespaces`, `memory_terms`,
+`memory_postings`, `memory_index`, `memory_citations`, `memory_vectors`), and what servers on Postgres count together
+(`tenant_days`, `run_rates`, `model_limits`). A record's value is JSON in `state`; other columns exist only where a
+query needs them.
 """
 
 from sqlalchemy import (
     BigInteger,
     Column,
+    Double,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -198,6 +201,38 @@ artifacts = Table(
     PrimaryKeyConstraint("thread_key", "id", name="artifacts_of_thread"),
 )
 Index("artifacts_by_id", artifacts.c.tenant, artifacts.c.id)
+
+judgements = Table(
+    "judgements",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("thread_key", _Key, ForeignKey("threads.key"), nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("mode", Text),
+    Column("at", BigInteger, nullable=False),
+    Column("score", Double),
+    Column("passed", BigInteger),
+    Column("state", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("thread_key", "id", name="judgements_of_thread"),
+)
+Index("judgements_of_run", judgements.c.tenant, judgements.c.run_id)
+Index("judgements_by_name", judgements.c.tenant, judgements.c.source, judgements.c.name, judgements.c.at)
+
+# Runs that ended and that their shadow gates have not judged yet; `until` is when another server may try.
+due_evaluations = Table(
+    "due_evaluations",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("thread_id", Text, nullable=False),
+    Column("until", BigInteger, nullable=False),
+    Column("tries", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "run_id", name="due_evaluations_by_run"),
+)
+Index("due_evaluations_by_time", due_evaluations.c.until)
 
 # On the tenant's memory thread. What a record says is not here but in a salted blob.
 memory_records = Table(
@@ -409,6 +444,37 @@ workspaces = Table(
     metadata,
     Column("digest", Text, primary_key=True),
     Column("files", LargeBinary, nullable=False),
+)
+
+# Used only where several servers may share the database (`shared_limits`). Costs in billionths of a dollar.
+tenant_days = Table(
+    "tenant_days",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("day", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("cost", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "day", name="tenant_days_by_day"),
+)
+
+run_rates = Table(
+    "run_rates",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("room", Float, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("per_minute", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", name="run_rates_by_tenant"),
+)
+
+# No tenant: a provider's limit is shared by all of them.
+model_limits = Table(
+    "model_limits",
+    metadata,
+    Column("name", Text, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    PrimaryKeyConstraint("name", name="model_limits_by_name"),
 )
 
 tombstones = Table(

@@ -203,7 +203,7 @@ def _apply(run: _RunMessages, event: Event) -> None:
             run.messages += steered(payload["result"])
         case execution.CommandInjected.type if payload["arguments"].get("rollback"):
             run.rolled_back = True
-        case model.ModelCompleted.type if payload["toolCalls"] and not payload.get("role"):
+        case model.ModelCompleted.type if payload["toolCalls"] and payload.get("role") in (None, model.DRAFT):
             calls = [recorded_call(call) for call in payload["toolCalls"]]
             run.messages.append({"role": "assistant", "content": _text(payload["text"]), "tool_calls": calls})
             run.open_calls |= {call["id"]: call["name"] for call in calls}

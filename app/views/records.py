@@ -8,17 +8,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from app.events.catalog import artifact, interrupt, memory
+from app.events.catalog import artifact, interrupt, memory, policy
 from app.events.catalog.log import LogCompacted
 from app.events.envelope import Event
 from app.views.artifact import Artifact, artifact_json
 from app.views.interrupt import Interrupt, interrupt_json
+from app.views.judgement import RunJudgement
 from app.views.memory_record import MemoryRecord, memory_record_json
 from app.views.run import RUN_CHANGES, Run, run_json
 from app.views.thread import THREAD_CHANGES, Thread, thread_json
 from app.views.transcript import ENTRY_KEYS, Entry, EventLike, entry_json
 
-Kind: TypeAlias = Literal["interrupt", "entry", "artifact", "memory"]
+Kind: TypeAlias = Literal["interrupt", "entry", "artifact", "memory", "judgement"]
 Touched: TypeAlias = tuple[Kind, str]
 """The record other than its thread and its run that an event changes, by kind and name."""
 
@@ -31,6 +32,10 @@ def _artifact_key(event: EventLike) -> str:
     return str(event.payload["artifact"]["id"])
 
 
+def _judgement_key(event: EventLike) -> str:
+    return event.id
+
+
 def _memory_key(event: EventLike) -> str:
     return str(event.payload["recordId"])
 
@@ -40,6 +45,8 @@ _TOUCHES: Final[dict[str, tuple[Kind, Callable[[EventLike], str | None]]]] = {
     interrupt.InterruptResolved.type: ("interrupt", _interrupt_key),
     interrupt.InterruptExpired.type: ("interrupt", _interrupt_key),
     artifact.ArtifactCreated.type: ("artifact", _artifact_key),
+    policy.GateEvaluated.type: ("judgement", _judgement_key),
+    policy.FeedbackRecorded.type: ("judgement", _judgement_key),
     memory.MemoryRecordStored.type: ("memory", _memory_key),
     memory.MemoryRecordDecided.type: ("memory", _memory_key),
     memory.MemoryRecordChanged.type: ("memory", _memory_key),
@@ -82,6 +89,7 @@ class Records:
     interrupts: dict[str, Interrupt] = field(default_factory=dict)
     entries: dict[str, Entry] = field(default_factory=dict)
     artifacts: dict[str, Artifact] = field(default_factory=dict)
+    judgements: dict[str, RunJudgement] = field(default_factory=dict)
     memories: dict[str, MemoryRecord] = field(default_factory=dict)
 
     def apply(self, event: Event) -> Change:
@@ -113,7 +121,7 @@ class Records:
         return Change(of_thread is not None or of_run is not None, of_run is not None, sibling)
 
     def _move(self, event: Event, kind: Kind, key: str) -> None:
-        moved: Interrupt | Entry | Artifact | MemoryRecord | None
+        moved: Interrupt | Entry | Artifact | MemoryRecord | RunJudgement | None
         if kind == "entry":
             moved = self.entries.get(key)
             if moved is None:
@@ -122,6 +130,8 @@ class Records:
             moved = self.interrupts.get(key)
             if moved is None:
                 moved = self.interrupts[key] = Interrupt(key, self.thread.id)
+        elif kind == "judgement":
+            moved = self.judgements[key] = RunJudgement(key, self.thread.id)  # each has an event of its own
         elif kind == "artifact":
             moved = self.artifacts.get(key)
             if moved is None:

@@ -18,6 +18,9 @@ class EventLike(Protocol):
     """As much of an event as decides which records it moves: a draft knows that before it has a place in the log."""
 
     @property
+    def id(self) -> str: ...
+
+    @property
     def type(self) -> str: ...
 
     @property

@@ -1,4 +1,4 @@
-"""Every kind of backend, provider, tool, memory and hook: those that ship, and what installed packages offer.
+"""Every kind of backend, provider, tool, memory, evaluator and hook: those that ship, and those of installed packages.
 
 The compiler's catalog and the makers both come from here, so that nothing can be declared which nothing serves.
 """
@@ -23,6 +23,8 @@ from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings, SettingsError
+from app.evals.declared import Gates
+from app.evals.kind import EvaluatorDeps, EvaluatorKind
 from app.events.recorder import Narrator
 from app.memory.contract import MemoryKind
 from app.memory.kinds import store as memory_store
@@ -31,6 +33,7 @@ from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.limits import Limiter
 from app.models.registry import Providers
 from app.models.router import ModelRouter
+from app.models.shared_limits import SharedLimits
 from app.outside.http import HttpClient
 from app.outside.proxies import OutgoingProxies
 from app.policy import declared as hooks
@@ -46,6 +49,7 @@ from app.tools.kind import ToolDeps, ToolKind
 from app.tools.kinds import builtin, http, mcp, python, subprocess
 from app.tools.registry import Registry
 from app.views.narration import TemplateNarrator
+from app.wiring.evaluator_kinds import EVALUATORS
 from app.workspace.catalog import AnyConfig, BrokenKind, Kind, KindCatalog, Kinds
 from app.workspace.compiled import CompiledWorkspace
 from app.workspace.files import WorkspaceFiles
@@ -108,6 +112,11 @@ def builtin_hooks() -> Kinds[BuiltinHook]:
     return with_installed("holdfast.hooks", BuiltinHook, builtin_hook.BUILTINS)
 
 
+@cache
+def evaluators() -> Kinds[EvaluatorKind]:
+    return with_installed("holdfast.evaluators", EvaluatorKind, EVALUATORS)
+
+
 def with_installed(group: str, kind: type[K], shipped: Iterable[K]) -> Kinds[K]:
     """The kinds that ship, and those that installed packages offer as entry points of the group."""
     known = {one.name for one in shipped}
@@ -157,6 +166,7 @@ def kind_catalog(brought: Iterable[str] = ()) -> KindCatalog:
         tools=tools(),
         builtin_tools=builtin.NAMES,
         builtin_hooks=builtin_hooks(),
+        evaluators=evaluators(),
         memories=memories(),
         narrators=frozenset(NARRATORS),
         redaction_kinds=frozenset({"secret", *PERSONAL}),
@@ -202,7 +212,9 @@ def http_client(settings: Settings, environ: Mapping[str, str] = os.environ) -> 
     return HttpClient(proxies=OutgoingProxies.from_environment(environ), ca_file=settings.ca_file)
 
 
-def model_router(settings: Settings, clock: Clock, client: HttpClient) -> ModelRouter:
+def model_router(
+    settings: Settings, clock: Clock, client: HttpClient, shared: SharedLimits | None = None
+) -> ModelRouter:
     def secrets(text: str) -> str | None:
         resolved = resolve_env(text, os.environ)
         return resolved if isinstance(resolved, str) else None
@@ -216,6 +228,7 @@ def model_router(settings: Settings, clock: Clock, client: HttpClient) -> ModelR
         random=random.random,
         sleep=asyncio.sleep,
         limiter=limiter,
+        shared=shared,
     )
 
 
@@ -225,6 +238,13 @@ def make_hooks(settings: Settings, clock: Clock, workspace: CompiledWorkspace) -
 
     deps = HookDeps(settings.workspace, _secrets_of(workspace), load, builtin_hooks(), settings.data_dir)
     return hooks.build(workspace, HOOKS, deps, schemas=SchemaRegistry(), clock=clock)
+
+
+def make_gates() -> Gates:
+    def load(entry: str, files: WorkspaceFiles, own: bool) -> Any:
+        return load_entry(entry, files, own=own)
+
+    return Gates(evaluators(), EvaluatorDeps(load))
 
 
 def _secrets_of(workspace: CompiledWorkspace) -> Callable[[str], str | None]:

@@ -4,9 +4,11 @@ import contextlib
 from collections.abc import AsyncIterator
 from functools import partial
 
+from app.bus.messages import RateUse
 from app.bus.replicas import Replicas
 from app.core.clock import CorrectedClock
 from app.protocols.auth.access import Access
+from app.protocols.context import SharedRates
 from app.runtime.intake.keys import Keys
 from app.runtime.schedule.executor import Executor
 from app.runtime.workspace_in_force import WorkspaceInForce
@@ -60,3 +62,15 @@ async def joined(
         yield
     finally:
         await replicas.close()
+
+
+def share_rates(replicas: Replicas | None, rates: SharedRates) -> None:
+    """What a caller uses at one server counts at all of them, as soon as they hear of it."""
+    if replicas is None:
+        return
+
+    def used(message: RateUse) -> None:
+        for tenant, caller, count in message.used:
+            rates.used_elsewhere((tenant, caller), count)
+
+    rates.on_use, replicas.on_rates = replicas.say_rate, used

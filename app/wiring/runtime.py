@@ -18,9 +18,13 @@ from app.core.metrics import Metrics
 from app.core.principal import DEFAULT_TENANT
 from app.core.settings import Settings
 from app.core.signing import Signer, open_signer
+from app.evals.declared import Gates
+from app.evals.judges import Judges
+from app.evals.shadow import ShadowGates
 from app.events.ports import Appended, StorageFull, StoreError
 from app.memory.service import MemoryService
 from app.models.router import ModelRouter
+from app.models.shared_limits import SharedLimits
 from app.outside.sandbox_report import SandboxReport
 from app.policy.redaction import CurrentRedaction, secret_values
 from app.protocols.auth.access import Access
@@ -54,7 +58,9 @@ from app.store.blobs import Blobs
 from app.store.compaction import SweepTable
 from app.store.files import FileStore
 from app.store.idle_threads import IdleThreadReader
+from app.store.judgements import DueEvaluationTable
 from app.store.keys import StoredKeys
+from app.store.shared_limits import ModelLimitRecords, RunBuckets, TenantDays, purge_old_counts
 from app.store.vacuum import shrink
 from app.store.workspaces import WorkspaceTable
 from app.wiring.kinds import (
@@ -63,6 +69,7 @@ from app.wiring.kinds import (
     http_client,
     installed_backends,
     kind_catalog,
+    make_gates,
     make_hooks,
     model_router,
     narrator,
@@ -110,6 +117,8 @@ class Holdfast:
     sandbox: SandboxReport
     replicas: Replicas | None
     """The other servers on the same Postgres; None with SQLite."""
+    gates: Gates
+    shadow: ShadowGates
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +168,14 @@ async def open_holdfast(
         toolsets = await parts.enter_async_context(
             _closing(Toolsets(tools.build, partial(make_hooks, settings, clock)))
         )
-        router = model_router(settings, clock, client)
+        shared = await parts.enter_async_context(_shared_limits(store, clock))
+        router = model_router(settings, clock, client, shared)
+        days = TenantDays(store.database) if settings.is_postgres else None
+        gates, budgets = make_gates(), BudgetAccounts(clock, store.reader.spent_since, days)
         memory = open_memory(store, clock, redaction)
-        traced = _conducting(settings, store, router, kinds, history, toolsets, clock, memory)
+        blobs = Blobs(store.database)
+        services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets, gates=gates, memory=memory)
+        traced = _conducting(settings, store, services, kinds, history, toolsets)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
         intake.interrupts.follow_up = partial(candidate_decision, memory)
@@ -170,6 +184,7 @@ async def open_holdfast(
         executor.may_begin = lambda: workspace.unavailable is None
         await parts.enter_async_context(joined(replicas, store, executor, access, keys, in_force))
         await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
+        shadow = await parts.enter_async_context(_shadow_gates(store, executor, history, gates, router, budgets, clock))
         metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace, replicas))
         yield Holdfast(
             store=store,
@@ -193,22 +208,44 @@ async def open_holdfast(
             effective=effective,
             sandbox=sandbox,
             replicas=replicas,
+            gates=gates,
+            shadow=shadow,
         )
+
+
+@contextlib.asynccontextmanager
+async def _shadow_gates(
+    store: Store,
+    executor: Executor,
+    history: WorkspaceHistory,
+    gates: Gates,
+    router: ModelRouter,
+    budgets: BudgetAccounts,
+    clock: Clock,
+) -> AsyncIterator[ShadowGates]:
+    """What judges runs after their end."""
+    due = DueEvaluationTable(store.database)
+    if not store.settings.is_postgres:
+        with contextlib.suppress(StorageFull):
+            await due.give_back_all()
+    shadow = ShadowGates(due, store.reader, store.recorder, history, gates, Judges(router, budgets), clock)
+    executor.ending.evaluation_due = shadow.announce
+    shadow.start()
+    try:
+        yield shadow
+    finally:
+        await shadow.close()
 
 
 def _conducting(
     settings: Settings,
     store: Store,
-    router: ModelRouter,
+    services: RunServices,
     kinds: Mapping[str, Backend],
     history: WorkspaceHistory,
     toolsets: Toolsets,
-    clock: Clock,
-    memory: MemoryService,
 ) -> InTrace:
     """Conducts runs, each in its trace."""
-    blobs, budgets = Blobs(store.database), BudgetAccounts(clock, store.reader.spent_since)
-    services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets, memory=memory)
     conductor = Conductor(services, kinds, history, toolsets)
     return InTrace(conductor.run, store.reader, exported=settings.traces != "off")
 
@@ -233,7 +270,8 @@ def build_intake(
     workers: Drainable,
 ) -> Intake:
     recorder, reader = store.recorder, store.reader
-    rates = RunRates(lambda: effective.runs_per_minute, clock)
+    shared = RunBuckets(store.database) if store.settings.is_postgres else None
+    rates = RunRates(lambda: effective.runs_per_minute, clock, shared)
     cancel_events = CancelEvents(reader, reader)
     service = Service(
         recorder,
@@ -299,6 +337,16 @@ def _telemetry(
     return telemetry(settings, *watched, traced, permitted, replicas)
 
 
+@contextlib.asynccontextmanager
+async def _shared_limits(store: Store, clock: Clock) -> AsyncIterator[SharedLimits | None]:
+    """The limits of models over all servers; a process with a database of its own needs none."""
+    if not store.settings.is_postgres:
+        yield None
+        return
+    async with _closing(SharedLimits(ModelLimitRecords(store.database), clock)) as shared:
+        yield shared
+
+
 async def _purge_hourly(store: Store, effective: EffectiveSettings, clock: Clock, stopping: asyncio.Event) -> None:
     """Deletes threads that were not used for long, drops old deltas, and purges what was deleted long enough ago: when
     the server starts, and every hour."""
@@ -310,6 +358,8 @@ async def _purge_hourly(store: Store, effective: EffectiveSettings, clock: Clock
             await expiry.expire(stopping.is_set)
             await deltas.expire(stopping.is_set)
             await store.retention.purge(stopping, effective.deleted_days)
+            if store.settings.is_postgres:
+                await purge_old_counts(store.database)
             if store.settings.sqlite_vacuum == "incremental" and not store.settings.is_postgres:
                 await shrink(store.database, stopping)
         with contextlib.suppress(TimeoutError):

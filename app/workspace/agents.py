@@ -84,13 +84,13 @@ class AgentCompiler:
             ("Agent", "subagents", spec.subagent_names),
             ("Memory", "memory", spec.memory),
             ("Hook", "hooks", spec.hooks),
-            ("Evaluator", "gates", spec.gates),
             ("Tool", "evidence", spec.evidence),
         ):
             if names:
                 self._index.refers_all(kind, names, place, ("spec", field), self._report)
         for field, names in (("input", spec.guardrails.input), ("output", spec.guardrails.output)):
             self._index.refers_all("Guardrail", names, place, ("spec", "guardrails", field), self._report)
+        self._gates(spec, place)
         if spec.context_policy.summary_model is not None:
             path: DocPath = ("spec", "contextPolicy", "summaryModel")
             self._index.refers("Model", spec.context_policy.summary_model, place, path, self._report)
@@ -99,6 +99,21 @@ class AgentCompiler:
                 message = f"{name!r} is a tool and a subagent of this agent; a model could not tell them apart"
                 self._report.error("NAME_CLASH", place, ("spec", "subagents", number), message)
             self._passed_on(spec, name, number, place)
+
+    def _gates(self, spec: AgentSpec, place: DocumentPlace) -> None:
+        """A gate is known by its evaluator and mode, so each may be listed once in a mode."""
+        seen: set[tuple[str, str]] = set()
+        for number, gate in enumerate(spec.gates):
+            path: DocPath = ("spec", "gates", number)
+            self._index.refers("Evaluator", gate.evaluator, place, (*path, "evaluator"), self._report)
+            if gate.fallback_model is not None:
+                self._index.refers("Model", gate.fallback_model, place, (*path, "fallbackModel"), self._report)
+            if (gate.evaluator, gate.mode) in seen:
+                message = f"the evaluator {gate.evaluator!r} has a {gate.mode} gate here already"
+                self._report.error(
+                    "REFERENCE_DUPLICATE", place, (*path, "evaluator"), message, hint="remove one of them"
+                )
+            seen.add((gate.evaluator, gate.mode))
 
     def _passed_on(self, spec: AgentSpec, name: str, number: int, place: DocumentPlace) -> None:
         """A subagent uses what its parent has and what is passed on; whatever else it names it will not have here."""

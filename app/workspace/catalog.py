@@ -1,4 +1,4 @@
-"""Which kinds exist: backends, providers, tools and built-in hooks, passed in by whoever starts the compiler.
+"""Which kinds exist: backends, providers, tools, evaluators and built-in hooks; passed in with the compiler.
 
 A kind describes itself with one value. Kinds that ship are listed in `wiring/kinds.py`; one of an installed package is
 loaded when a document first names it, so that a package that nobody uses costs nothing and breaks nothing.
@@ -38,7 +38,7 @@ class Kind:
     """What a kind says of itself. Each package of kinds adds how one is made."""
 
     name: str
-    """What a document writes: `backend`, `provider`, or `kind` of a Tool."""
+    """What a document writes: `backend`, `provider`, or `kind` of a Tool or an Evaluator."""
     config: type[BaseModel] = NoConfig
     """The model of the `config` section that is passed to it."""
     extra: str | None = None
@@ -46,7 +46,9 @@ class Kind:
     module: str | None = None
     """A module of that extra: where it is missing, the kind is known and cannot be used."""
     needs_model: bool = False
-    """Whether what uses it must name a model: an agent its own, for backends; a Memory its `embedding`."""
+    """Whether what uses it must name a model: an agent or an evaluator its own, a Memory its `embedding`."""
+    needs_entry: bool = False
+    """Whether a document that uses it must name a function. For evaluators."""
 
     @property
     def installed(self) -> bool:
@@ -105,6 +107,7 @@ class KindCatalog:
     tools: Kinds[Kind] = field(default_factory=Kinds)
     builtin_tools: frozenset[str] = frozenset()
     builtin_hooks: Kinds[Kind] = field(default_factory=Kinds)
+    evaluators: Kinds[Kind] = field(default_factory=Kinds)
     memories: Kinds[Kind] = field(default_factory=Kinds)
     adapters: frozenset[str] = frozenset()
     narrators: frozenset[str] = frozenset()

@@ -103,6 +103,9 @@ CODES: Final[dict[str, Code]] = {
         "A kind of an installed package cannot be loaded.", "Correct or remove the package that the message names."
     ),
     "ADAPTER_UNKNOWN": Code("No workflow adapter has this name.", "Register it, or correct the name."),
+    "EVALUATOR_KIND_UNKNOWN": Code(
+        "There is no such kind of evaluator.", "Use one of the kinds named, such as `contains`."
+    ),
     "HANDLER_UNKNOWN": Code(
         "There is no such built-in handler.", "Use one of those named, or `kind: python` with a function."
     ),

@@ -94,6 +94,6 @@ def _agent_edges(agent: CompiledAgent) -> Iterator[GraphEdge]:
         ("memory", "memory", spec.memory),
         ("hook", "hooks", spec.hooks),
         ("guardrail", "guardrails", (*spec.guardrails.input, *spec.guardrails.output)),
-        ("evaluator", "gates", spec.gates),
+        ("evaluator", "gates", tuple(dict.fromkeys(gate.evaluator for gate in spec.gates))),
     ):
         yield from (GraphEdge(start, f"{kind}/{name}", label) for name in names)

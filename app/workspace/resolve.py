@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 from zoneinfo import ZoneInfo
 
-from app.core.expressions import ExpressionProblem, compile_open_expression
 from app.workspace.arguments import Arguments, check_signature, check_uses
 from app.workspace.catalog import KindCatalog
 from app.workspace.diagnostics import DocPath, dotted
@@ -251,12 +250,21 @@ class Resolver:
         return any(hook in spec_of(agent, AgentSpec).hooks for agent in agents)
 
     def _evaluator(self, document: ParsedDocument) -> None:
-        spec = spec_of(document, EvaluatorSpec)
+        spec, place, kinds = spec_of(document, EvaluatorSpec), document.place, self.catalog.evaluators
+        path: DocPath = ("spec", "kind")
         self._model_and_entry(document, spec.model, spec.entry)
-        if spec.rule is not None:
-            rule = compile_open_expression(spec.rule)
-            if isinstance(rule, ExpressionProblem):
-                self.report.error("EXPRESSION_INVALID", document.place, ("spec", "rule"), rule.message[:300])
+        if not check_kind("EVALUATOR_KIND_UNKNOWN", kinds, spec.kind, place, path, "kind of evaluator", self.report):
+            return
+        check_config(kinds, spec.kind, spec.config, place, ("spec", "config"), "kind of evaluator", self.report)
+        kind = kinds.usable(spec.kind)
+        assert kind is not None
+        for field, needed, given in (("model", kind.needs_model, spec.model), ("entry", kind.needs_entry, spec.entry)):
+            if needed and given is None:
+                message = f"an evaluator of the kind {spec.kind!r} needs `{field}`"
+                self.report.error("FIELD_MISSING", place, ("spec", field), message, expected=f"`spec.{field}`")
+            elif given is not None and not needed:
+                message = f"the kind of evaluator {spec.kind!r} does not read `{field}`; it would have no effect"
+                self.report.error("NOT_SERVED", place, ("spec", field), message, hint="remove it", key=True)
 
     def _model_and_entry(self, document: ParsedDocument, model: str | None, entry: str | None) -> None:
         if model is not None:

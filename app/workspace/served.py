@@ -42,7 +42,6 @@ _NO_WORKFLOW: Final = "use the backend `plan_work_review`, or subagents"
 UNSERVED: Final = UnservedParts(
     kinds={
         "Guardrail": f"remove it; to block or change content, {_HOOK} (UserPromptSubmit, PreToolUse, PostToolUse)",
-        "Evaluator": f"remove it; to judge an answer, {_HOOK} (Stop)",
         "Workflow": f"remove it; {_NO_WORKFLOW}",
         "Schedule": "remove it; start runs with POST /api/runs from your own scheduler, such as cron",
     },
@@ -54,7 +53,6 @@ UNSERVED: Final = UnservedParts(
         ),
         "Agent": (
             Unserved(("guardrails",), f"remove it; to block or change content, {_HOOK} (UserPromptSubmit, PreToolUse)"),
-            Unserved(("gates",), f"remove it; to judge an answer, {_HOOK} (Stop)"),
             Unserved(("edges",), "remove it; the agent's model decides what comes next"),
         ),
         "Tool": (Unserved(("compensation",), "remove it; offer the undo to the agent as a tool of its own"),),

@@ -9,6 +9,8 @@ import pytest
 from app.bus import replicas
 from app.core import clock
 from app.core.settings import Settings
+from app.protocols.edge.limits import Rates
+from app.wiring.replicas import share_rates
 from app.workspace.catalog import KindCatalog
 from tests.bus.conftest import team
 from tests.bus.pace import Paced
@@ -143,3 +145,17 @@ async def test_a_server_that_cannot_load_the_workspace_in_force_takes_no_new_run
 
 async def _no_reload() -> None:
     """The files of this server do not change."""
+
+
+@pytest.mark.requirement("HK-31")
+async def test_what_a_caller_uses_at_one_server_counts_at_the_others(joined: Settings, pace: Paced) -> None:
+    standing = clock.ManualClock()  # nothing fills up meanwhile
+    limits = [Rates(100, standing), Rates(100, standing)]
+    async with team(joined, 2, pace) as servers:
+        for server, rates in zip(servers, limits, strict=True):
+            share_rates(server.holdfast.replicas, rates)
+        caller = ("default", "key_1")
+        while not limits[0].take(caller):
+            pass
+        await until(lambda: limits[1].take(caller) > 0)
+        assert limits[1].take(("default", "key_2")) == 0

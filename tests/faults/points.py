@@ -61,8 +61,8 @@ class Passing:
     async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._inner.look(work)
 
-    async def amend(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        return await self.write(work)
+    async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        return await self._inner.act(work)
 
     async def ping(self) -> None:
         await self._inner.ping()

@@ -126,6 +126,14 @@ READERS: Final[dict[str, str]] = {
     ),
     **_of("McpServerSpec", "tools/kinds/mcp_tools", "sessions", "shared", "tools"),
     **_of("McpTools", "tools/kinds/mcp_tools", "allow", "pins"),
+    # -- Evaluator and gates
+    **_of("AgentSpec", "evals/declared", "gates"),
+    **_of("Gate", "policy/gates", "min_score", "mode", "sample"),
+    **_of("Gate", "evals/declared", "evaluator"),
+    **_of("Gate", "runtime/run/steps/gates", "on_fail", "fallback_model"),
+    **_of("EvaluatorSpec", "evals/declared", "kind", "timeout_seconds"),
+    **_of("EvaluatorSpec", "evals/kinds/python", "entry", "config"),
+    **_of("EvaluatorSpec", "evals/kinds/model_judge", "model"),
     # -- Memory
     **_of("AgentSpec", "runtime/run/steps/memory", "memory"),
     **_of("MemorySpec", "memory/service", "kind", "type", "namespace", "config"),

@@ -5,7 +5,11 @@ from typing import Any, Final, Literal
 from app.events.catalog.base import EventModel, Value, event
 from app.events.catalog.values import ErrorValue, ToolCallValue, Usage
 
-ASIDES: Final = frozenset({"summary", "repair"})
+DRAFT: Final = "draft"
+"""The role of what a model says while a blocking gate has not decided about the answer."""
+JUDGE: Final = "judge"
+"""The role of a call that an evaluator makes to judge a run."""
+ASIDES: Final = frozenset({"summary", "repair", JUDGE, DRAFT})
 """Roles of calls outside the conversation: no client sees their answers."""
 
 
@@ -61,6 +65,8 @@ class ModelCompleted(EventModel):
     role: str | None = None
     repairs: str | None = None
     """The tool call that this one was asked to mend; it is no part of the conversation."""
+    aside: str | None = None
+    """The question of an evaluator that this answers; it is no part of the conversation."""
     parts: list[dict[str, Any]] | None = None
     thoughts: list[dict[str, Any]] | None = None
     """Signed reasoning that the provider wants back in the next request; opaque to everybody else."""

@@ -33,13 +33,41 @@ class GuardrailTriggered(EventModel):
     matches: list[dict[str, Any]] | None = None
 
 
-@event("runtime.gate.evaluated", draft=True)
+@event("runtime.gate.evaluated")
 class GateEvaluated(EventModel):
+    """A gate's verdict. Of a blocking gate it is an event of the run; of a shadow gate one of its thread that names it.
+
+    Without a `score` the gate could not judge, `error` says why, and the output did not pass.
+    """
+
     gate: str
     mode: Literal["shadow", "blocking"]
-    score: float
+    score: float | None = None
     min_score: float
     passed: bool
+    error: str | None = None
+    reason: str | None = None
+    run_id: str | None = None
+    """The run that was judged, where the event itself belongs to none."""
+    definition: str | None = None
+    """A digest of the evaluator and the threshold: another one is another gate."""
+    attempt: int | None = None
+    """Which answer of the run was judged; a retry and a fallback give another one."""
+    subject_hash: str | None = None
+    """Of the judged output: the verdict holds for that and nothing else."""
+    judgements: list[dict[str, Any]] | None = None
+    """The answers of a judging model: model, seed, score, reason and usage of each."""
+    duration_ms: int | None = None
+
+
+@event("runtime.feedback.recorded", of_thread=True)
+class FeedbackRecorded(EventModel):
+    """What somebody thinks of a run, after or while it runs; an event of its thread that names the run."""
+
+    run_id: str
+    score: float
+    label: str | None = None
+    comment: str | None = None
 
 
 @event("runtime.schema.violated")

@@ -38,7 +38,10 @@ async def ask_agent(conduct: ConductChild, parent: RunScope, name: str, given: A
     children = parent.log.control.children
     children.add(child_id)
     ending = await conduct(child, scope, parent)
-    appended = expect(await parent.services.recorder.record(scope, *ending))
+    due = [one for one in parent.log.control.evaluations if one.run_id == child_id]
+    completes = ending[-1].type == request.RequestCompleted.type
+    appended = expect(await parent.services.recorder.record(scope, *ending, conditions=due if completes else ()))
+    parent.log.control.evaluations = [one for one in parent.log.control.evaluations if one.run_id != child_id]
     children.discard(child_id)
     for event in appended.events:
         child.apply(event)

@@ -208,7 +208,9 @@ class Conductor:
         try:
             ending = await self._ended(steps(), run_scope.run)
         finally:
-            run_scope.tools = None  # its ports refer to the scope: without the cycle, memory is freed at once
+            run_scope.tools = run_scope.context = run_scope.models = (
+                None  # their ports refer to the scope: without the cycle, memory is freed at once
+            )
         ok = ending[-1].type == request.RequestCompleted.type
         return [*_closing(run_scope.skill, ok=ok), *ending]
 

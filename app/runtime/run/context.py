@@ -21,6 +21,7 @@ from app.events.catalog.interrupt import InterruptRaised
 from app.events.catalog.policy import SchemaViolated
 from app.events.catalog.skill import RoleReported, RoleTransitioned
 from app.events.catalog.values import IssueValue
+from app.events.recorder import PayloadEntry
 from app.policy.contract import Point
 from app.policy.points import prompt_input, prompt_subject
 from app.runtime.run.memo import MALFORMED, StoredPayload
@@ -86,6 +87,8 @@ class RunContext:
         self._taken_up = -1
         """The number of the model call for which commands were last taken up."""
         self._steered: list[JsonObject] = []
+        self.held_back = False
+        """Whether nothing of the answer is said before a gate has decided about it."""
         self.run_id, self.thread_id, self.agent = brief.run_id, brief.thread_id, brief.agent
         self.input, self.instructions, self.history = brief.input, brief.instructions, brief.history
         self.skill, self.roles, self.tools = brief.skill, brief.roles, brief.tools
@@ -100,12 +103,16 @@ class RunContext:
 
     async def emit(self, phase: str, **fields: Any) -> None:
         self._log.stop_if_cancelled()
+        if self.held_back and phase in adapter.DELTAS:
+            return
         kind = self._log.scope.actor.removeprefix("backend:")
         await self._log.record(adapter.AdapterEvent(event=adapter.Signal(adapter=kind, phase=phase, **fields)))
 
     async def say(self, message_id: str, text: str, part: int = 0) -> None:
         await self._log.settle()
         self._log.stop_if_cancelled()
+        if self.held_back:
+            return
         scope = self._log.scope
         for start in range(0, len(text) or 1, _MAX_SAID):
             piece = text[start : start + _MAX_SAID]
@@ -119,16 +126,16 @@ class RunContext:
 
     async def report(self, role: str, schema_name: str, report: JsonObject, message_id: str | None = None) -> None:
         payload = RoleReported(role=role, schema_name=schema_name, report=report, message_id=message_id)
-        await self._tell_once(payload, "role")
+        await self._tell_once(payload, "role", apart=("report",) if self.held_back else ())
 
-    async def _tell_once(self, payload: Payload, compared: str) -> None:
+    async def _tell_once(self, payload: Payload, compared: str, apart: tuple[str, ...] = ()) -> None:
         """In order; one that was recorded before is not recorded again, and must be the same."""
         number = self._recorded_by_type.get(payload.type, 0)
         self._recorded_by_type[payload.type] = number + 1
         recorded = self._log.memo.facts.get(payload.type, ())
         if number >= len(recorded):
             self._log.stop_if_cancelled()
-            await self._log.record(payload)
+            await self._log.record(PayloadEntry(payload, apart=apart) if apart else payload)
         elif recorded[number][compared] != payload.to_json()[compared]:
             message = f"{payload.type} number {number + 1} is not the recorded one"
             raise StepFailed(Failure("BACKEND_NOT_DETERMINISTIC", message))

@@ -13,7 +13,7 @@ from app.core.signal import CancelSignal
 from app.events.catalog.execution import CommandInjected, StepCompleted
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.envelope import Event
-from app.events.ports import Draft
+from app.events.ports import Draft, EvaluationDue
 from app.views.run import MUST_BE_SEEN
 
 
@@ -44,6 +44,9 @@ class Control:
     """The server stops: no tool begins any more whose repetition could do harm."""
     children: set[str] = field(default_factory=set)
     """Runs of subagents that have begun and not ended; they end with their parent."""
+
+    evaluations: list[EvaluationDue] = field(default_factory=list)
+    """Noted with the run's end, if it completes: its shadow gates judge it afterwards."""
 
     on_step: Callable[[], None] | None = None
     """Called once when a step was completed; only of a run that is suspected of killing the server."""

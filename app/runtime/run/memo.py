@@ -34,6 +34,8 @@ class Memo:
     """Completed model calls of the conversation, in order."""
     repairs: dict[str, StoredPayload] = field(default_factory=dict)
     """Completed model calls that mended a tool call, by call id."""
+    asides: dict[str, StoredPayload] = field(default_factory=dict)
+    """Completed model calls that judged the run, by the evaluator's question."""
     intents: dict[str, StoredPayload] = field(default_factory=dict)
     """Tool calls that were begun, by call id; the newest attempt."""
     results: dict[str, StoredPayload] = field(default_factory=dict)
@@ -75,6 +77,8 @@ class Memo:
         match event.type:
             case model.ModelCompleted.type if payload.get("role") == "repair":
                 self.repairs[payload["repairs"]] = payload
+            case model.ModelCompleted.type if payload.get("role") == model.JUDGE:
+                self.asides[payload["aside"]] = payload
             case model.ModelCompleted.type:
                 self.answers.append(payload)
             case tool.ToolInvoked.type:

@@ -14,10 +14,12 @@ from app.core.json import JsonObject
 from app.events.catalog import Payload
 from app.events.catalog.adapter import AdapterEvent
 from app.events.catalog.execution import BudgetExceeded
-from app.events.catalog.model import ASIDES, ModelCompleted, ModelNegotiated, ModelRequested
+from app.events.catalog.model import ASIDES, DRAFT, JUDGE, ModelCompleted, ModelNegotiated, ModelRequested
+from app.events.recorder import PayloadEntry
 from app.models.completion import (
     CompletionRequest,
     CompletionResponse,
+    Message,
     ReasoningLevel,
     ToolDef,
     estimate_tokens,
@@ -28,6 +30,8 @@ from app.models.contract import Budget, ContentPolicy
 from app.models.negotiate import ModelChoice, Negotiation
 from app.models.prepare import input_room
 from app.models.router import ModelRouter
+from app.policy.evaluator import JudgeAnswer, JudgeQuestion
+from app.runtime.run.inlined import Load, inline
 from app.runtime.run.media import RunMedia
 from app.runtime.run.memo import StoredPayload
 from app.runtime.run.parameters import RequestedParameters, requested_parameters
@@ -40,15 +44,27 @@ from app.workspace.specs.agent import ModelPlan
 
 REQUEST_WAITS_SECONDS: Final = 0.005
 """How long the note that a model is being asked may wait for the first of its answer, to be stored together."""
+MAX_JUDGEMENT_TOKENS: Final = 1000
+_HELD_BACK: Final = ("text", "reasoning", "thoughts", "messages")
+"""Fields in which a model's words would reach whoever follows the log before a gate has decided about them."""
 _BUDGETS: Final = {"tokens": "tokens", "cost": "cost", "calls": "model_calls"}
 
 
 class ModelCalls:
     def __init__(
-        self, log: RunLog, agent: CompiledAgent, toolset: Toolset, router: ModelRouter, budget: Budget, media: RunMedia
+        self,
+        log: RunLog,
+        agent: CompiledAgent,
+        toolset: Toolset,
+        router: ModelRouter,
+        budget: Budget,
+        media: RunMedia,
+        load: Load,
     ) -> None:
         self._log, self._agent, self._toolset = log, agent, toolset
-        self._router, self._budget, self._media = router, budget, media
+        self._router, self._budget, self._media, self._load = router, budget, media, load
+        self.held_back = False
+        """Whether a gate decides about the answer first: until then no client sees what the model says."""
         self._negotiated: Negotiation | None = None
         self.number = 0
         """How many were made; the next one is known by this number."""
@@ -85,7 +101,8 @@ class ModelCalls:
                 raise StepFailed(Failure("BACKEND_NOT_DETERMINISTIC", message))
             return _recorded_answer(answers[number])
         await self._log.begin_step()
-        marks = {"role": options.role} if options.role else {}
+        role = options.role or (DRAFT if self.held_back else None)
+        marks = {"role": role} if role else {}
         return _answer(await self._complete(plan, request, marks, foreign))
 
     def room(self, tools: Sequence[ToolDefinition]) -> int | None:
@@ -117,6 +134,22 @@ class ModelCalls:
         except StepFailed:
             return None  # the refusal of the first call stands
 
+    async def judge(self, question: JudgeQuestion, key: str) -> JudgeAnswer | Failure:
+        """What a judging model says about the run; outside the conversation, so it has no number."""
+        recorded = self._log.memo.asides.get(key)
+        if recorded is not None:
+            return _recorded_judgement(recorded)
+        asked = judge_request(question)
+        before, self._negotiated = self._negotiated, None
+        try:
+            plan = self._plan(question.model)
+            response = await self._complete(plan, asked, {"role": JUDGE, "aside": key})
+        except StepFailed as failed:
+            return failed.failure
+        finally:
+            self._negotiated = before
+        return judge_answer(response, request_hash(asked.to_json(plan.primary.name)))
+
     def _plan(self, switched_to: str | None) -> ModelChoice:
         name = switched_to or self.model
         chosen = ModelPlan(primary=name) if name is not None else self._agent.model_plan
@@ -133,6 +166,8 @@ class ModelCalls:
 
         async def record(payload: Payload) -> Payload | None:
             if marks:
+                if self.held_back and payload.type == AdapterEvent.type:
+                    return None
                 marked = _marked(payload, marks)
                 if marked is None:
                     return None
@@ -141,6 +176,10 @@ class ModelCalls:
                 payload = ModelCompleted.unchecked(payload.to_json() | {"toolsHash": foreign})
             if payload.type == ModelNegotiated.type and "model" in payload.to_json():
                 held.append(payload)  # goes with the request that follows: one commit less before the first token
+                return None
+            if payload.type == ModelRequested.type and self.held_back:
+                await self._log.record(*held, PayloadEntry(payload, apart=_HELD_BACK))
+                held.clear()
                 return None
             if payload.type == ModelRequested.type:
                 # Stored in one commit with the first of the answer, unless that takes its time (ADR 12).
@@ -188,6 +227,9 @@ class ModelCalls:
         if payload.type != ModelCompleted.type:
             await self._log.record(payload)
             return None
+        if self.held_back:
+            event = (await self._log.record(PayloadEntry(payload, apart=_HELD_BACK))).events[0]
+            return ModelCompleted.model_validate((await inline(event, self._load)).payload)
         made = payload.to_json()
         words_only = not made["toolCalls"] and "reasoning" not in made
         drafts = None
@@ -236,6 +278,25 @@ class ModelCalls:
             reasoning=reasoning,
             response_schema=options.response_schema or (self.response_schema if options.role is None else None),
         )
+
+
+def judge_request(question: JudgeQuestion) -> CompletionRequest:
+    messages = (Message("system", question.instructions), Message("user", question.text))
+    return CompletionRequest(messages=messages, temperature=0.0, seed=question.seed, max_tokens=MAX_JUDGEMENT_TOKENS)
+
+
+def judge_answer(response: CompletionResponse, digest: str | None) -> JudgeAnswer:
+    usage = {
+        "inputTokens": response.usage.input_tokens,
+        "outputTokens": response.usage.output_tokens,
+        "costUsd": response.usage.cost_usd,
+    }
+    known = {name: value for name, value in usage.items() if value is not None}
+    return JudgeAnswer(response.text, response.model, digest, known)
+
+
+def _recorded_judgement(payload: StoredPayload) -> JudgeAnswer:
+    return JudgeAnswer(payload["text"], payload["model"], payload.get("requestHash"), payload["usage"])
 
 
 def foreign_tools(tools: Sequence[ToolDefinition]) -> str | None:

@@ -198,12 +198,13 @@ class RunLog:
         await self.record(payload)
         return StepFailed(budget_failure(payload))
 
-    async def raise_interrupt(self, raised: InterruptRaised) -> Suspended:
+    async def raise_interrupt(self, raised: InterruptRaised, apart: tuple[str, ...] = ()) -> Suspended:
         """A subagent's interrupt belongs to the root run: that is what waits, and what the answer wakes."""
         if self.is_root:
-            await self.record(raised)
+            await self.record(PayloadEntry(raised, apart=apart) if apart else raised)
         else:
-            entry = PayloadEntry(raised.model_copy(update={"for_run_id": self.run_id}), run_id=self._root)
+            asked = raised.model_copy(update={"for_run_id": self.run_id})
+            entry = PayloadEntry(asked, run_id=self._root, apart=apart)
             expect(await self.recorder.record(self.scope, entry))
         return Suspended(raised.interrupt_id)
 

@@ -76,7 +76,7 @@ class Executor:
         self._backlog = backlog
         self._leases = RunLeases(leases, lease_seconds)
         self._suspects = Suspects(leases, reader)
-        self._ending = RunEnding(recorder, reader, backlog)
+        self.ending = RunEnding(recorder, reader, backlog)
         self._sweeper = Sweeper(recorder, backlog, self._leases, clock, self._take_up)
         self._tasks: list[asyncio.Task[None]] = []
         self._looking: set[asyncio.Task[None]] = set()
@@ -331,7 +331,7 @@ class Executor:
             log.error("run.killed_server", run=run.id, thread=run.thread_id, deaths=suspicion.deaths)
             held.epoch = run.epoch + 1
             ending = [request.RequestFailed(error=error_value(failure))]
-            await self._ending.record(held, run, _scope(held, run), ending, set())
+            await self.ending.record(held, run, _scope(held, run), ending, set())
         else:
             if suspicion.alone:
                 held.control.on_step = partial(self._came_further, held.ref)
@@ -349,7 +349,7 @@ class Executor:
                 if not held.control.cancelled.is_set():
                     raise
                 ending = [request.RequestCancelled(by=scope.actor)]
-            if await self._ending.record(held, run, scope, ending, tried):
+            if await self.ending.record(held, run, scope, ending, tried):
                 return
             # Entered again: what it has done comes back from the log, and the commands with it.
             run, thread = replace(run, started_at=run.started_at or run.created_at), None

@@ -3,13 +3,13 @@
 Leaves to the conductor: how the run ended. Leaves to the executor: entering a run again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from app.events.catalog import Payload, request
 from app.events.catalog.execution import CommandInjected
 from app.events.envelope import Event
-from app.events.ports import CommandsSeen, Draft, Refused
+from app.events.ports import CommandsSeen, Condition, Draft, Refused
 from app.events.recorder import UNSTORABLE, PayloadEntry, Recorder, Scope
 from app.models.router import error_value
 from app.runtime.ports import OpenChildren
@@ -28,6 +28,8 @@ _MAX_SEQ: Final = 2**62
 class RunEnding:
     def __init__(self, recorder: Recorder, reader: Reader, children: OpenChildren) -> None:
         self._recorder, self._reader, self._children = recorder, reader, children
+        self.evaluation_due: Callable[[], None] = lambda: None
+        """Called when a run has ended that its shadow gates are to judge."""
 
     async def record(self, held: HeldRun, run: Run, scope: Scope, ending: Sequence[Payload], tried: set[str]) -> bool:
         """False if the run is to be entered once more, because a command came that it has not followed.
@@ -45,8 +47,8 @@ class RunEnding:
         if isinstance(ending[-1], request.RequestCancelled):
             ending = [*ending[:-1], await self._with_partial_answer(held, run, ending[-1])]
         children, last = await self._end_children(run, held), await control.take_held()
-        seen = [CommandsSeen(run.id, len(control.known))] if completes else []
-        answer = await self._recorder.record(scope, *last, *children, *too_late(late), *ending, conditions=seen)
+        met: list[Condition] = [CommandsSeen(run.id, len(control.known)), *control.evaluations] if completes else []
+        answer = await self._recorder.record(scope, *last, *children, *too_late(late), *ending, conditions=met)
         if isinstance(answer, Refused) and answer.failure.code == "COMMAND_UNSEEN":
             await self._record_held(scope, last)
             control.note_stored(run.id, await self._commands_of(scope, run))
@@ -55,6 +57,8 @@ class RunEnding:
             failed = request.RequestFailed(error=error_value(answer.failure))
             answer = await self._recorder.record(scope, *last, *children, failed)
         expect(answer)
+        if control.evaluations:
+            self.evaluation_due()
         return True
 
     async def _with_partial_answer(

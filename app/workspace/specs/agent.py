@@ -51,6 +51,25 @@ class AgentGuardrails(Spec):
     output: tuple[Name, ...] = ()
 
 
+class Gate(Spec):
+    """An evaluator with a threshold. A shadow gate only records its verdict; a blocking one decides about an answer."""
+
+    evaluator: Name
+    min_score: Annotated[float, Field(ge=0, le=1)] = 1.0
+    mode: Literal["shadow", "blocking"] = "shadow"
+    sample: Annotated[float, Field(gt=0, le=1)] = 1.0
+    on_fail: Literal["fail", "retry", "fallback", "ask"] = "fail"
+    fallback_model: Name | None = None
+
+    @model_validator(mode="after")
+    def _acts_when_it_blocks(self) -> Self:
+        if self.mode == "shadow" and "on_fail" in self.model_fields_set:
+            raise ValueError("`onFail` belongs to blocking gates; a shadow gate never acts")
+        if (self.on_fail == "fallback") != (self.fallback_model is not None):
+            raise ValueError("`fallbackModel` belongs to `onFail: fallback`, which needs it")
+        return self
+
+
 class Edge(Spec):
     """`condition` is a route label, never logic."""
 
@@ -86,7 +105,7 @@ class AgentSpec(Spec):
     memory: tuple[Name, ...] = ()
     hooks: tuple[Name, ...] = ()
     guardrails: AgentGuardrails = AgentGuardrails()
-    gates: tuple[Name, ...] = Field((), description="Evaluators that the output must pass.")
+    gates: tuple[Gate, ...] = Field((), description="Evaluators that judge the output, each with its threshold.")
     evidence: tuple[Name, ...] = Field(
         (), description="Tools that must have returned a result before the run can complete."
     )

@@ -110,12 +110,12 @@ class GuardrailSpec(Spec):
 
 
 class EvaluatorSpec(Spec):
+    """Gives a run a score from 0 to 1. What score is enough, and what follows, is said where it is used: by a gate."""
+
     kind: KindName
     entry: Entry | None = None
     model: Name | None = None
-    rule: Cel | None = None
-    threshold: Annotated[float, Field(ge=0, le=1)] = 1.0
-    mode: Literal["blocking", "shadow"] = "blocking"
+    timeout_seconds: Seconds = 30
     config: JsonMap = Field(default_factory=dict)
 
 

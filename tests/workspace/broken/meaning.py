@@ -211,11 +211,99 @@ MEANING = [
         },
     ),
     Case(
-        "an evaluator rule that is no bool",
-        "EXPRESSION_INVALID",
+        "an evaluator's expression that is no bool",
+        "VALUE_INVALID",
         "e.yaml",
         7,
-        {"e.yaml": document("Evaluator", "e", "kind: rule\nrule: output.size")},
+        {"e.yaml": document("Evaluator", "e", "kind: cel\nconfig: {expression: size(output)}")},
+    ),
+    Case(
+        "an evaluator's pattern that cannot be read",
+        "VALUE_INVALID",
+        "e.yaml",
+        7,
+        {"e.yaml": document("Evaluator", "e", "kind: regex\nconfig: {pattern: '('}")},
+    ),
+    Case(
+        "an evaluator's schema that cannot be used",
+        "VALUE_INVALID",
+        "e.yaml",
+        7,
+        {"e.yaml": document("Evaluator", "e", "kind: schema\nconfig: {schema: {type: 7}}")},
+    ),
+    Case(
+        "an unknown kind of evaluator",
+        "EVALUATOR_KIND_UNKNOWN",
+        "e.yaml",
+        6,
+        {"e.yaml": document("Evaluator", "e", "kind: vibes")},
+    ),
+    Case(
+        "an evaluator with a threshold",
+        "FIELD_UNKNOWN",
+        "e.yaml",
+        7,
+        {"e.yaml": document("Evaluator", "e", "kind: contains\nthreshold: 1")},
+    ),
+    Case(
+        "an evaluator with a config that its kind does not read",
+        "NOT_SERVED",
+        "e.yaml",
+        7,
+        {"e.yaml": document("Evaluator", "e", "kind: contains\nconfig: {words: [a]}")},
+    ),
+    Case(
+        "an evaluator with a model that its kind does not ask",
+        "NOT_SERVED",
+        "e.yaml",
+        7,
+        {"e.yaml": document("Evaluator", "e", "kind: contains\nmodel: main\nconfig: {texts: [a]}")},
+    ),
+    Case(
+        "a judging evaluator without a model",
+        "FIELD_MISSING",
+        "e.yaml",
+        5,
+        {"e.yaml": document("Evaluator", "e", "kind: model_judge\nconfig: {rubric: good}")},
+    ),
+    Case(
+        "a python evaluator without a function",
+        "FIELD_MISSING",
+        "e.yaml",
+        5,
+        {"e.yaml": document("Evaluator", "e", "kind: python")},
+    ),
+    Case(
+        "a shadow gate that would act",
+        "FIELD_CONFLICT",
+        A,
+        7,
+        agent("model: main\ngates: [{evaluator: e, onFail: fail}]")
+        | {"e.yaml": document("Evaluator", "e", "kind: contains\nconfig: {texts: [a]}")},
+    ),
+    Case(
+        "a fallback without its model",
+        "FIELD_CONFLICT",
+        A,
+        7,
+        agent("model: main\ngates: [{evaluator: e, mode: blocking, onFail: fallback}]")
+        | {"e.yaml": document("Evaluator", "e", "kind: contains\nconfig: {texts: [a]}")},
+    ),
+    Case(
+        "a fallback to an unknown model",
+        "MODEL_UNKNOWN",
+        A,
+        7,
+        agent("model: main\ngates: [{evaluator: e, mode: blocking, onFail: fallback, fallbackModel: spare}]")
+        | {"e.yaml": document("Evaluator", "e", "kind: contains\nconfig: {texts: [a]}")},
+    ),
+    Case(
+        "an evaluator with two gates of one mode",
+        "REFERENCE_DUPLICATE",
+        A,
+        7,
+        agent("model: main\ngates: [{evaluator: e}, {evaluator: e, minScore: 0.5}]")
+        | {"e.yaml": document("Evaluator", "e", "kind: contains\nconfig: {texts: [a]}")},
     ),
 ]
 

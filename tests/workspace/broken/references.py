@@ -61,7 +61,7 @@ REFERENCES = [
     ),
     Case("an unknown hook", "HOOK_UNKNOWN", A, 7, agent("model: main\nhooks: [audit]")),
     Case("an unknown guardrail", "GUARDRAIL_UNKNOWN", A, 8, agent("model: main\nguardrails:\n  input: [pii]")),
-    Case("an unknown gate", "EVALUATOR_UNKNOWN", A, 7, agent("model: main\ngates: [quality]")),
+    Case("an unknown gate", "EVALUATOR_UNKNOWN", A, 7, agent("model: main\ngates: [{evaluator: quality}]")),
     Case("an agent that calls itself", "SUBAGENT_CYCLE", A, 7, agent("model: main\nsubagents: [a]")),
     Case(
         "agents in a circle",

@@ -30,7 +30,11 @@ from app.workspace.specs.base import Limits
 
 
 async def run_backend(run_scope: RunScope) -> None:
-    context = make_context(run_scope)
+    await answer(run_scope, make_context(run_scope))
+
+
+async def answer(run_scope: RunScope, context: RunContext) -> None:
+    """The backend's output. Asked again with the same context, it goes on where the calls of the first time ended."""
     try:
         with run_scope.budget.timer() as timer:
             result = await run_scope.backend.run(context)
@@ -42,14 +46,16 @@ async def run_backend(run_scope: RunScope) -> None:
         raise await run_scope.log.exceeded(exceeded) from None
     if run_scope.log.is_root:
         await run_scope.log.pause_if_asked()  # one that came with the last model call
-    run_scope.output = Output(result) if isinstance(result, str) else result
+    output = Output(result) if isinstance(result, str) else result
+    # What was held back is no message that a client has seen.
+    run_scope.output = replace(output, message_id=None) if context.held_back else output
 
 
 def make_context(run_scope: RunScope) -> RunContext:
     agent, log, services = run_scope.agent, run_scope.log, run_scope.services
     gateway, allowed = _gateway(run_scope)
     load = stored_blobs(services.reader, log.scope.tenant, log.scope.thread_id)
-    models = ModelCalls(log, agent, run_scope.toolset, services.router, run_scope.budget, RunMedia(load))
+    models = ModelCalls(log, agent, run_scope.toolset, services.router, run_scope.budget, RunMedia(load), load)
     plan = run_scope.asked.get("modelPlan")
     models.model = plan["model"] if plan else None
     models.response_schema = run_scope.asked.get("responseSchema") or models.response_schema
@@ -79,7 +85,7 @@ def make_context(run_scope: RunScope) -> RunContext:
         run_scope.budget.set(Limits.model_validate(limits))
         tools.limit = run_scope.budget.tool_calls
 
-    return RunContext(
+    context = RunContext(
         _brief(run_scope, allowed),
         log,
         models,
@@ -90,6 +96,10 @@ def make_context(run_scope: RunScope) -> RunContext:
         hooks,
         partial(before_finalize, run_scope) if agent.spec.memory else None,
     )
+    gates = services.gates.of(run_scope.workspace, agent)
+    run_scope.context, run_scope.models, run_scope.gates = context, models, gates
+    context.held_back = models.held_back = any(rule.takes(log.run_id) for rule in gates.blocking)
+    return context
 
 
 def _brief(run_scope: RunScope, allowed: frozenset[str]) -> Brief:

@@ -4,14 +4,16 @@ Every one can be added, left out and replaced alone.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from app.core.decisions import Allow, Decision
-from app.core.errors import Failure
 from app.memory.contract import Recalled, RunIdentity, Said
 from app.memory.governance import Check
 from app.memory.service import Learned
-from app.workspace.compiled import CompiledAgent, CompiledMemory
+from app.policy.gates import AgentGates
+from app.workspace.compiled import CompiledAgent, CompiledMemory, CompiledWorkspace
+
+_NO_GATES: Final = AgentGates()
 
 
 class Guardrails(Protocol):
@@ -20,9 +22,9 @@ class Guardrails(Protocol):
         ...
 
 
-class Gates(Protocol):
-    async def judge(self, output: str, agent: CompiledAgent) -> Failure | None:
-        """Why the output may not leave, if it may not."""
+class GateCatalog(Protocol):
+    def of(self, workspace: CompiledWorkspace, agent: CompiledAgent) -> AgentGates:
+        """The gates that an agent's answers pass, or are judged by afterwards."""
         ...
 
 
@@ -52,8 +54,8 @@ class NoGuardrails:
 
 
 class NoGates:
-    async def judge(self, output: str, agent: CompiledAgent) -> Failure | None:
-        return None
+    def of(self, workspace: CompiledWorkspace, agent: CompiledAgent) -> AgentGates:
+        return _NO_GATES
 
 
 class NoMemory:

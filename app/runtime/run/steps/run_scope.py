@@ -14,11 +14,14 @@ from app.core.schemas import SchemaRegistry
 from app.events.envelope import Event
 from app.events.recorder import Recorder
 from app.models.router import ModelRouter
+from app.policy.gates import AgentGates
 from app.runtime.ports import BlobStore
 from app.runtime.run.budgets import BudgetAccounts, RunBudget
+from app.runtime.run.context import RunContext
+from app.runtime.run.model_calls import ModelCalls
 from app.runtime.run.run_hooks import RunHooks
 from app.runtime.run.run_log import RunLog
-from app.runtime.run.steps.ports import Gates, Guardrails, Memory, NoGates, NoGuardrails, NoMemory
+from app.runtime.run.steps.ports import GateCatalog, Guardrails, Memory, NoGates, NoGuardrails, NoMemory
 from app.runtime.run.tool_calls import ToolCalls
 from app.runtime.run.toolsets import Toolset
 from app.views.ports import Reader
@@ -38,7 +41,7 @@ class RunServices:
     budgets: BudgetAccounts
     schemas: SchemaRegistry = field(default_factory=SchemaRegistry)
     guardrails: Guardrails = field(default_factory=NoGuardrails)
-    gates: Gates = field(default_factory=NoGates)
+    gates: GateCatalog = field(default_factory=NoGates)
     memory: Memory = field(default_factory=NoMemory)
 
 
@@ -80,6 +83,9 @@ class RunScope:
     finalized: bool = False
     """Whether memory was asked before the final answer."""
     tools: ToolCalls | None = None
+    context: RunContext | None = None
+    models: ModelCalls | None = None
+    gates: AgentGates = field(default_factory=AgentGates)
     own_tools: frozenset[str] = frozenset()
     """The workspace's tools that this run may use, after its skill and its parents."""
     output: Output | None = None

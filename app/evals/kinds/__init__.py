@@ -1,0 +1,1 @@
+"""The kinds of evaluators that ship. Only wiring names them."""

@@ -96,6 +96,13 @@ class Fleet:
             if self.nats is not None:
                 self.nats.stop()
 
+    def move_to(self, postgres: PostgresServer) -> None:
+        """The database is elsewhere from now on, as an address that fails over."""
+        for replica in self.replicas:
+            replica.to_database.target = postgres.port
+            replica.to_database.cut()
+        self.faults["fail-over"] = self.faults.get("fail-over", 0) + 1
+
     # -- faults ----------------------------------------------------------------------------------------
 
     async def fault(self, chance: random.Random) -> None:

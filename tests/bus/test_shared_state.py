@@ -21,7 +21,7 @@ from tests.waiting import until
 HOUR_MS = 3_600_000
 
 
-@pytest.mark.requirement("HK-31")
+@pytest.mark.requirement("PX-4")
 async def test_a_key_that_is_revoked_at_one_server_is_refused_by_the_others(
     joined: Settings, pace: Paced, tmp_path: Path
 ) -> None:
@@ -41,7 +41,7 @@ async def test_a_key_that_is_revoked_at_one_server_is_refused_by_the_others(
             await asyncio.wait_for(refused(), 2)
 
 
-@pytest.mark.requirement("HK-31", "PX-8")
+@pytest.mark.requirement("G11")
 async def test_without_a_bus_a_revoked_key_is_refused_after_a_poll(
     shared: Settings, pace: Paced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,6 +68,7 @@ async def test_servers_an_hour_apart_go_by_the_clock_of_the_database(
     async with team(joined, 1, pace) as (first,):
         monkeypatch.setattr(clock, "SystemClock", _Ahead)
         async with team(joined, 1, pace) as (second,):
+            assert abs(_Ahead().now_ms() - first.holdfast.clock.now_ms()) > HOUR_MS / 2
             apart = second.holdfast.clock.now_ms() - first.holdfast.clock.now_ms()
             assert abs(apart) < 60_000
             async with httpx2.AsyncClient(base_url=second.url) as client:
@@ -98,7 +99,7 @@ async def _agents(server: InProcessServer) -> list[str]:
         return names
 
 
-@pytest.mark.requirement("HK-31")
+@pytest.mark.requirement("PX-4")
 async def test_a_workspace_that_one_server_loads_is_in_force_at_all_of_them(
     joined: Settings, pace: Paced, tmp_path: Path
 ) -> None:
@@ -147,7 +148,7 @@ async def _no_reload() -> None:
     """The files of this server do not change."""
 
 
-@pytest.mark.requirement("HK-31")
+@pytest.mark.requirement("PX-4")
 async def test_what_a_caller_uses_at_one_server_counts_at_the_others(joined: Settings, pace: Paced) -> None:
     standing = clock.ManualClock()  # nothing fills up meanwhile
     limits = [Rates(100, standing), Rates(100, standing)]

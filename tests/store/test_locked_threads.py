@@ -50,7 +50,7 @@ async def _create(store: Store, thread_id: str) -> bool:
     return isinstance(answer, Appended)
 
 
-@pytest.mark.requirement("PX-7", "G11")
+@pytest.mark.requirement("PX-4")
 async def test_a_locked_thread_waits_alone_and_its_command_goes_through_when_it_is_free(on_postgres: Settings) -> None:
     async with open_store(on_postgres) as store:
         scope = await Producer(store.recorder, lambda event: None).begin()
@@ -78,7 +78,7 @@ async def test_a_command_whose_thread_stays_locked_is_refused_in_time(on_postgre
         assert not await _create(store, "thr_a"), "the thread exists, and the log works on"
 
 
-@pytest.mark.requirement("G11")
+@pytest.mark.requirement("PX-4")
 async def test_leases_are_renewed_in_one_statement_past_those_that_are_locked(on_postgres: Settings) -> None:
     async with open_store(on_postgres) as store:
         scopes = [await Producer(store.recorder, lambda event: None).begin() for _ in range(5)]

@@ -32,7 +32,7 @@ def own_postgres() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.mark.requirement("G1", "G5", "G10", "G11", "G17", "PX-4", "PX-7", "PX-8")
+@pytest.mark.requirement("G1", "G3", "G5", "G7", "G10", "G11", "G17", "PX-2", "PX-4")
 @pytest.mark.parametrize(
     ("bus", "faults"),
     [
@@ -59,7 +59,7 @@ async def test_three_servers_under_load_and_faults(
         assert verdict.acknowledged > faults
 
 
-@pytest.mark.requirement("G1", "G11")
+@pytest.mark.requirement("G1", "PX-4")
 @pytest.mark.parametrize(
     "times", [pytest.param(5, marks=[pytest.mark.faults, pytest.mark.timeout(1800)])], ids="{}-times".format
 )

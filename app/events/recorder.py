@@ -6,7 +6,6 @@ Leaves to others: order, hash and durability (the store's log) and who may write
 
 import contextlib
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, Protocol
 
@@ -14,6 +13,7 @@ from app.core import json
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.schemas import Issue, SchemaRegistry, Validator
+from app.core.value import value
 from app.events.catalog import EVENTS, Payload, adapter, log, policy, request, schema_id
 from app.events.catalog.values import IssueValue
 from app.events.ports import Answer, BlobDraft, Command, Condition, Draft, EventLog, Fence, Refused
@@ -49,7 +49,7 @@ MAX_PAYLOAD_BYTES: Final = 1024 * 1024
 """A payload over this after its large values left is a mistake, not data."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Scope:
     """Where events go and who says so."""
 
@@ -60,7 +60,7 @@ class Scope:
     fence: Fence | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class PayloadEntry:
     """A payload with what differs from its scope."""
 
@@ -106,6 +106,18 @@ class Recorder:
             if refused is not None or (self.narrator is not None and _sentence(draft, self.narrator) is not None):
                 return None
         return drafts
+
+    def as_stored(self, payload: Payload, apart: tuple[str, ...] = (), *, whole: bool = False) -> dict[str, Any]:
+        """The payload as it would be stored, for a comparison; `whole` leaves large values in it."""
+        document = payload.to_json()
+        encoded = json.canonical(document)
+        if self._redactor.suspects(encoded):
+            document = self._redactor.clean(document)
+            encoded = json.canonical(document)
+        if apart and not whole:
+            document = _move_apart(document, apart)[0]
+            encoded = json.canonical(document)
+        return document if whole or len(encoded) <= MAX_INLINE_BYTES else _move_large_values_out(document)[0]
 
     def record_delta(self, scope: Scope, phase: str, message_id: str, part: int, text: str) -> Awaitable[Answer]:
         """The hot path of a streaming backend: one delta, written with whatever else is waiting."""

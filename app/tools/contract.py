@@ -4,21 +4,26 @@ Above stands the gateway, which is the only caller of `Tool.invoke`; below stand
 knows how arguments are checked (`guard`) or where a definition was written (the workspace).
 """
 
+import asyncio
 import hashlib
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from app.core import json
+from app.core.artifact import ArtifactRef, MakeArtifact
 from app.core.decisions import Approval, Decision
 from app.core.errors import Failure
 from app.core.json import Json, JsonObject
+from app.core.value import value
 from app.events.catalog import Payload
 from app.events.catalog.tool import Finding, Repair
 from app.events.catalog.values import Effect
 
 DEFAULT_TIMEOUT: Final = 30.0  # seconds
+_STORING: Final = 10.0  # seconds beyond a call's own time for what it stores
 DEFAULT_MAX_OUTPUT: Final = 1024 * 1024  # bytes
 DEFAULT_EXCERPT: Final = 16 * 1024  # bytes
 
@@ -78,6 +83,8 @@ class ToolDefinition:
     """Whether undeclared arguments are refused; False keeps a foreign (MCP) schema as it was written."""
     pin: str | None = None
     """The hash of what a foreign server (MCP) says of the tool, whatever the workspace says instead."""
+    sandbox: str | None = None
+    """What confines it: `process` for a program in the sandbox. None for what runs in the server or elsewhere."""
 
 
 def definition_hash(definition: ToolDefinition) -> str:
@@ -107,7 +114,7 @@ class ToolRequest:
     message_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CallScope:
     """On whose behalf: the tools this caller may use, which only ever narrow, and the ids to account to."""
 
@@ -145,6 +152,21 @@ class ToolContext:
     idempotency_key: str | None = None
     max_output_bytes: int = DEFAULT_MAX_OUTPUT
     progress: Progress = _silent
+    make_artifact: MakeArtifact | None = None
+    loop: asyncio.AbstractEventLoop | None = None
+
+    async def artifact(self, name: str, mime: str, data: bytes | None = None, path: str | None = None) -> ArtifactRef:
+        """Store content under a name, as a version of it where the thread has one. For async functions."""
+        if self.make_artifact is None:
+            raise ToolError("artifacts cannot be stored here")
+        return await self.make_artifact(name, mime, data, path)
+
+    def save_artifact(self, name: str, mime: str, data: bytes | None = None, path: str | None = None) -> ArtifactRef:
+        """The same for a plain function, which runs in a thread and waits here."""
+        if self.loop is None:
+            raise ToolError("artifacts cannot be stored here")
+        stored = asyncio.run_coroutine_threadsafe(self.artifact(name, mime, data, path), self.loop)
+        return stored.result(max(0.0, self.deadline - time.monotonic()) + _STORING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +227,15 @@ class Proposal:
 
 
 class CancelFlag(Protocol):
-    """An `asyncio.Event` will do."""
+    """Such as `core.signal.CancelSignal`."""
 
     def is_set(self) -> bool: ...
 
-    async def wait(self) -> Any: ...
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call it when the flag is set, at once if it is."""
+        ...
+
+    def forget(self, listener: Callable[[], None]) -> None: ...
 
 
 Record = Callable[[Payload], Awaitable[JsonObject | None]]
@@ -235,6 +261,7 @@ class Ports:
     ask_model: AskModel | None = None
     cancelled: CancelFlag | None = None
     progress: Progress = _silent
+    artifact: MakeArtifact | None = None
     load_blob: LoadBlob | None = None
     """For `Gateway.finish`: without it a stored output that has a schema to satisfy is withheld."""
 

@@ -125,6 +125,7 @@ async def perform(gate: GatewayServices, attempt: ToolAttempt) -> Returned:
             idempotency_key=key,
             message_id=call.message_id,
             approval_id=attempt.approval_id,
+            sandbox=definition.sandbox,
         )
     )
     started = gate.clock.monotonic()
@@ -258,6 +259,8 @@ def _context(attempt: ToolAttempt, key: str | None) -> ToolContext:
         idempotency_key=key,
         max_output_bytes=definition.max_output_bytes,
         progress=attempt.ports.progress,
+        make_artifact=attempt.ports.artifact,
+        loop=asyncio.get_running_loop(),
     )
 
 

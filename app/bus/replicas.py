@@ -14,7 +14,7 @@ import structlog
 
 from app.bus import messages
 from app.bus.contract import CONTROL, Bus, BusDown
-from app.bus.messages import ENDS, Hello, KeyRevocation, Message, News, RateUse, RunCommand, Work, WorkspaceChange
+from app.bus.messages import ENDS, Hello, KeyRevocation, Message, News, RateUse, RunCommand, WorkOffer, WorkspaceChange
 from app.bus.outbox import Outbox, subject_of
 from app.bus.relay import Relay
 from app.core.clock import CorrectedClock
@@ -113,7 +113,7 @@ class Replicas:
 
     def say_work(self) -> None:
         """There are runs here that another server could take."""
-        self._say(Work(self.id))
+        self._say(WorkOffer(self.id))
 
     def say_revoked(self, key_id: str) -> None:
         self._say(KeyRevocation(self.id, key_id))
@@ -272,7 +272,7 @@ class Replicas:
                     self._outbox.say(Hello(self.id, self.waiting()))
                 if waiting:
                     self.on_work()
-            case Work():
+            case WorkOffer():
                 self.on_work()
             case RunCommand(tenant=tenant, run_id=run_id):
                 self.on_command(tenant, run_id)

@@ -92,7 +92,7 @@ class CurrentWorkspace:
         """Where the ledger says that the one in use was loaded."""
         self.unavailable: str | None = None
         """The workspace that is in force and cannot be loaded here."""
-        self.on_adopted: Callable[[], None] = lambda: None
+        self.on_adopted: Callable[[], Awaitable[None]] | None = None
         self.status = WorkspaceStatus()
 
     @property
@@ -123,7 +123,8 @@ class CurrentWorkspace:
                 return
             self._current, self.unavailable, self.recorded_seq = workspace, None, seq
             self.status = replace(self.status, digest=workspace.digest, loaded_at_ms=self._clock.now_ms())
-            self.on_adopted()
+            if self.on_adopted is not None:
+                await self.on_adopted()
             _log.info("workspace.adopted", digest=workspace.digest)
 
     async def watch(self, stop: asyncio.Event) -> None:

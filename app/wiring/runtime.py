@@ -22,12 +22,8 @@ from app.evals.declared import Gates
 from app.evals.judges import Judges
 from app.evals.shadow import ShadowGates
 from app.events.envelope import Event
-<<<<<<< HEAD
 from app.events.ports import Appended, StorageFull, StoreError
-=======
-from app.events.ports import StorageFull, StoreError
 from app.memory.maintenance import Maintenance
->>>>>>> main
 from app.memory.service import MemoryService
 from app.models.router import ModelRouter
 from app.models.shared_limits import SharedLimits
@@ -203,19 +199,13 @@ async def open_holdfast(
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
         maintenance, skills = make_maintenance(memory, store, clock), SkillDesk(store.reader, memory.log)
         intake.interrupts.follow_up = partial(candidate_decision, memory)
-<<<<<<< HEAD
         sandbox = SandboxReport()
         in_force = WorkspaceInForce(workspace, history, store.reader, LEDGER_THREAD)
         executor.may_begin = lambda: workspace.unavailable is None
         await parts.enter_async_context(joined(replicas, store, executor, access, keys, in_force))
-        await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
-=======
-        sandbox, replicas = SandboxReport(), make_replicas(store, clock)
-        await parts.enter_async_context(joined(replicas, store, executor))
         await parts.enter_async_context(
             _working(executor, effective, workspace, store, clock, sandbox, maintenance, skills)
         )
->>>>>>> main
         shadow = await parts.enter_async_context(_shadow_gates(store, executor, history, gates, router, budgets, clock))
         observers = narration.committed, sent.committed
         metrics = parts.enter_context(

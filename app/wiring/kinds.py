@@ -38,7 +38,9 @@ from app.evals.kind import EvaluatorDeps, EvaluatorKind
 from app.events.recorder import Narrator
 from app.memory.contract import MemoryKind
 from app.memory.kinds import store as memory_store
+from app.memory.kinds import vector as memory_vector
 from app.models.contract import ProviderDeps, ProviderKind
+from app.models.embeddings import Embedder
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.limits import Limiter
 from app.models.registry import Providers
@@ -53,9 +55,12 @@ from app.policy.kinds import builtin as builtin_hook
 from app.policy.kinds import command as command_hook
 from app.policy.kinds import python as python_hook
 from app.policy.redaction import PERSONAL
+from app.protocols.telemetry.sinks import OTLP, STDOUT, SinkKind
+from app.runtime.narration_queue import NarratorKind, PackageNarrator
 from app.tools.declared import build
 from app.tools.kind import ToolDeps, ToolKind
 from app.tools.kinds import builtin, http, mcp, python, subprocess
+from app.tools.memory_tools import MemoryActions
 from app.tools.registry import Registry
 from app.views.narration import TemplateNarrator
 from app.wiring.evaluator_kinds import EVALUATORS
@@ -83,7 +88,7 @@ BACKENDS: Final = (
 )
 PROVIDERS: Final = (openai.KIND, anthropic.KIND, gemini.KIND, ollama.KIND, scripted.KIND)
 TOOLS: Final = (python.KIND, http.KIND, mcp.KIND, builtin.KIND, subprocess.KIND)
-MEMORIES: Final = (memory_store.KIND,)
+MEMORIES: Final = (memory_store.KIND, memory_vector.KIND)
 HOOKS: Final = Kinds((builtin_hook.KIND, python_hook.KIND, command_hook.KIND))
 BUSES: Final = (local_bus.KIND, postgres_bus.KIND, nats_bus.KIND)
 NARRATORS: Final = {"template": TemplateNarrator}
@@ -137,6 +142,16 @@ def evaluators() -> Kinds[EvaluatorKind]:
     return with_installed("holdfast.evaluators", EvaluatorKind, EVALUATORS)
 
 
+@cache
+def narrators() -> Kinds[NarratorKind]:
+    return with_installed("holdfast.narrators", NarratorKind, ())
+
+
+@cache
+def sinks() -> Kinds[SinkKind]:
+    return with_installed("holdfast.sinks", SinkKind, (STDOUT, OTLP))
+
+
 def with_installed(group: str, kind: type[K], shipped: Iterable[K]) -> Kinds[K]:
     """The kinds that ship, and those that installed packages offer as entry points of the group."""
     known = {one.name for one in shipped}
@@ -188,7 +203,8 @@ def kind_catalog(brought: Iterable[str] = ()) -> KindCatalog:
         builtin_hooks=builtin_hooks(),
         evaluators=evaluators(),
         memories=memories(),
-        narrators=frozenset(NARRATORS),
+        narrators=frozenset({*NARRATORS, *narrators()}),
+        sinks=frozenset(sinks()),
         redaction_kinds=frozenset({"secret", *PERSONAL}),
         unserved=UNSERVED,
     )
@@ -238,18 +254,38 @@ def narrator(chosen: Narration) -> Narrator | None:
     return NARRATORS[chosen.provider](chosen.style) if chosen.enabled and chosen.provider in NARRATORS else None
 
 
+def package_narrator(chosen: Narration) -> PackageNarrator | None:
+    """The narrator of an installed package, if the workspace chose one. A broken one narrates nothing."""
+    if not chosen.enabled or chosen.provider in NARRATORS:
+        return None
+    kind = narrators().usable(chosen.provider)
+    if kind is None:
+        log.warning("narrator cannot be used", kind=chosen.provider)
+        return None
+    try:
+        return kind.make()
+    except Exception as error:
+        log.warning("narrator cannot be made", kind=chosen.provider, reason=f"{type(error).__name__}: {error}")
+        return None
+
+
 def http_client(settings: Settings, environ: Mapping[str, str] = os.environ) -> HttpClient:
     return HttpClient(proxies=OutgoingProxies.from_environment(environ), ca_file=settings.ca_file)
+
+
+def embedder(clock: Clock, client: HttpClient) -> Embedder:
+    return Embedder(ProviderDeps(client, _resolved_secret, clock, asyncio.sleep))
+
+
+def _resolved_secret(text: str) -> str | None:
+    resolved = resolve_env(text, os.environ)
+    return resolved if isinstance(resolved, str) else None
 
 
 def model_router(
     settings: Settings, clock: Clock, client: HttpClient, shared: SharedLimits | None = None
 ) -> ModelRouter:
-    def secrets(text: str) -> str | None:
-        resolved = resolve_env(text, os.environ)
-        return resolved if isinstance(resolved, str) else None
-
-    deps = ProviderDeps(client, secrets, clock, asyncio.sleep)
+    deps = ProviderDeps(client, _resolved_secret, clock, asyncio.sleep)
     limiter = Limiter(clock, concurrency=settings.model_calls)
     return ModelRouter(
         Providers(providers(), deps),
@@ -289,6 +325,7 @@ class ToolMakers:
     def __init__(self, settings: Settings, clock: Clock, client: HttpClient) -> None:
         self._settings, self._clock, self._client = settings, clock, client
         self._kinds = tools()
+        self.memory: MemoryActions | None = None
         self._kept: dict[str, Any] = {}
 
     async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
@@ -296,7 +333,9 @@ class ToolMakers:
         files = settings.data_dir / "files"
         files.mkdir(mode=0o700, parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
-        deps = ToolDeps(self._client, secret, self._clock, settings.workspace, files, settings.data_dir, self._kept)
+        deps = ToolDeps(
+            self._client, secret, self._clock, settings.workspace, files, settings.data_dir, self._kept, self.memory
+        )
         return await build(workspace, self._kinds, deps)
 
     async def close(self) -> None:

@@ -12,6 +12,7 @@ from fastapi import Request as HttpRequest
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.catalog.request import TERMINAL
@@ -27,7 +28,7 @@ from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.parts import with_content
 from app.protocols.http.request_fields import Labels, Metadata
-from app.protocols.http.sse import LastFrame, event_stream
+from app.protocols.http.sse import Ending, LastFrame, event_stream
 from app.protocols.wire.sse import OneFrame, named_frame
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.submission import Submission
@@ -59,6 +60,7 @@ REFUSALS = (
     "STORAGE_FULL",
     "QUEUE_OVERFLOW",
     "WORKSPACE_NOT_LOADED",
+    "WORKSPACE_UNAVAILABLE",
     "TOOL_NOT_FOUND",
     "MODEL_NOT_FOUND",
     "LIMITS_INVALID",
@@ -95,6 +97,9 @@ class RunRequest(Request):
         None, description="what to do when the thread has an active run; null: the agent's policy"
     )
     limits: RunLimits | None = Field(None, description="tighter ones than the workspace's and the agent's own")
+    user: str | None = Field(
+        None, min_length=1, max_length=200, description="whose memory the run uses; needs the scope memory:delegate"
+    )
 
 
 class Asked:
@@ -120,6 +125,7 @@ class Asked:
             idempotency_key=self.key,
             body_hash=await off_loop(len(raw), lambda: sha256(raw).hexdigest()) if self.key else "",
             trace_context=self.trace_context,
+            user=body.user,
             **more,
         )
 
@@ -127,6 +133,8 @@ class Asked:
 async def submit(
     server: ServerContext, caller: Principal, wanted: Submission, wait: float | None, stream: str | None
 ) -> Response:
+    if wanted.user is not None and not caller.may("memory:delegate"):
+        raise HttpProblem(Failure("FORBIDDEN", "the caller may not do this"), None, needs="memory:delegate")
     given, blobs = await with_content(server.files, caller.tenant, wanted.input)
     run = accepted(await server.service.submit(caller, replace(wanted, input=given, blobs=blobs)))
     if stream is not None:
@@ -152,16 +160,27 @@ def run_stream(
     server: ServerContext, caller: Principal, run: Run, after: int, headers: Mapping[str, str] | None = None
 ) -> Response:
     """The run's events after that `seq`, and `end` after its last."""
-
-    def ending(event: Event) -> LastFrame | None:
-        return {"runId": run.id, "seq": event.seq, "type": event.type} if event.type in TERMINAL else None
-
     if run.terminal and after >= run.last_seq:  # the client has seen it all
         return OneFrame(named_frame("end", {"runId": run.id, "seq": run.last_seq}), headers)
     start = max(after, run.first_seq - 1)
     return event_stream(
-        server, caller, run.thread_id, start, ending=ending, keep=lambda event: event.run_id == run.id, headers=headers
+        server,
+        caller,
+        run.thread_id,
+        start,
+        ending=last_of(run),
+        keep=lambda event: event.run_id == run.id,
+        headers=headers,
     )
+
+
+def last_of(run: Run) -> Ending:
+    """What the `end` frame of a run's stream says."""
+
+    def ending(event: Event) -> LastFrame | None:
+        return {"runId": run.id, "seq": event.seq, "type": event.type} if event.type in TERMINAL else None
+
+    return ending
 
 
 async def wait_for_end(server: ServerContext, caller: Principal, run: Run, seconds: float) -> Run:

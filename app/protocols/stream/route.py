@@ -11,10 +11,11 @@ from app.protocols.auth.shown import SUBPROTOCOL
 from app.protocols.context import ServerContext
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
+from app.protocols.http.lineages import Lineages
 from app.protocols.stream import asyncapi
 from app.protocols.stream.event_context import EventContexts
 from app.protocols.stream.frame_cache import FrameCache
-from app.protocols.stream.socket import Socket
+from app.protocols.stream.socket import DIALECTS, DialectSocketFrames, Socket, SocketFrames
 
 _QUERY: Final = ("threadId", "afterSeq", "afterPart", "types")
 
@@ -26,6 +27,7 @@ def routes(server: ServerContext) -> APIRouter:
     watch("titles_remembered", "Titles of threads that the stream knows.", lambda: contexts.titles)
     watch("stories_remembered", "Threads whose plan and tokens the stream knows.", lambda: contexts.stories)
     watch("frames_in_the_making", "Events whose frames wait for the store.", lambda: frames.in_progress)
+    lineages = Lineages(server.reader)
     described = cache(lambda: json.dumps(asyncapi.document()))
 
     @router.get("/asyncapi.json", include_in_schema=False)
@@ -36,6 +38,10 @@ def routes(server: ServerContext) -> APIRouter:
     async def stream(websocket: WebSocket, caller: Caller) -> None:
         await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in websocket.scope["subprotocols"] else None)
         query = {name: websocket.query_params.getlist(name) for name in _QUERY}
-        await Socket(server, frames, caller, websocket).serve(query)
+        name = websocket.query_params.get("dialect", "native")
+        spell = DIALECTS.get(name)
+        spelled = SocketFrames(frames) if spell is None else DialectSocketFrames(frames, lineages, spell)
+        known = spell is not None or name == "native"
+        await Socket(server, spelled, caller, websocket).serve(query, valid=known)
 
     return router

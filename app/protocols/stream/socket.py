@@ -6,24 +6,30 @@ closed with 1013 and its last `seq`.
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from fastapi import WebSocket, WebSocketDisconnect
 
 from app.core import json
+from app.core.json import JsonObject
 from app.core.principal import Principal
 from app.events.envelope import Event
 from app.events.ports import StoreError
 from app.protocols.auth.permissions import may_follow
 from app.protocols.context import ServerContext
+from app.protocols.dialects import stable_harness
+from app.protocols.dialects.lime import Lineage, ui_event
+from app.protocols.dialects.stable_harness import stable_event
+from app.protocols.http.lineages import Lineages
 from app.protocols.stream import commands, frames
 from app.protocols.stream.commands import Cursor
 from app.protocols.stream.frame_cache import FrameCache
-from app.protocols.stream.frames import EventFrames, Types
+from app.protocols.stream.frames import EventFrames, Part, Types
 from app.protocols.wire.asgi import AsgiSocket
 from app.protocols.wire.connection import CONNECTION, Connection
 from app.protocols.wire.follower import End, ThreadFollower
+from app.protocols.wire.websocket import text_frame
 from app.runtime.intake.rejection import SYSTEM_THREADS
 
 TRY_AGAIN_LATER: Final = 1013
@@ -67,12 +73,59 @@ class SocketFrames:
         return made.select(self.types, self.filtered)
 
 
+Spelling = Callable[[Event, Lineage | None], tuple[str, JsonObject]]
+"""An event in another dialect: the type that filters compare, and the frame."""
+
+
+def _stable_harness(event: Event, line: Lineage | None) -> tuple[str, JsonObject]:
+    made = stable_event(event, None if line is None else line.name)
+    return event.type, made | {"threadId": None if frames.is_global(event) else event.thread_id}
+
+
+def _lime(event: Event, line: Lineage | None) -> tuple[str, JsonObject]:
+    made = ui_event(event, line, event.seq)
+    if frames.is_global(event):
+        del made["threadId"]  # in that standard an id is there or not, and never null
+    return made["eventClass"], made | {"type": made["eventClass"], "seq": event.seq}
+
+
+DIALECTS: Final[dict[str, Spelling]] = {stable_harness.NAME: _stable_harness, "lime": _lime}
+
+
+class DialectSocketFrames(SocketFrames):
+    """The same events in another spelling, one frame each."""
+
+    def __init__(self, cache: FrameCache, lineages: Lineages, spell: Spelling) -> None:
+        super().__init__(cache)
+        self._lineages, self._spell = lineages, spell
+
+    def of(self, event: Event, followed: bool) -> bytes | None:
+        if event.run_id is not None and self._lineages.cached(event) is None:
+            return None
+        return self._select(event, self._spelled(event), followed)
+
+    async def load(self, event: Event, followed: bool) -> bytes:
+        await self._lineages.of(event)
+        return self._select(event, self._spelled(event), followed)
+
+    def _spelled(self, event: Event) -> EventFrames:
+        name, made = self._spell(event, self._lineages.cached(event))
+        frame = text_frame(json.dumps(made | {"part": 0, "last": True}))
+        return EventFrames([Part(name, frames.is_global(event), frame)])
+
+
 class Socket:
-    def __init__(self, server: ServerContext, cache: FrameCache, caller: Principal, websocket: WebSocket) -> None:
+    def __init__(
+        self,
+        server: ServerContext,
+        spelled: SocketFrames,
+        caller: Principal,
+        websocket: WebSocket,
+    ) -> None:
         self._websocket, self._caller = websocket, caller
         self._connection: Connection = websocket.scope["extensions"].get(CONNECTION) or AsgiSocket(websocket.send)
         self._connection.credentials = server.access.credentials_of(caller)
-        self._frames = SocketFrames(cache)
+        self._frames = spelled
         self._listening: asyncio.Task[None] | None = None
         subscription = server.hub.subscribe(caller.tenant, None)
         self._follower = ThreadFollower(
@@ -85,10 +138,13 @@ class Socket:
             stall_seconds=STALL_SECONDS,
         )
 
-    async def serve(self, query: Mapping[str, list[str]]) -> None:
+    async def serve(self, query: Mapping[str, list[str]], *, valid: bool = True) -> None:
+        """`valid` is False for a query that asks for what is not there; the client is sent so."""
         self._listening = asyncio.current_task()
         try:
             self._greet(query)
+            if not valid:
+                self._connection.write(frames.INVALID)
             self._follower.start(self._ended)
             await self._listen_to_client()
         except (WebSocketDisconnect, OSError):

@@ -502,6 +502,13 @@ CODES: Final[dict[str, Code]] = {
         "A kind of memory failed while it indexed records. They are stored, and are indexed later.",
         "Find the cause in the server's log, and correct the kind or its settings.",
     ),
+    "EMBEDDING_NOT_AVAILABLE": Code(
+        "The provider of a model makes no embeddings.",
+        "Use a Model of the provider openai, gemini or ollama for `embedding`.",
+    ),
+    "SKILL_CANDIDATE_NOT_FOUND": Code(
+        "There is no such skill candidate.", "See `holdfast skills candidates` or GET /api/skills/candidates."
+    ),
     "MEMORY_REJECTED": Code(
         "The memory did not accept the text.", "Read the reason; the policy of the Memory document decides."
     ),

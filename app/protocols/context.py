@@ -14,8 +14,10 @@ from app.runtime.intake.commands import Commands
 from app.runtime.intake.interrupts import InterruptAnswers
 from app.runtime.intake.keys import Keys
 from app.runtime.intake.ledger import Ledger
+from app.runtime.intake.memory_desk import MemoryDesk
 from app.runtime.intake.ports import RunClient, RunLifecycle
 from app.runtime.intake.reruns import Reruns
+from app.runtime.intake.skill_desk import SkillDesk
 from app.runtime.intake.threads import Threads
 from app.runtime.run.toolsets import Toolsets
 from app.runtime.workspaces import CurrentWorkspace
@@ -31,6 +33,8 @@ class ServerContext:
     reruns: Reruns
     threads: Threads
     interrupts: InterruptAnswers
+    memory: MemoryDesk
+    skills: SkillDesk
     reader: Reader
     hub: EventSource
     metrics: Metrics

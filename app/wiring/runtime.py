@@ -23,6 +23,7 @@ from app.evals.judges import Judges
 from app.evals.shadow import ShadowGates
 from app.events.envelope import Event
 from app.events.ports import StorageFull, StoreError
+from app.memory.maintenance import Maintenance
 from app.memory.service import MemoryService
 from app.models.router import ModelRouter
 from app.models.shared_limits import SharedLimits
@@ -39,14 +40,17 @@ from app.runtime.intake.interrupts import InterruptAnswers
 from app.runtime.intake.keys import Keys
 from app.runtime.intake.ledger import Ledger
 from app.runtime.intake.lifecycle import Lifecycle
+from app.runtime.intake.memory_desk import MemoryDesk
 from app.runtime.intake.ports import Drainable
 from app.runtime.intake.reruns import Reruns
 from app.runtime.intake.run_rates import RunRates
 from app.runtime.intake.service import Service
+from app.runtime.intake.skill_desk import SkillDesk
 from app.runtime.intake.threads import Threads
 from app.runtime.narration_queue import NarrationQueue
 from app.runtime.run.budgets import BudgetAccounts
 from app.runtime.run.conductor import Conductor
+from app.runtime.run.memory_tools import RunMemoryTools
 from app.runtime.run.steps import RunServices
 from app.runtime.run.toolsets import Toolsets
 from app.runtime.schedule.delta_expiry import DeltaExpiry
@@ -68,6 +72,7 @@ from app.store.workspaces import WorkspaceTable
 from app.wiring.kinds import (
     Backends,
     ToolMakers,
+    embedder,
     http_client,
     installed_backends,
     kind_catalog,
@@ -78,7 +83,7 @@ from app.wiring.kinds import (
     package_narrator,
     sinks,
 )
-from app.wiring.memory import candidate_decision, open_memory
+from app.wiring.memory import candidate_decision, embed_with, maintain_hourly, make_maintenance, open_memory
 from app.wiring.replicas import joined, make_replicas
 from app.wiring.store import Store, open_keys, open_store
 from app.workspace.catalog import KindCatalog
@@ -110,6 +115,9 @@ class Holdfast:
     threads: Threads
     interrupts: InterruptAnswers
     memory: MemoryService
+    memory_desk: MemoryDesk
+    maintenance: Maintenance
+    skills: SkillDesk
     executor: Executor
     metrics: Metrics
     toolsets: Toolsets
@@ -175,7 +183,8 @@ async def open_holdfast(
         router = model_router(settings, clock, client, shared)
         days = TenantDays(store.database) if settings.is_postgres else None
         gates, budgets = make_gates(), BudgetAccounts(clock, store.reader.spent_since, days)
-        memory = open_memory(store, clock, redaction)
+        memory = open_memory(store, clock, redaction, embed_with(embedder(clock, client), workspace))
+        tools.memory = RunMemoryTools(memory, store.recorder, store.reader, history)
         blobs = Blobs(store.database)
         files = settings.data_dir / "files"
         services = RunServices(
@@ -184,10 +193,13 @@ async def open_holdfast(
         traced = _conducting(settings, store, services, kinds, history, toolsets)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
+        maintenance, skills = make_maintenance(memory, store, clock), SkillDesk(store.reader, memory.log)
         intake.interrupts.follow_up = partial(candidate_decision, memory)
         sandbox, replicas = SandboxReport(), make_replicas(store, clock)
         await parts.enter_async_context(joined(replicas, store, executor))
-        await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
+        await parts.enter_async_context(
+            _working(executor, effective, workspace, store, clock, sandbox, maintenance, skills)
+        )
         shadow = await parts.enter_async_context(_shadow_gates(store, executor, history, gates, router, budgets, clock))
         observers = narration.committed, sent.committed
         metrics = parts.enter_context(
@@ -206,6 +218,9 @@ async def open_holdfast(
             threads=intake.threads,
             interrupts=intake.interrupts,
             memory=memory,
+            memory_desk=MemoryDesk(memory, maintenance, workspace, intake.interrupts),
+            maintenance=maintenance,
+            skills=skills,
             executor=executor,
             metrics=metrics,
             toolsets=toolsets,
@@ -311,6 +326,8 @@ async def _working(
     store: Store,
     clock: Clock,
     sandbox: SandboxReport,
+    maintenance: Maintenance,
+    skills: SkillDesk,
 ) -> AsyncIterator[None]:
     """The executor and what goes on next to it; at the end runs are drained."""
     stopping = asyncio.Event()
@@ -319,6 +336,7 @@ async def _working(
     tasks = [
         asyncio.create_task(workspace.watch(stopping)),
         asyncio.create_task(_purge_hourly(store, effective, clock, stopping)),
+        asyncio.create_task(maintain_hourly(maintenance, skills, workspace, stopping)),
     ]
     try:
         yield

@@ -64,6 +64,8 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         reruns=holdfast.reruns,
         threads=holdfast.threads,
         interrupts=holdfast.interrupts,
+        memory=holdfast.memory_desk,
+        skills=holdfast.skills,
         reader=store.reader,
         hub=store.hub,
         metrics=holdfast.metrics,

@@ -245,6 +245,10 @@ CODES: Final[dict[str, Code]] = {
         "The workspace has mistakes and was not loaded.",
         "Run `holdfast check`. It reports file, line and remedy of each mistake.",
     ),
+    "WORKSPACE_UNAVAILABLE": Code(
+        "Another server of the installation loaded a workspace that this server cannot load, so it takes no new runs.",
+        "Send the request to another server. Deploy the same packages and settings to every server.",
+    ),
     "WORKSPACE_NOT_LOADED": Code(
         "No workspace has been loaded yet.",
         "Wait until the server has started, or correct what `holdfast check` reports.",

@@ -78,6 +78,7 @@ STATUS: Final[dict[str, int]] = {
     "NOT_READY": 503,
     "OVERLOADED": 503,
     "WORKSPACE_NOT_LOADED": 503,
+    "WORKSPACE_UNAVAILABLE": 503,
 }
 """Codes that are not here are the client's mistake: 400."""
 

@@ -199,7 +199,7 @@ CODES: Final[dict[str, Code]] = {
     ),
     "QUEUE_OVERFLOW": Code("Too many events are waiting to be written.", "Send less at once, and try again shortly."),
     "SCHEMA_NEWER": Code(
-        "The database was written by a newer version.",
+        "The database was migrated by a newer version, which no longer supports this one.",
         "Use that version, or restore a backup that was made before the upgrade.",
     ),
     "WORKERS_NEED_POSTGRES": Code(

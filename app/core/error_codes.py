@@ -202,6 +202,10 @@ CODES: Final[dict[str, Code]] = {
         "The database was migrated by a newer version, which no longer supports this one.",
         "Use that version, or restore a backup that was made before the upgrade.",
     ),
+    "CANNOT_PARTITION": Code(
+        "The log cannot be put into partitions now.",
+        "Read the message for the reason: stop all servers of the database, or start one first if it is empty.",
+    ),
     "WORKERS_NEED_POSTGRES": Code(
         "Several worker processes cannot share an SQLite database, which belongs to one process.",
         "Set HOLDFAST_DATABASE_URL to a Postgres database, or use one worker (HOLDFAST_WORKERS=1).",

@@ -247,7 +247,7 @@ async def test_a_purge_leaves_no_row_and_a_purge_that_stops_leaves_a_chain(store
     last = len(events) + 3 * 302
     from app.store import retention
 
-    assert not await store.database.write(lambda tx: retention._purge_log(tx, key))
+    assert not await store.database.write(lambda tx: retention._purge_thread(tx, key, last))
     assert await checked(store, scope) == Head(
         last - ROWS_AT_ONCE,
         (await store.reader.events(scope.tenant, scope.thread_id, last - ROWS_AT_ONCE - 1, 5))[0].hash,

@@ -199,8 +199,12 @@ CODES: Final[dict[str, Code]] = {
     ),
     "QUEUE_OVERFLOW": Code("Too many events are waiting to be written.", "Send less at once, and try again shortly."),
     "SCHEMA_NEWER": Code(
-        "The database was written by a newer version.",
+        "The database was migrated by a newer version, which no longer supports this one.",
         "Use that version, or restore a backup that was made before the upgrade.",
+    ),
+    "CANNOT_PARTITION": Code(
+        "The log cannot be put into partitions now.",
+        "Read the message for the reason: stop all servers of the database, or start one first if it is empty.",
     ),
     "WORKERS_NEED_POSTGRES": Code(
         "Several worker processes cannot share an SQLite database, which belongs to one process.",
@@ -470,6 +474,10 @@ CODES: Final[dict[str, Code]] = {
     "ARTIFACT_NOT_FOUND": Code("There is no such artifact.", "See the artifacts of the run for the ids."),
     "ARTIFACT_HAS_NO_CONTENT": Code(
         "The artifact is a reference; its content is not stored on this server.", "Follow the reference in its fields."
+    ),
+    "ARTIFACT_HAS_NO_DIFF": Code(
+        "The artifact has no earlier version, or one of the two is not a text of at most 1 MiB.",
+        "Fetch both contents and compare them yourself, or name another artifact with `against`.",
     ),
     "UPLOAD_NOT_FOUND": Code("There is no such uploaded file.", "Check the id, or upload the file again."),
     "UPLOAD_DELETED": Code("The uploaded file was deleted.", "Upload it again."),

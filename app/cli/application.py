@@ -20,11 +20,8 @@ from app.cli.compact import compact
 from app.cli.compare import compare
 from app.cli.doctor import doctor
 from app.cli.new import new
-<<<<<<< HEAD
-from app.cli.tool_bench import tool_bench
-=======
 from app.cli.partition import partition
->>>>>>> main
+from app.cli.tool_bench import tool_bench
 
 _EPILOG = (
     "Exit codes: 0 success; 1 failure or problem found; 2 wrong usage; 3 a run waits for a person; 130 interrupted."

@@ -19,7 +19,7 @@ from typing import Final, Self
 from fastapi import FastAPI
 
 from app.backends.contract import Backend
-from app.core.clock import Clock, SystemClock
+from app.core.clock import Clock
 from app.core.settings import Settings
 from app.wiring.runtime import Holdfast, open_holdfast
 from app.wiring.web import build_web, server_context
@@ -66,11 +66,12 @@ class ServerProcess:
         database_url: str | None = None,
         workspace: Path | None = None,
         variables: Mapping[str, str] | None = None,
+        port: int = 0,
     ) -> Self:
         """Returns when the server said where it listens. Without a workspace it serves the demo."""
         data_dir.mkdir(parents=True, exist_ok=True)
         errors = data_dir / "stderr.log"
-        command = [sys.executable, "-m", "app.main", "serve", "--port", "0", "--data-dir", str(data_dir)]
+        command = [sys.executable, "-m", "app.main", "serve", "--port", str(port), "--data-dir", str(data_dir)]
         command += ["--database-url", database_url] if database_url else []
         environment = clean_environment() | ({"HOLDFAST_WORKSPACE": str(workspace)} if workspace else {})
         environment |= {"HOLDFAST_SECRET_FILE": str(secret_file(data_dir))} if database_url else {}
@@ -83,7 +84,7 @@ class ServerProcess:
         if not server._listening.wait(START_SECONDS) or not server.url:
             server.kill()
             raise AssertionError(f"the server did not start:\n{server.errors()}")
-        server._again = partial(cls.start, data_dir, database_url, workspace, variables)
+        server._again = partial(cls.start, data_dir, database_url, workspace, variables, port)
         return server
 
     def again(self) -> Self:
@@ -172,7 +173,7 @@ async def in_process(
     settings = settings.model_copy(update={"port": 0})
     if settings.is_postgres and settings.secret_file is None:
         settings = settings.model_copy(update={"secret_file": secret_file(settings.data_dir)})
-    async with open_holdfast(settings, backends=backends, clock=clock or SystemClock()) as holdfast:
+    async with open_holdfast(settings, backends=backends, clock=clock) as holdfast:
         listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         web = build_web(settings, server_context(settings, holdfast), listening.set_result, direct=direct)
         serving = asyncio.create_task(web.serve())

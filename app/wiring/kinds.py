@@ -14,7 +14,17 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from app.backends.contract import Backend, BackendKind
-from app.backends.kinds import echo, native, plan_work_review
+from app.backends.kinds import (
+    agent_framework,
+    deepagents,
+    echo,
+    google_adk,
+    langgraph,
+    native,
+    openai_agents,
+    plan_work_review,
+    pydantic_ai,
+)
 from app.bus.contract import Bus, BusDeps, BusKind, OpenChannel
 from app.bus.kinds import local as local_bus
 from app.bus.kinds import nats as nats_bus
@@ -28,7 +38,9 @@ from app.evals.kind import EvaluatorDeps, EvaluatorKind
 from app.events.recorder import Narrator
 from app.memory.contract import MemoryKind
 from app.memory.kinds import store as memory_store
+from app.memory.kinds import vector as memory_vector
 from app.models.contract import ProviderDeps, ProviderKind
+from app.models.embeddings import Embedder
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.limits import Limiter
 from app.models.registry import Providers
@@ -52,14 +64,15 @@ from app.policy.redaction import PERSONAL
 from app.protocols.telemetry.sinks import OTLP, STDOUT, SinkKind
 from app.runtime.narration_queue import NarratorKind, PackageNarrator
 from app.tools.declared import build
-from app.tools.entry_loader import load_entry
 from app.tools.kind import ToolDeps, ToolKind
 from app.tools.kinds import builtin, http, mcp, python, subprocess
+from app.tools.memory_tools import MemoryActions
 from app.tools.registry import Registry
 from app.views.narration import TemplateNarrator
 from app.wiring.evaluator_kinds import EVALUATORS
 from app.workspace.catalog import AnyConfig, BrokenKind, Kind, KindCatalog, Kinds
 from app.workspace.compiled import CompiledWorkspace
+from app.workspace.entry_loader import load_entry
 from app.workspace.files import WorkspaceFiles
 from app.workspace.secrets import resolve_env
 from app.workspace.served import UNSERVED
@@ -68,10 +81,20 @@ from app.workspace.specs.runtime import Narration
 log = structlog.get_logger("holdfast.kinds")
 K = TypeVar("K", bound=Kind)
 
-BACKENDS: Final = (echo.KIND, native.KIND, plan_work_review.KIND)
+BACKENDS: Final = (
+    echo.KIND,
+    native.KIND,
+    plan_work_review.KIND,
+    langgraph.KIND,
+    deepagents.KIND,
+    openai_agents.KIND,
+    google_adk.KIND,
+    agent_framework.KIND,
+    pydantic_ai.KIND,
+)
 PROVIDERS: Final = (openai.KIND, anthropic.KIND, gemini.KIND, ollama.KIND, scripted.KIND)
 TOOLS: Final = (python.KIND, http.KIND, mcp.KIND, builtin.KIND, subprocess.KIND)
-MEMORIES: Final = (memory_store.KIND,)
+MEMORIES: Final = (memory_store.KIND, memory_vector.KIND)
 HOOKS: Final = Kinds((builtin_hook.KIND, python_hook.KIND, command_hook.KIND))
 GUARDRAILS: Final = (
     pii.KIND,
@@ -159,7 +182,7 @@ def with_installed(group: str, kind: type[K], shipped: Iterable[K]) -> Kinds[K]:
             log.warning("kind of a package is not used: its name is taken", name=point.name, package=_package(point))
             continue
         known.add(point.name)
-        offered[point.name] = partial(_load, point, kind)
+        offered[point.name] = partial(_load_point, point, kind)
     return Kinds(shipped, offered)
 
 
@@ -176,7 +199,7 @@ def _package(point: EntryPoint) -> str:
     return point.dist.name if point.dist is not None else point.value.partition(":")[0]
 
 
-def _load(point: EntryPoint, kind: type[K]) -> K | BrokenKind:
+def _load_point(point: EntryPoint, kind: type[K]) -> K | BrokenKind:
     try:
         loaded = point.load()
     except Exception as error:
@@ -229,6 +252,16 @@ class Backends(Mapping[str, Backend]):
                 raise KeyError(name) from error
         return self._made[name]
 
+    def not_made(self, names: Iterable[str]) -> set[str]:
+        """Of these the ones that import an optional extra and are not made yet."""
+        found = ((name, self._kinds.usable(name)) for name in set(names) - self._made.keys())
+        return {name for name, kind in found if kind is not None and kind.extra is not None}
+
+    def prepare(self, names: Iterable[str]) -> None:
+        """Makes them now. An agent framework takes seconds to import: in a thread that delays no run."""
+        for name in names:
+            self.get(name)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._kinds)
 
@@ -262,14 +295,19 @@ def http_client(settings: Settings, environ: Mapping[str, str] = os.environ) -> 
     return HttpClient(proxies=OutgoingProxies.from_environment(environ), ca_file=settings.ca_file)
 
 
+def embedder(clock: Clock, client: HttpClient) -> Embedder:
+    return Embedder(ProviderDeps(client, _resolved_secret, clock, asyncio.sleep))
+
+
+def _resolved_secret(text: str) -> str | None:
+    resolved = resolve_env(text, os.environ)
+    return resolved if isinstance(resolved, str) else None
+
+
 def model_router(
     settings: Settings, clock: Clock, client: HttpClient, shared: SharedLimits | None = None
 ) -> ModelRouter:
-    def secrets(text: str) -> str | None:
-        resolved = resolve_env(text, os.environ)
-        return resolved if isinstance(resolved, str) else None
-
-    deps = ProviderDeps(client, secrets, clock, asyncio.sleep)
+    deps = ProviderDeps(client, _resolved_secret, clock, asyncio.sleep)
     limiter = Limiter(clock, concurrency=settings.model_calls)
     return ModelRouter(
         Providers(providers(), deps),
@@ -316,6 +354,7 @@ class ToolMakers:
     def __init__(self, settings: Settings, clock: Clock, client: HttpClient) -> None:
         self._settings, self._clock, self._client = settings, clock, client
         self._kinds = tools()
+        self.memory: MemoryActions | None = None
         self._kept: dict[str, Any] = {}
 
     async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
@@ -323,7 +362,9 @@ class ToolMakers:
         files = settings.data_dir / "files"
         files.mkdir(mode=0o700, parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
-        deps = ToolDeps(self._client, secret, self._clock, settings.workspace, files, settings.data_dir, self._kept)
+        deps = ToolDeps(
+            self._client, secret, self._clock, settings.workspace, files, settings.data_dir, self._kept, self.memory
+        )
         return await build(workspace, self._kinds, deps)
 
     async def close(self) -> None:

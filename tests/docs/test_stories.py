@@ -9,7 +9,7 @@ import pytest
 from scripts.generate import ROOT
 from tests.docs.blocks import blocks, run_page
 
-RUN = ("README.md", "docs/getting-started.md", "docs/operations.md")
+RUN = ("README.md", "docs/getting-started.md", "docs/operations.md", "docs/memory.md")
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 
 needs_curl = pytest.mark.skipif(
@@ -80,7 +80,7 @@ def test_commands_that_pages_name_exist() -> None:
     named = {
         found
         for page in PAGES
-        for found in re.findall(r"`holdfast ([a-z]+(?: [a-z]+)?)", page.read_text())
+        for found in re.findall(r"`holdfast ([a-z][a-z-]*(?: [a-z]+)?)", page.read_text())
         if page.name != "cli.md"
     }
     assert {words for words in named if words not in known and words.split()[0] not in known} == set()

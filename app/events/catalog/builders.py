@@ -9,6 +9,7 @@ from typing import Any
 
 from app.core.json import JsonObject
 from app.events.catalog import adapter, model, request, thread
+from app.events.catalog.adapter import HANDOFF
 from app.events.catalog.base import BuiltPayload
 
 
@@ -42,6 +43,19 @@ class ScreenedDelta(BuiltDelta):
 
     __slots__ = ()
     screened = True
+
+
+class BuiltHandoff(BuiltPayload):
+    """What a backend is given: the model and the tools that it starts with."""
+
+    __slots__ = ()
+    type = adapter.AdapterEvent.type
+
+    def __init__(self, adapter: str, *, model_ref: str | None, tools: list[str], subagents: list[str]) -> None:
+        signal: JsonObject = {"adapter": adapter, "phase": HANDOFF, "tools": tools, "subagents": subagents}
+        if model_ref is not None:
+            signal["modelRef"] = model_ref
+        self._document = {"event": signal}
 
 
 class BuiltModelNegotiated(BuiltPayload):

@@ -13,10 +13,10 @@ from app.policy.guardrails.inspection import Inspected
 from app.policy.guardrails.kind import GuardrailDeps
 from app.policy.guardrails.national_ids import NATIONAL_IDS
 from app.policy.guardrails.pii import PII
-from app.tools.entry_loader import load_entry
 from app.wiring.kinds import GUARDRAILS, guardrail_kinds
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled
+from app.workspace.entry_loader import load_entry
 from app.workspace.files import WorkspaceFiles
 from tests.workspace.building import MODEL, catalog
 

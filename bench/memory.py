@@ -9,6 +9,7 @@ scripted embedding, which knows words and parts of words but no meaning: a floor
 import argparse
 import asyncio
 import json
+import logging
 import random
 import statistics
 import tempfile
@@ -16,6 +17,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
+
+import structlog
 
 from app.core.clock import SystemClock
 from app.core.settings import Settings
@@ -162,6 +165,7 @@ async def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--postgres", action="store_true")
     asked = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     counts = [1_000] if asked.quick else asked.records
     made: dict[str, Any] = {"quality": await _quality(), "runs": await _runs(20 if asked.quick else 60)}
     made["sqlite"] = await _sizes(Settings(data_dir=Path()), counts, ["store", "vector"])

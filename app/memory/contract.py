@@ -63,7 +63,6 @@ class RecordFilter:
     status: str | None = None
     kind: str | None = None
     user: str | None = None
-    memory: str | None = None
 
 
 class RecordTable(Protocol):

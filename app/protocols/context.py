@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from app.core.clock import Clock
 from app.core.json import JsonObject
@@ -23,6 +23,12 @@ from app.runtime.run.toolsets import Toolsets
 from app.runtime.workspaces import CurrentWorkspace
 from app.views.file import Files
 from app.views.ports import Reader
+
+
+class SharedRates(Protocol):
+    on_use: Callable[[tuple[str, str], int], None] | None
+
+    def used_elsewhere(self, who: tuple[str, str], count: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,5 +62,7 @@ class ServerContext:
     """How complete the sandbox of programs is; None while that is being looked up."""
     bus: Callable[[], JsonObject | None] = lambda: None
     """How this server hears of others on the same database; None where there can be none."""
+    share_rates: Callable[[SharedRates], None] = lambda rates: None
+    """Makes callers' limits hold at all servers together."""
     on_disconnect: Literal["detach", "cancel"] = "detach"
     """What becomes of a run whose OpenAI client goes away, unless the request says it."""

@@ -12,7 +12,7 @@ import structlog
 
 from app.backends.contract import Backend
 from app.bus.replicas import Replicas
-from app.core.clock import Clock, SystemClock
+from app.core.clock import Clock, CorrectedClock
 from app.core.errors import HoldfastError
 from app.core.metrics import Metrics
 from app.core.principal import DEFAULT_TENANT
@@ -22,7 +22,7 @@ from app.evals.declared import Gates
 from app.evals.judges import Judges
 from app.evals.shadow import ShadowGates
 from app.events.envelope import Event
-from app.events.ports import StorageFull, StoreError
+from app.events.ports import Appended, StorageFull, StoreError
 from app.memory.maintenance import Maintenance
 from app.memory.service import MemoryService
 from app.models.router import ModelRouter
@@ -38,7 +38,7 @@ from app.runtime.intake.cancel_events import CancelEvents
 from app.runtime.intake.commands import Commands
 from app.runtime.intake.interrupts import InterruptAnswers
 from app.runtime.intake.keys import Keys
-from app.runtime.intake.ledger import Ledger
+from app.runtime.intake.ledger import LEDGER_THREAD, Ledger
 from app.runtime.intake.lifecycle import Lifecycle
 from app.runtime.intake.memory_desk import MemoryDesk
 from app.runtime.intake.ports import Drainable
@@ -59,6 +59,7 @@ from app.runtime.schedule.executor import Conduct, Executor
 from app.runtime.schedule.queue import FairQueue
 from app.runtime.schedule.thread_expiry import ThreadExpiry
 from app.runtime.scheduler import Scheduler
+from app.runtime.workspace_in_force import WorkspaceInForce
 from app.runtime.workspaces import CurrentWorkspace, WorkspaceHistory, WorkspaceStatus
 from app.store.blobs import Blobs
 from app.store.compaction import SweepTable
@@ -159,11 +160,14 @@ async def open_holdfast(
     `redaction` is given by whoever also cleans something else by it, such as the process's log. `bootstrap_token` is
     given to workers that share a port, so that each of them accepts it.
     """
-    clock, redaction = clock or SystemClock(), redaction or CurrentRedaction()
+    clock, redaction = CorrectedClock(clock), redaction or CurrentRedaction()
     kinds = backends or Backends(installed_backends())
     async with contextlib.AsyncExitStack() as parts:
         store = await parts.enter_async_context(open_store(settings, clock=clock, redactor=redaction))
         parts.callback(store.hub.close_all)
+        replicas = make_replicas(store, clock)
+        if replicas is not None:
+            await replicas.set_clock()
         signer = open_signer(settings)
         keys, ledger = open_keys(store, clock), Ledger(store.recorder)
         find_key = StoredKeys(store.database).find
@@ -172,7 +176,7 @@ async def open_holdfast(
         catalog = kind_catalog(kinds)
         narration = await parts.enter_async_context(_closing(NarrationQueue(store.recorder)))
         sent = await parts.enter_async_context(_closing(Sinks(sinks())))
-        workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger, narration, sent)
+        workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger, replicas, narration, sent)
         history = WorkspaceHistory(workspace, catalog, WorkspaceTable(store.database))
         effective = EffectiveSettings(settings, workspace)
         tools = await parts.enter_async_context(_closing(ToolMakers(settings, clock, client)))
@@ -195,8 +199,10 @@ async def open_holdfast(
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
         maintenance, skills = make_maintenance(memory, store, clock), SkillDesk(store.reader, memory.log)
         intake.interrupts.follow_up = partial(candidate_decision, memory)
-        sandbox, replicas = SandboxReport(), make_replicas(store, clock)
-        await parts.enter_async_context(joined(replicas, store, executor))
+        sandbox = SandboxReport()
+        in_force = WorkspaceInForce(workspace, history, store.reader, LEDGER_THREAD)
+        executor.may_begin = lambda: workspace.unavailable is None
+        await parts.enter_async_context(joined(replicas, store, executor, access, keys, in_force))
         await parts.enter_async_context(
             _working(executor, effective, workspace, store, clock, sandbox, maintenance, skills)
         )
@@ -401,20 +407,31 @@ async def _load_workspace(
     clock: Clock,
     redaction: CurrentRedaction,
     ledger: Ledger,
+    replicas: Replicas | None,
     narration: NarrationQueue,
     sent: Sinks,
 ) -> CurrentWorkspace:
     """The workspace, recorded in the ledger and followed by the redaction; without a valid one nothing starts."""
 
-    async def loaded(status: WorkspaceStatus) -> None:
+    async def follow() -> None:
         runtime = workspace.current.runtime
         redaction.follow(runtime.redaction.kinds, secret_values(os.environ, runtime.env))
         chosen = runtime.progress.narration
         store.recorder.narrator = narrator(chosen)
         narration.follow(package_narrator(chosen), chosen.provider, chosen.style)
         await sent.follow(runtime.telemetry.sinks, runtime.redaction.trace_fields)
+
+    async def loaded(status: WorkspaceStatus) -> None:
+        await follow()
+        current = workspace.current
         with _unless_full("workspace.loaded"):
-            await ledger.record(DEFAULT_TENANT, status.loaded_event(len(workspace.current.agents)))
+            if settings.is_postgres:  # before the others hear of it: they load it from there
+                await WorkspaceTable(store.database).put(current.digest, current.files.contents())
+            answer = await ledger.record(DEFAULT_TENANT, status.loaded_event(len(current.agents)))
+            if isinstance(answer, Appended):
+                workspace.recorded_seq = answer.events[-1].seq
+        if replicas is not None:
+            replicas.say_workspace()
 
     async def rejected(status: WorkspaceStatus) -> None:
         with _unless_full("workspace.rejected"):
@@ -423,6 +440,7 @@ async def _load_workspace(
     workspace = CurrentWorkspace(
         settings.workspace, catalog, clock, profile=settings.profile, on_loaded=loaded, on_rejected=rejected
     )
+    workspace.on_adopted = follow
     if (await workspace.reload()).digest is None:
         assert workspace.status.rejected is not None
         mistakes = workspace.status.rejected.as_text(colour=False)

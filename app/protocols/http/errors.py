@@ -37,6 +37,7 @@ STATUS: Final[dict[str, int]] = {
     "MODEL_NOT_FOUND": 404,
     "ARTIFACT_NOT_FOUND": 404,
     "ARTIFACT_HAS_NO_CONTENT": 404,
+    "ARTIFACT_HAS_NO_DIFF": 404,
     "UPLOAD_NOT_FOUND": 404,
     "KEY_NOT_FOUND": 404,
     "MEMORY_NOT_FOUND": 404,
@@ -78,6 +79,7 @@ STATUS: Final[dict[str, int]] = {
     "NOT_READY": 503,
     "OVERLOADED": 503,
     "WORKSPACE_NOT_LOADED": 503,
+    "WORKSPACE_UNAVAILABLE": 503,
 }
 """Codes that are not here are the client's mistake: 400."""
 

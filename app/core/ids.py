@@ -7,7 +7,9 @@ from typing import Final, Literal
 
 import uuid_utils
 
-Kind = Literal["event", "thread", "run", "interrupt", "message", "call", "artifact", "file", "key", "step"]
+Kind = Literal[
+    "event", "thread", "run", "interrupt", "message", "call", "artifact", "file", "key", "step", "evaluation"
+]
 
 _PREFIX: Final[dict[Kind, str]] = {
     "event": "evt_",
@@ -20,6 +22,7 @@ _PREFIX: Final[dict[Kind, str]] = {
     "file": "file_",
     "key": "key_",
     "step": "step_",
+    "evaluation": "eval_",
 }
 
 

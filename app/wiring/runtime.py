@@ -54,10 +54,11 @@ from app.store.blobs import Blobs
 from app.store.compaction import SweepTable
 from app.store.files import FileStore
 from app.store.idle_threads import IdleThreadReader
-from app.store.judgements import DueEvaluationTable
+from app.store.judgements import DueEvaluationTable, JudgementTable
 from app.store.keys import StoredKeys
 from app.store.vacuum import shrink
 from app.store.workspaces import WorkspaceTable
+from app.wiring.evals import Judged, open_judged
 from app.wiring.kinds import (
     Backends,
     ToolMakers,
@@ -109,6 +110,7 @@ class Holdfast:
     sandbox: SandboxReport
     gates: Gates
     shadow: ShadowGates
+    judged: Judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,11 @@ async def open_holdfast(
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
         sandbox = SandboxReport()
         await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
-        shadow = await parts.enter_async_context(_shadow_gates(store, executor, history, gates, router, budgets, clock))
+        judges = Judges(router, budgets)
+        shadow = await parts.enter_async_context(_shadow_gates(store, executor, history, gates, judges, clock))
+        judged = await parts.enter_async_context(
+            open_judged(store, intake.service, intake.lifecycle, history, gates, judges, clock, redaction)
+        )
         metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace))
         yield Holdfast(
             store=store,
@@ -187,6 +193,7 @@ async def open_holdfast(
             sandbox=sandbox,
             gates=gates,
             shadow=shadow,
+            judged=judged,
         )
 
 
@@ -196,8 +203,7 @@ async def _shadow_gates(
     executor: Executor,
     history: WorkspaceHistory,
     gates: Gates,
-    router: ModelRouter,
-    budgets: BudgetAccounts,
+    judges: Judges,
     clock: Clock,
 ) -> AsyncIterator[ShadowGates]:
     """What judges runs after their end."""
@@ -205,7 +211,8 @@ async def _shadow_gates(
     if not store.settings.is_postgres:
         with contextlib.suppress(StorageFull):
             await due.give_back_all()
-    shadow = ShadowGates(due, store.reader, store.recorder, history, gates, Judges(router, budgets), clock)
+    judgements = JudgementTable(store.database)
+    shadow = ShadowGates(due, judgements, store.reader, store.recorder, history, gates, judges, clock)
     executor.ending.evaluation_due = shadow.announce
     shadow.start()
     try:

@@ -7,6 +7,7 @@
     from holdfast.tools import ToolKind                  a kind of tool of a package
     from holdfast.hooks import BuiltinHook               a hook of a package
     from holdfast.evaluators import EvaluatorKind        a kind of evaluator of a package
+    from holdfast.buses import BusKind                   a bus of a package
 
 The server itself is the package `app`, which may change at any time; what is here does not without notice.
 """

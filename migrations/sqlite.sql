@@ -190,6 +190,93 @@ CREATE TABLE deltas (
 	CONSTRAINT deltas_by_seq PRIMARY KEY (thread_key, seq),
 	FOREIGN KEY(thread_key) REFERENCES threads ("key")
 );
+CREATE TABLE memory_records (
+	tenant TEXT NOT NULL,
+	id TEXT NOT NULL,
+	thread_key INTEGER NOT NULL,
+	seq BIGINT NOT NULL,
+	namespace TEXT NOT NULL,
+	kind TEXT NOT NULL,
+	status TEXT NOT NULL,
+	person TEXT,
+	expires_at TEXT,
+	state BLOB NOT NULL,
+	CONSTRAINT memory_records_by_id PRIMARY KEY (thread_key, id),
+	FOREIGN KEY(thread_key) REFERENCES threads ("key")
+);
+CREATE UNIQUE INDEX memory_records_by_seq ON memory_records (thread_key, seq);
+CREATE INDEX memory_records_by_namespace ON memory_records (thread_key, namespace, status, seq);
+CREATE INDEX memory_records_by_person ON memory_records (thread_key, person, seq) WHERE person IS NOT NULL;
+CREATE TABLE memory_namespaces (
+	"key" INTEGER NOT NULL,
+	tenant TEXT NOT NULL,
+	namespace TEXT NOT NULL,
+	records BIGINT NOT NULL,
+	length BIGINT NOT NULL,
+	PRIMARY KEY ("key"),
+	CONSTRAINT memory_namespaces_by_name UNIQUE (tenant, namespace)
+);
+CREATE TABLE memory_terms (
+	"key" INTEGER NOT NULL,
+	namespace_key INTEGER NOT NULL,
+	term TEXT NOT NULL,
+	records BIGINT NOT NULL,
+	PRIMARY KEY ("key"),
+	CONSTRAINT memory_terms_by_term UNIQUE (namespace_key, term)
+);
+CREATE TABLE memory_postings (
+	term_key BIGINT NOT NULL,
+	seq BIGINT NOT NULL,
+	occurrences INTEGER NOT NULL,
+	length INTEGER NOT NULL,
+	CONSTRAINT memory_postings_by_term PRIMARY KEY (term_key, seq)
+)
+ WITHOUT ROWID
+;
+CREATE TABLE memory_index (
+	namespace_key INTEGER NOT NULL,
+	seq BIGINT NOT NULL,
+	length INTEGER NOT NULL,
+	fingerprint TEXT NOT NULL,
+	slot TEXT,
+	terms BLOB NOT NULL,
+	CONSTRAINT memory_index_by_seq PRIMARY KEY (namespace_key, seq)
+);
+CREATE INDEX memory_index_by_fingerprint ON memory_index (namespace_key, fingerprint);
+CREATE INDEX memory_index_by_slot ON memory_index (namespace_key, slot);
+CREATE TABLE memory_citations (
+	tenant TEXT NOT NULL,
+	record_id TEXT NOT NULL,
+	sha256 TEXT NOT NULL,
+	CONSTRAINT memory_citations_by_record PRIMARY KEY (tenant, record_id, sha256)
+);
+CREATE TABLE memory_vectors (
+	namespace_key INTEGER NOT NULL,
+	model TEXT NOT NULL,
+	seq BIGINT NOT NULL,
+	vector BLOB NOT NULL,
+	CONSTRAINT memory_vectors_by_seq PRIMARY KEY (namespace_key, model, seq)
+);
+CREATE TABLE tenant_days (
+	tenant TEXT NOT NULL,
+	day BIGINT NOT NULL,
+	tokens BIGINT NOT NULL,
+	cost BIGINT NOT NULL,
+	CONSTRAINT tenant_days_by_day PRIMARY KEY (tenant, day)
+);
+CREATE TABLE run_rates (
+	tenant TEXT NOT NULL,
+	room FLOAT NOT NULL,
+	at BIGINT NOT NULL,
+	per_minute BIGINT NOT NULL,
+	CONSTRAINT run_rates_by_tenant PRIMARY KEY (tenant)
+);
+CREATE TABLE model_limits (
+	name TEXT NOT NULL,
+	version BIGINT NOT NULL,
+	state TEXT NOT NULL,
+	CONSTRAINT model_limits_by_name PRIMARY KEY (name)
+);
 CREATE TABLE judgements (
 	tenant TEXT NOT NULL,
 	id TEXT NOT NULL,

@@ -1,5 +1,5 @@
 """Says whether the tables hold exactly what folding the log gives: every record of every thread, column by column;
-and whether every event is what its schema says, however it was built.
+and whether every event is what its schema says, however it was built, and can be shown as a valid UI event.
 
 For the end of any test that has written to a store. Reads a thread in one transaction, so it may be asked while
 others write. Leaves the chain itself to `app.events.chain`.
@@ -18,10 +18,12 @@ from app.store.event_rows import TIGHT, WIDE, events_from, read_page
 from app.store.run_lists import label_rows
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
+from app.views.memory_record import MemoryRecord
 from app.views.records import Records, replay
 from app.views.run import Run
 from app.views.thread import Thread
 from app.views.transcript import Entry
+from tests.ui_events import assert_thread_is_valid
 
 _SCHEMAS: Final = SchemaRegistry()
 _PLACES: Final = Sql(
@@ -47,6 +49,10 @@ _INTERRUPTS: Final = Sql(
 )
 _ENTRIES: Final = Sql("SELECT message_id, position, state FROM transcript_entries WHERE thread_key = $1")
 _ARTIFACTS: Final = Sql("SELECT tenant, id, run_id, seq, state FROM artifacts WHERE thread_key = $1")
+_MEMORIES: Final = Sql(
+    "SELECT tenant, id, seq, namespace, kind, status, person, expires_at, state FROM memory_records "
+    "WHERE thread_key = $1"
+)
 
 
 class HasDatabase(Protocol):
@@ -68,6 +74,7 @@ async def assert_tables_equal_replay(store: HasDatabase, threads: Iterable[tuple
         assert stored.interrupts == folded.interrupts, where
         assert stored.entries == folded.entries, where
         assert stored.artifacts == folded.artifacts, where
+        assert stored.memories == folded.memories, where
 
 
 async def events_of(database: Database, tenant: str, thread_id: str) -> list[Event]:
@@ -111,10 +118,16 @@ async def _both(database: Database, tenant: str, thread_id: str) -> tuple[Record
         for of_tenant, id, run_id, seq, state in await tx.rows(_ARTIFACTS, key):
             artifact = stored.artifacts[id] = decode(Artifact, state)
             assert (of_tenant, run_id, seq) == (tenant, artifact.run_id, artifact.seq)
+        for row in await tx.rows(_MEMORIES, key):
+            it_is = stored.memories[row[1]] = decode(MemoryRecord, row[8])
+            columns = (it_is.seq, it_is.namespace, it_is.kind, it_is.status, it_is.user, it_is.expires_at)
+            assert (tenant, *columns) == (row[0], *row[2:8])
         events = events_from(tenant, thread_id, await read_page(tx, key, _EVENTS))
         for event in events:
             if b'"$blob"' not in event.payload_bytes:  # where a value was, its reference stands
                 assert not _SCHEMAS.validate(schema_id(event.type), event.payload), event
+        if events and events[0].seq == 1:
+            assert_thread_is_valid(events)
         return replay(thread_id, events), stored
 
     return await database.read(work)

@@ -2,7 +2,7 @@
 
 A call and its results are one unit and never parted. The request that a run works on and the newest unit always stay;
 before them as many of the newest units as fit. Sizes are estimates, bytes / 4, as the models room makes them.
-Leaves to others: the messages that come before all of them (instructions, skill, memory), and asking for a summary.
+Leaves to others: the messages that come before all of them (instructions, skill), and asking for a summary.
 """
 
 from collections import Counter

@@ -140,6 +140,11 @@ class Context(Protocol):
         ...
 
     @property
+    def memory(self) -> str:
+        """What was recalled for this run, as text; it belongs after the history. Often empty."""
+        ...
+
+    @property
     def context_policy(self) -> ContextPolicy:
         """What of a long conversation the agent's model is to see."""
         ...
@@ -176,6 +181,11 @@ class Context(Protocol):
     async def go_on(self, turn: int, output: str) -> str | None:
         """Ask the Stop hooks for one more turn after this one. None, the default, ends the loop with its result;
         else it is what begins the next turn."""
+        ...
+
+    async def before_finalize(self, output: str) -> str | None:
+        """Ask memory about an answer that is about to be given. None, the usual case, means that there is nothing new;
+        else it is what the model should know before it answers. Asked once in a run."""
         ...
 
     async def may_compact(self, strategy: str, messages: int, tokens: int) -> str | None:

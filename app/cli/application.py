@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import approvals, keys, log, runs, threads, tools
+from app.cli import approvals, evidence, keys, log, runs, threads, tools, ui
 from app.cli.agents import agents
 from app.cli.audit import audit
 from app.cli.backup import backup
@@ -118,6 +118,8 @@ app.add_typer(approvals.app, name="approvals")
 app.add_typer(tools.app, name="tools")
 app.add_typer(log.app, name="log")
 app.command()(audit)
+app.add_typer(ui.app, name="ui")
+app.add_typer(evidence.app, name="evidence")
 app.add_typer(keys.app, name="keys")
 app.command()(check)
 app.command()(new)

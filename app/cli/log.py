@@ -71,6 +71,18 @@ async def _verify(access: "LogAccess | None", thread: str, expected: "Head | Non
     return verify(export.events, expected or export.head)
 
 
+def head_option(head: str | None) -> "Head | None":
+    """The head that an option gives as SEQ:HASH."""
+    from app.events.chain import Head
+
+    if head is None:
+        return None
+    seq, _, digest = head.partition(":")
+    if not seq.isdigit() or len(digest) != 64:
+        raise typer.BadParameter("The head must be SEQ:HASH.", param_hint="--head")
+    return Head(int(seq), digest)
+
+
 @contextlib.contextmanager
 def _sink(output: Path | None) -> Iterator[IO[bytes]]:
     """Standard output, or a file that gets its name only when it is complete."""
@@ -143,14 +155,9 @@ def verify_command(
     key: Key = None,
 ) -> None:
     """Verify the hash chain, and report the first event that breaks it. The exit code is then 1."""
-    from app.events.chain import Broken, Head
+    from app.events.chain import Broken
 
-    expected: Head | None = None
-    if head is not None:
-        seq, _, digest = head.partition(":")
-        if not seq.isdigit() or len(digest) != 64:
-            raise typer.BadParameter("The head must be SEQ:HASH.", param_hint="--head")
-        expected = Head(int(seq), digest)
+    expected = head_option(head)
     bad = 0
 
     async def work() -> None:

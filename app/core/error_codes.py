@@ -160,6 +160,10 @@ CODES: Final[dict[str, Code]] = {
     "STORAGE_DOWN": Code(
         "The database does not respond.", "Check that the database is running. The server reconnects automatically."
     ),
+    "BUS_DOWN": Code(
+        "The bus between servers does not respond. Nothing is lost: servers poll the database meanwhile.",
+        "Check that the bus in HOLDFAST_BUS is running. The server reconnects automatically.",
+    ),
     "STORAGE_FAILED": Code(
         "Reading or writing on the disk failed, because of an I/O error or a missing permission.",
         "Check the server's and the kernel's log, the permissions, and whether the mount is writable. "
@@ -459,6 +463,33 @@ CODES: Final[dict[str, Code]] = {
         "Send `Authorization: Bearer <key>` with a key that is neither revoked nor expired.",
     ),
     "FORBIDDEN": Code("The caller does not have the required permission.", "Use a key with the scope in `needs`."),
+    "MEMORY_NOT_FOUND": Code(
+        "There is no such memory record, or its text was forgotten.", "See GET /api/memory/records for the ids."
+    ),
+    "MEMORY_RECORD_EXISTS": Code("There is a memory record with that id already.", "Change it, or leave the id out."),
+    "MEMORY_RECORD_CHANGED": Code(
+        "The memory record was decided, superseded or forgotten meanwhile.", "Read the record again before you act."
+    ),
+    "MEMORY_NOT_DECLARED": Code(
+        "The workspace has no such memory.", "Name a Memory document of the workspace; GET /api/memory lists them."
+    ),
+    "MEMORY_NOT_AVAILABLE": Code(
+        "The caller has no memory that it may use here.", "Give the agent a Memory in `memory` of its document."
+    ),
+    "MEMORY_KIND_GONE": Code(
+        "The kind of a memory is not installed on this server.", "Install the package that brings the kind."
+    ),
+    "MEMORY_SEARCH_FAILED": Code(
+        "A kind of memory failed while it searched; the run went on without it.",
+        "Find the cause in the server's log, and correct the kind or its settings.",
+    ),
+    "MEMORY_PUT_FAILED": Code(
+        "A kind of memory failed while it indexed records. They are stored, and are indexed later.",
+        "Find the cause in the server's log, and correct the kind or its settings.",
+    ),
+    "MEMORY_REJECTED": Code(
+        "The memory did not accept the text.", "Read the reason; the policy of the Memory document decides."
+    ),
     "KEY_NOT_FOUND": Code("There is no such key.", "See `holdfast keys list` or GET /api/keys for the ids."),
     "HOST_REFUSED": Code(
         "The Host header is not one of this server's names.", "Add the name to HOLDFAST_TRUSTED_HOSTS."

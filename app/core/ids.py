@@ -8,7 +8,18 @@ from typing import Final, Literal
 import uuid_utils
 
 Kind = Literal[
-    "event", "thread", "run", "interrupt", "message", "call", "artifact", "file", "key", "step", "evaluation"
+    "event",
+    "thread",
+    "run",
+    "interrupt",
+    "message",
+    "call",
+    "artifact",
+    "file",
+    "key",
+    "step",
+    "memory",
+    "evaluation",
 ]
 
 _PREFIX: Final[dict[Kind, str]] = {
@@ -22,6 +33,7 @@ _PREFIX: Final[dict[Kind, str]] = {
     "file": "file_",
     "key": "key_",
     "step": "step_",
+    "memory": "mem_",
     "evaluation": "eval_",
 }
 

@@ -43,6 +43,20 @@ class Settings(BaseModel):
         pattern="^postgres(ql)?://",
         description="postgresql://... to use Postgres. Default: SQLite in the data folder.",
     )
+    # Not shown: it may hold a password.
+    bus: str | None = Field(
+        None,
+        repr=False,
+        pattern="^[a-z][a-z0-9+_-]*(://.+)?$",
+        description="How servers on one Postgres tell each other what is new: `postgres` (LISTEN and NOTIFY), "
+        "`nats://host:port` (extra `nats`) or `local` (they poll every 4 seconds). Default: `postgres` with Postgres.",
+    )
+    lease_seconds: float = Field(
+        15,
+        ge=1,
+        le=600,
+        description="Seconds within which the runs of a server that died are taken over by another one.",
+    )
     secret_file: Path | None = Field(
         None,
         description="File with secrets for replay tokens, one per line. The first one signs, all verify. Required with "
@@ -222,6 +236,8 @@ def _access_problems(loaded: Settings) -> list[str]:
     """Contradictory settings of authentication. The server does not start with them."""
     modes, words = loaded.auth_modes, _words(loaded.auth)
     problems = []
+    if loaded.bus not in (None, "local") and not loaded.is_postgres:
+        problems.append(f"{PREFIX}BUS: has no effect without {PREFIX}DATABASE_URL; a SQLite database has one server")
     if not words or not set(words) <= _MODES or ("disabled" in words and modes):
         problems.append(f"{PREFIX}AUTH: must be disabled, or one or more of keys, jwt and header")
     if not modes and not is_loopback(loaded.host):

@@ -1,4 +1,4 @@
-"""A case of a dataset: an input, what is expected, and where it came from; and the one spelling of cases as JSON lines."""
+"""A case of a dataset: an input, what is expected and where it came from; and the spelling of cases as JSON lines."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

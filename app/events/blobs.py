@@ -1,7 +1,8 @@
 """Large values of a payload, put back in their places for a reader.
 
 The recorder stores a value over 16 KiB as a blob and leaves a reference, `{"$blob": {sha256, size, mime}}`. A blob of
-JSON may hold references again. Leaves to others: storing blobs (the store), and which readers want values whole.
+JSON may hold references again. Content that may be forgotten is a salted blob; once it was, `[FORGOTTEN]` is in its
+place. Leaves to others: storing blobs (the store), and which readers want values whole.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from app.core import json
 from app.events.envelope import Event
+from app.events.salted import FORGOTTEN, SALTED, unsalted
 
 Load = Callable[[Mapping[str, Any]], Awaitable[bytes | None]]
 """A reference to its content; None when the blob is gone."""
@@ -58,10 +60,16 @@ class _Restoring:
             return value
         if (reference := reference_of(value)) is None:
             return {key: await self.value(item) for key, item in value.items()}
-        data = await self._load(reference) if self._left > 0 else None
-        if data is None or len(data) > self._left:
+        if self._left <= 0:
+            return value
+        data = await self._load(reference)
+        if data is None:
+            return FORGOTTEN if reference["mime"] == SALTED else value
+        if len(data) > self._left:
             return value
         self._left -= len(data)
+        if reference["mime"] == SALTED:
+            return unsalted(data)
         if reference["mime"].startswith("text/"):
             return data.decode(errors="replace")
         return await self.value(json.loads(data)) if _MARK in data else json.loads(data)

@@ -33,10 +33,12 @@ class Broken:
 class ChainCheck:
     """Fed page by page; stops at the first fault."""
 
-    def __init__(self, expected: Head | None = None) -> None:
+    def __init__(self, expected: Head | None = None, start: Head | None = None) -> None:
+        """`start` is the event before the first one that is fed, for a part of a thread."""
         self._expected = expected
-        self._seq = 0
-        self._hash = GENESIS
+        self._seq = 0 if start is None else start.seq
+        self._hash = GENESIS if start is None else start.hash
+        self._in_the_middle = start is not None and start.seq > 0
         self._place: tuple[str, str] | None = None
         self._run_seqs: dict[str, int] = {}
         self._gaps = Gaps()
@@ -63,6 +65,12 @@ class ChainCheck:
                 self._run_seqs[event.run_id] = event.run_seq or 0
         return self.broken is None
 
+    def explain(self, later: Iterable[Event]) -> None:
+        """Takes what later events of the thread say about dropped deltas, without their places in the chain."""
+        for event in later:
+            if event.sealed() == event.hash:
+                self._gaps.read(event)
+
     def finish(self) -> Head | Broken:
         unexplained = self._gaps.unexplained()
         if unexplained is not None and (self.broken is None or unexplained[0] <= self.broken.seq):
@@ -78,7 +86,7 @@ class ChainCheck:
 
     def _fault(self, event: Event) -> str | None:
         missing = event.seq - self._seq - 1
-        if missing < 0 or (missing and self._seq == 0):
+        if missing < 0 or (missing and self._place is None):
             return f"expected seq {self._seq + 1}, found {event.seq}"
         if missing:
             self._gaps.add(Gap(self._seq + 1, event.seq - 1, self._hash, event.prev_hash))
@@ -97,7 +105,7 @@ class ChainCheck:
 
     def _number_fault(self, event: Event, run_id: str) -> str | None:
         last, number = self._run_seqs.get(run_id, 0), event.run_seq or 0
-        if number == last + 1:
+        if number == last + 1 or (last == 0 and self._in_the_middle):
             return None
         if number <= last or last == 0 or not self._gaps.any:
             return f"its runSeq {event.run_seq} does not follow {last}"

@@ -178,6 +178,8 @@ class Hub:
         """Subscriptions that were closed because they fell behind."""
         self.backfills = 0
         """Times that a subscription went to the store for what it had not heard."""
+        self.on_tenant: Callable[[str], None] = lambda tenant: None
+        """Called when somebody begins to listen to a tenant that nobody listened to."""
 
     def __len__(self) -> int:
         return sum(map(len, self._by_tenant.values()))
@@ -191,9 +193,34 @@ class Hub:
         max_bytes: int = MAX_QUEUED_BYTES,
     ) -> Subscription:
         subscription = Subscription(self, tenant, max_events, max_bytes)
-        self._by_tenant.setdefault(tenant, set()).add(subscription)
+        everybody = self._by_tenant.get(tenant)
+        if everybody is None:
+            everybody = self._by_tenant[tenant] = set()
+            self.on_tenant(tenant)
+        everybody.add(subscription)
         subscription.listen_to(threads)
         return subscription
+
+    # -- what is worth bringing here from other servers -----------------------------------------------
+
+    def tenants(self) -> list[str]:
+        return list(self._by_tenant)
+
+    def has_listeners(self, tenant: str) -> bool:
+        return tenant in self._by_tenant
+
+    def hears_all(self, tenant: str) -> bool:
+        """Whether somebody hears every thread of the tenant."""
+        return tenant in self._unfiltered
+
+    def wants(self, tenant: str, thread_id: str) -> bool:
+        return tenant in self._unfiltered or (tenant, thread_id) in self._by_thread
+
+    def followed(self, tenant: str) -> list[str]:
+        """The threads that are heard by name."""
+        return [thread_id for of_tenant, thread_id in self._by_thread if of_tenant == tenant]
+
+    # -- publishing -----------------------------------------------------------------------------------
 
     def publish(self, events: Sequence[Event]) -> None:
         """Called by the log after the commit, in commit order, on the event loop."""

@@ -4,7 +4,7 @@ A command is all or nothing. Its conditions are tested inside the transaction th
 fails, nothing of the command is appended and the answer names who won. The store implements `EventLog`.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -78,6 +78,8 @@ class BlobDraft:
     sha256: str
     data: bytes
     mime: str
+    records: tuple[str, ...] = ()
+    """The memory records whose text it holds: it is deleted when one of them is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +215,36 @@ class DropDeltas:
     """The thread's `compacted` when they were chosen."""
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryIs:
+    """The memory record has one of these statuses; with none given, it does not exist yet."""
+
+    record_id: str
+    statuses: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryIndexed:
+    """Enters a memory record into the search index with the command."""
+
+    record_id: str
+    terms: Mapping[str, int]
+    """Each term with how often it occurs."""
+    fingerprint: str
+    """Equal for records that say the same."""
+    slot: str | None = None
+    """Equal for records of which only the newest is in force."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUnindexed:
+    """Takes memory records out of the search index with the command. With `erase`, also deletes their content and
+    every blob that repeats it."""
+
+    record_ids: tuple[str, ...]
+    erase: bool = False
+
+
 Condition: TypeAlias = (
     ThreadIsNew
     | ThreadAccepts
@@ -229,6 +261,9 @@ Condition: TypeAlias = (
     | DropDeltas
     | EvaluationDue
     | EvaluationDone
+    | MemoryIs
+    | MemoryIndexed
+    | MemoryUnindexed
 )
 
 

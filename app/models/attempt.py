@@ -26,8 +26,11 @@ from app.models.deadline import Deadline, Ended
 from app.models.limits import Limiter, Slot
 from app.models.prepare import Prepared, priced
 from app.models.reliability import Health
+from app.models.shared_limits import SharedLimits, SharedSlot
+from app.views.history import is_memory
 
 _camel = cache(to_camel)
+_RECALLED = "[recalled memory]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class AttemptServices:
     clock: Clock
     limiter: Limiter
     health: Health
+    shared: SharedLimits | None = None
+    """Where several servers call the same models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +91,9 @@ class ModelAttempt:
         self._got = Collector(talk.adapter, message_id, publish_reasoning=publish_reasoning)
         self._admission: Admission | None = None
         self._slot: Slot | None = None
+        self._shared_slot: SharedSlot | None = None
         self._reservation: Reservation | None = None
-        self._requested = self._published = False
+        self._admitted = self._requested = self._published = False
         self._began = 0.0
         self._first_token_ms: int | None = None
 
@@ -108,6 +114,8 @@ class ModelAttempt:
             usage = self._usage()
             if self._slot is not None:
                 self._slot.release(usage.input_tokens + usage.output_tokens)
+            if self._shared_slot is not None and self._services.shared is not None:
+                self._services.shared.release(self._shared_slot, usage.input_tokens + usage.output_tokens)
             if self._reservation is not None and self._talk.budget is not None:
                 await self._talk.budget.settle(self._reservation, usage)
         return await self._failed(failure, usage) if failure is not None else await self._completed(usage)
@@ -126,7 +134,7 @@ class ModelAttempt:
                 with step(self._message_id):
                     await self._stream(deadline)
         except Ended as ended:
-            if self._slot is None and ended.failure.code == "PROVIDER_TIMEOUT":
+            if not self._admitted and ended.failure.code == "PROVIDER_TIMEOUT":
                 # Nobody was asked yet, so this is no fault of the provider.
                 message = f"no place among the model calls was free for {timeouts.total_seconds:g} s"
                 return Failure("MODEL_QUEUE_FULL", message, True)
@@ -144,6 +152,10 @@ class ModelAttempt:
         if isinstance(admitted, Failure):
             return admitted
         self._slot = admitted
+        shared = self._services.shared
+        if shared is not None and shared.apply_to(self._config.limits):
+            self._shared_slot = await shared.acquire(self._config, self._talk.tenant, tokens)
+        self._admitted = True
         if self._talk.budget is not None:
             reserved = await self._talk.budget.reserve(estimate)
             if isinstance(reserved, Failure):
@@ -212,6 +224,9 @@ class ModelAttempt:
         return self._talk.contents.reasoning == "full" or not thought.text
 
     def _loggable(self, messages: list[JsonObject]) -> list[JsonObject]:
+        if any(is_memory(message) for message in messages):
+            # It is in the run's recall, from where it can be forgotten.
+            messages = [message | {"content": _RECALLED} if is_memory(message) else message for message in messages]
         if self._talk.contents.reasoning == "full" or not any("thoughts" in message for message in messages):
             return messages
         return [{key: value for key, value in message.items() if key != "thoughts"} for message in messages]

@@ -1,6 +1,6 @@
 """A budget kept in the process: for embedding without a database and for a single run.
 
-A budget shared by replicas or surviving restarts is the store's; it implements the same two methods.
+A tenant's budget that several servers share is counted in the store (`runtime.run.budgets`); it has the same methods.
 """
 
 from itertools import count
@@ -42,7 +42,7 @@ class LocalBudget:
         """Other limits from now on; what was used stays used."""
         self._tokens, self._cost, self._calls = tokens, cost_usd, calls
 
-    def release(self, reservation: Reservation) -> None:
+    async def release(self, reservation: Reservation) -> None:
         """The call was not made."""
         self._open.pop(reservation.id, None)
 
@@ -54,6 +54,10 @@ class LocalBudget:
         self.used_calls += 1
 
     def _exceeded(self, what: str, limit: float, used: float) -> Failure:
-        message = f"the call might use more {what} than the {self._scope}'s budget has left: {used:,} of {limit:,} used"
-        detail = {"budget": what, "limit": limit, "used": used, "scope": self._scope}
-        return Failure("BUDGET_EXCEEDED", message, detail=detail)
+        return exceeded(what, limit, used, self._scope)
+
+
+def exceeded(what: str, limit: float, used: float, scope: str) -> Failure:
+    message = f"the call might use more {what} than the {scope}'s budget has left: {used:,} of {limit:,} used"
+    detail = {"budget": what, "limit": limit, "used": used, "scope": scope}
+    return Failure("BUDGET_EXCEEDED", message, detail=detail)

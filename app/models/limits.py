@@ -1,9 +1,8 @@
 """How many calls run at once and per minute: globally, per model, fairly between tenants.
 
 One queue of waiting calls, bounded. Whenever a slot or a minute's allowance frees up, tenants take turns,
-whatever the number of calls each of them waits with. Rates hold for any 60 seconds and for this process; a
-provider's own limit across replicas shows as 429 and is handled by retry. Ours, because the
-limiters of libraries know no tenants and no clock.
+whatever the number of calls each of them waits with. Rates hold for any 60 seconds and for this process; over
+several servers `shared_limits` counts. Ours, because the limiters of libraries know no tenants and no clock.
 """
 
 import asyncio

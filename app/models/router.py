@@ -31,6 +31,7 @@ from app.models.prepare import prepare
 from app.models.registry import Providers
 from app.models.reliability import Health, Random
 from app.models.retry_schedule import RetrySchedule, Wait
+from app.models.shared_limits import SharedLimits
 
 _REQUEST_SCHEMA: Final = "completion_request_v1"
 _RESPONSE_SCHEMA: Final = "completion_response_v1"
@@ -53,12 +54,13 @@ class ModelRouter:
         random: Random,
         sleep: Sleep,
         limiter: Limiter | None = None,
+        shared: SharedLimits | None = None,
     ) -> None:
         self._providers = providers
         self._schemas = schemas
         self._random = random
         self._sleep = sleep
-        self._services = AttemptServices(clock, limiter or Limiter(clock), Health(clock))
+        self._services = AttemptServices(clock, limiter or Limiter(clock), Health(clock), shared)
         self._validators: LRUCache[bytes, Validator] = LRUCache(_MAX_VALIDATORS)
 
     @property

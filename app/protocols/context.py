@@ -1,6 +1,6 @@
 """What the protocols are given: ports of the rooms below, put together by wiring."""
 
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,6 +35,8 @@ class ServerContext:
     hub: EventSource
     metrics: Metrics
     workspace: CurrentWorkspace
+    workspace_files: Callable[[str], Awaitable[Mapping[str, bytes] | None]]
+    """The files of a workspace that runs used, by its digest."""
     toolsets: Toolsets
     files: Files
     max_upload_bytes: int
@@ -48,5 +50,7 @@ class ServerContext:
     ping: Callable[[], Awaitable[None]]
     sandbox: Callable[[], JsonObject | None]
     """How complete the sandbox of programs is; None while that is being looked up."""
+    bus: Callable[[], JsonObject | None] = lambda: None
+    """How this server hears of others on the same database; None where there can be none."""
     on_disconnect: Literal["detach", "cancel"] = "detach"
     """What becomes of a run whose OpenAI client goes away, unless the request says it."""

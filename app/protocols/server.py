@@ -20,6 +20,7 @@ from app.protocols.http import (
     artifacts,
     docs,
     errors,
+    evidence,
     files,
     health,
     home,
@@ -32,6 +33,7 @@ from app.protocols.http import (
     thread_views,
     threads,
     tools,
+    ui,
     workspace,
 )
 from app.protocols.http.caller import authorise
@@ -121,6 +123,8 @@ _ROUTES = (
     files,
     workspace,
     keys,
+    ui,
+    evidence,
     sessions,
     turns,
     controls,

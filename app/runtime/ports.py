@@ -33,6 +33,43 @@ class Leases(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class DaySpent:
+    """What a tenant has used of a day; None while nobody has begun to count it. Costs in billionths of a dollar."""
+
+    day: int
+    tokens: int | None
+    cost: int | None
+
+
+class SharedDays(Protocol):
+    """A tenant's day, counted over all servers of a database."""
+
+    async def reserve(
+        self, tenant: str, tokens: int, cost: int, most_tokens: int | None, most_cost: int | None
+    ) -> int | None:
+        """The day, or None if it does not fit or nobody has begun to count the day."""
+        ...
+
+    async def spent(self, tenant: str) -> DaySpent: ...
+
+    async def begin(self, tenant: str, day: int, tokens: int, cost: int) -> None: ...
+
+    async def settle(self, tenant: str, day: int, tokens: int, cost: int) -> None:
+        """Corrects what was reserved by so much."""
+        ...
+
+
+class SharedRunRates(Protocol):
+    """A tenant's new runs, counted over all servers of a database."""
+
+    async def take(self, tenant: str, per_minute: int) -> float | None:
+        """None if a run was taken, else how much of one there is."""
+        ...
+
+    async def give_back(self, tenant: str, per_minute: int) -> None: ...
+
+
 class BlobStore(Protocol):
     async def put(self, tenant: str, thread_id: str, data: bytes, mime: str) -> dict[str, Any]: ...
 
@@ -58,4 +95,8 @@ class Backlog(OpenChildren, Protocol):
 
     async def runs_without_an_owner(self, limit: int) -> list[tuple[str, str, str, str]]:
         """(tenant, run, thread, status), oldest first."""
+        ...
+
+    async def runs_with_commands(self, tenant: str, threads: Sequence[tuple[int, str]]) -> list[str]:
+        """The runs that were sent a command after that `seq` of their thread."""
         ...

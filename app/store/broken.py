@@ -30,6 +30,13 @@ class StopsWhenBroken:
     async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._inner.look(work)
 
+    async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        try:
+            return await self._inner.act(work)
+        except StorageBroken as broken:
+            self._stop_the_process(broken)
+            raise
+
     async def ping(self) -> None:
         await self._inner.ping()
 

@@ -9,11 +9,12 @@ from app.core import json
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
 from app.views.judgement import RunJudgement
+from app.views.memory_record import MemoryRecord
 from app.views.run import Run
 from app.views.thread import Thread
 from app.views.transcript import Entry
 
-R = TypeVar("R", Run, Thread, Interrupt, Entry, Artifact, RunJudgement)
+R = TypeVar("R", Run, Thread, Interrupt, Entry, Artifact, MemoryRecord, RunJudgement)
 
 _COLUMNS: Final[dict[type, frozenset[str]]] = {
     Run: frozenset({"id", "thread_id", "first_seq", "last_seq", "run_seq"}),
@@ -22,6 +23,7 @@ _COLUMNS: Final[dict[type, frozenset[str]]] = {
     Entry: frozenset(),
     Artifact: frozenset(),
     RunJudgement: frozenset(),
+    MemoryRecord: frozenset(),
 }
 _FIELDS: Final = {
     cls: tuple(field.name for field in fields(cls) if field.name not in out) for cls, out in _COLUMNS.items()
@@ -91,7 +93,7 @@ _SPELLED: Final[dict[type, Callable[[Any], dict[str, Any]]]] = {Run: _run, Threa
 """Every run comes by these several times, so they are written out; a test holds them to the records' fields."""
 
 
-def encode(record: Run | Thread | Interrupt | Entry | Artifact | RunJudgement) -> bytes:
+def encode(record: Run | Thread | Interrupt | Entry | Artifact | MemoryRecord | RunJudgement) -> bytes:
     cls = type(record)
     spelled = _SPELLED.get(cls)
     if spelled is not None:

@@ -77,8 +77,11 @@ class ThreadHead:
             self.living_api_keys.clear()
         if self.due_evaluations:
             self.due_evaluations.clear()
-        if self.moves or records.entries or records.interrupts or records.artifacts or records.judgements:
+        if self.moves or any(
+            (records.entries, records.interrupts, records.artifacts, records.memories, records.judgements)
+        ):
             self.moves.clear()
+            records.memories.clear()
             records.judgements.clear()
             records.interrupts.clear()
             records.entries.clear()
@@ -224,6 +227,17 @@ def _uncompacted(condition: ports.DropDeltas, head: ThreadHead) -> Refused | Non
     return _no("THREAD_BUSY", "another server has dropped deltas of the thread meanwhile", it.id)
 
 
+def _memory_is(condition: ports.MemoryIs, head: ThreadHead) -> Refused | None:
+    found = head.records.memories.get(condition.record_id)
+    if found is None:
+        if not condition.statuses:
+            return None
+        return _no("MEMORY_NOT_FOUND", "there is no such memory record", condition.record_id)
+    if found.status in condition.statuses:
+        return None
+    return _no("MEMORY_RECORD_CHANGED", f"the memory record is {found.status}", found.decided_by)
+
+
 def _claimable(condition: ports.ClaimRun, head: ThreadHead) -> Refused | None:
     active, run_id = head.records.thread.active, condition.run_id
     if condition.claimed_at_submit:
@@ -260,6 +274,7 @@ _TESTS: Final[dict[type, Callable[[Any, ThreadHead], Refused | None]]] = {
     ports.ApiKeyRevoked: _revocable,
     ports.EvaluationDone: _still_due,
     ports.DropDeltas: _uncompacted,
+    ports.MemoryIs: _memory_is,
     ports.ClaimRun: _claimable,
 }
 

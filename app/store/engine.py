@@ -125,6 +125,11 @@ class Database(Protocol):
         """As `read`, each statement for itself: cheaper where there is only one, or where they need not agree."""
         ...
 
+    async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        """Statements that each commit by themselves, outside of the writer's turn. After a lost connection nobody knows
+        whether the last one was made."""
+        ...
+
     async def ping(self) -> None:
         """Returns if a write could begin now: the database answers and nobody else keeps it locked."""
         ...

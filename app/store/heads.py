@@ -16,6 +16,7 @@ from app.store.engine import Row, Sql, Tx
 from app.store.keys import LIVING_KEYS
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
+from app.views.memory_record import MemoryRecord
 from app.views.records import Kind, Records, touched
 from app.views.run import Run
 from app.views.thread import Thread
@@ -37,6 +38,10 @@ _SIBLINGS: Final[dict[Kind, Sql]] = {
     "entry": Sql(
         "SELECT r.thread_key, r.message_id, r.state FROM {pairs:$1,$2} JOIN transcript_entries r "
         "ON r.thread_key = v.first AND r.message_id = v.second"
+    ),
+    "memory": Sql(
+        "SELECT r.thread_key, r.id, r.state FROM {pairs:$1,$2} JOIN memory_records r "
+        "ON r.thread_key = v.first AND r.id = v.second"
     ),
     "artifact": Sql(
         "SELECT r.thread_key, r.id, r.state FROM {pairs:$1,$2} JOIN artifacts r "
@@ -168,6 +173,11 @@ async def load_records(tx: Tx, commands: Iterable[tuple[Command, ThreadHead]]) -
                 head.due_evaluations |= {row[0] for row in due}
             elif isinstance(condition, ports.InterruptOpen) and key is not None:
                 siblings.setdefault("interrupt", {})[key, condition.interrupt_id] = head
+            elif isinstance(condition, ports.MemoryIs | ports.MemoryIndexed) and key is not None:
+                siblings.setdefault("memory", {})[key, condition.record_id] = head
+            elif isinstance(condition, ports.MemoryUnindexed) and key is not None:
+                of_memory = siblings.setdefault("memory", {})
+                of_memory.update(((key, record_id), head) for record_id in condition.record_ids)
     await _load_runs(tx, runs)
     for tenant, claimed in leases.items():
         for run_id, owner in await tx.rows(_LEASES, tenant, sorted(claimed)):
@@ -183,8 +193,10 @@ def _hold(records: Records, kind: Kind, name: str, state: bytes) -> None:
         records.entries[name] = decode(Entry, state)
     elif kind == "interrupt":
         records.interrupts[name] = decode(Interrupt, state)
-    else:
+    elif kind == "artifact":
         records.artifacts[name] = decode(Artifact, state)
+    else:
+        records.memories[name] = decode(MemoryRecord, state)
 
 
 async def _load_runs(tx: Tx, runs: _Needed) -> None:

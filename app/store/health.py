@@ -61,6 +61,13 @@ class WatchedDatabase:
             self._note(error)
             raise
 
+    async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        try:
+            return await self._inner.act(work)
+        except StoreError as error:
+            self._note(error)
+            raise
+
     async def ping(self) -> None:
         await self._inner.ping()
 

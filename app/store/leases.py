@@ -21,6 +21,7 @@ _EXPIRE_ALL: Final = Sql(
     f"(SELECT r.tenant, r.id FROM runs r WHERE {_AT_WORK})"
 )
 _FIND: Final = Sql("SELECT owner, epoch, until, suspect, deaths FROM leases WHERE tenant = $1 AND run_id = $2")
+_OWNER: Final = Sql("SELECT owner FROM leases WHERE tenant = $1 AND run_id = $2 AND until > {now}")
 _OF_OWNER: Final = Sql(
     f"SELECT l.run_id FROM runs r JOIN leases l ON l.tenant = r.tenant AND l.run_id = r.id WHERE {_AT_WORK} "
     "AND l.owner = $1 AND l.until <> 0 UNION ALL SELECT p.run_id FROM leases p WHERE p.previous = $1 LIMIT 2"
@@ -67,6 +68,11 @@ class LeaseTable:
             return None
         owner, epoch, until, suspect, deaths = rows[0]
         return LastLease(owner, epoch, given_back=until == 0, suspect=suspect, deaths=deaths)
+
+    async def owner(self, tenant: str, run_id: str) -> str | None:
+        """Who holds the run now."""
+        rows = await self._database.look(lambda tx: tx.rows(_OWNER, tenant, run_id))
+        return rows[0][0] if rows else None
 
     async def had_company(self, owner: str) -> bool:
         """Whether an owner that died had more than one run at work then. Those taken over meanwhile count as well."""

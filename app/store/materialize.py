@@ -15,8 +15,10 @@ from app.store.decide import ThreadHead
 from app.store.engine import Row, Sql, Tx
 from app.store.event_rows import add_rows, drop_rows
 from app.store.keys import PUT_KEY, REVOKE_KEY, key_row
+from app.store.memory_index import PUT_CITATION, change_index
 from app.store.run_lists import label_rows
 from app.views.judgement import RunJudgement
+from app.views.memory_record import MemoryRecord
 from app.views.run import Run
 
 _NEW_THREAD: Final = Sql(
@@ -86,6 +88,11 @@ _PUT_BLOB: Final = Sql(
 _PUT_BLOB_REF: Final = Sql(
     "INSERT INTO blob_refs (tenant, sha256, thread_key) VALUES ($1, $2, $3) "
     "ON CONFLICT (tenant, sha256, thread_key) DO NOTHING"
+)
+_PUT_MEMORY: Final = Sql(
+    "INSERT INTO memory_records (tenant, id, thread_key, seq, namespace, kind, status, person, expires_at, state) "
+    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (thread_key, id) DO UPDATE SET "
+    "status = excluded.status, expires_at = excluded.expires_at, state = excluded.state"
 )
 _CLAIM: Final = Sql(
     "INSERT INTO leases (tenant, run_id, owner, epoch, until, suspect, deaths, previous) "
@@ -206,6 +213,7 @@ async def _write_moved(tx: Tx, heads: Sequence[ThreadHead]) -> None:
     entries: list[Row] = []
     artifacts: list[Row] = []
     judgements: list[Row] = []
+    memories: list[Row] = []
     for head in heads:
         records = head.records
         for kind, key in head.moves:
@@ -219,6 +227,8 @@ async def _write_moved(tx: Tx, heads: Sequence[ThreadHead]) -> None:
                 )
             elif kind == "judgement":
                 judgements.append(judgement_row(head.tenant, head.key, records.judgements[key]))
+            elif kind == "memory":
+                memories.append(_memory_row(head, records.memories[key]))
             else:
                 artifact = records.artifacts[key]
                 artifacts.append((head.tenant, key, head.key, artifact.run_id, artifact.seq, encode(artifact)))
@@ -227,6 +237,7 @@ async def _write_moved(tx: Tx, heads: Sequence[ThreadHead]) -> None:
         (_PUT_ENTRY, entries),
         (_PUT_ARTIFACT, artifacts),
         (_PUT_JUDGEMENT, judgements),
+        (_PUT_MEMORY, memories),
     )
     for sql, rows in written:
         if rows:
@@ -237,6 +248,11 @@ def judgement_row(tenant: str, thread_key: int | None, it: RunJudgement) -> Row:
     passed = None if it.passed is None else int(it.passed)
     of_run = (tenant, it.id, thread_key, it.run_id, it.source, it.name, it.mode, it.at)
     return (*of_run, it.score, passed, encode(it))
+
+
+def _memory_row(head: ThreadHead, it: MemoryRecord) -> Row:
+    row = (head.tenant, it.id, head.key, it.seq, it.namespace, it.kind, it.status, it.user, it.expires_at)
+    return (*row, encode(it))
 
 
 async def _write_outside_the_fold(tx: Tx, accepted: Sequence[Accepted]) -> None:
@@ -258,13 +274,26 @@ async def _write_outside_the_fold(tx: Tx, accepted: Sequence[Accepted]) -> None:
                 written[_EVALUATION_DUE].append((tenant, it.run_id, command.thread_id))
             elif isinstance(it, ports.EvaluationDone):
                 written[_EVALUATION_DONE].append((tenant, it.run_id))
+            elif isinstance(it, ports.MemoryIndexed | ports.MemoryUnindexed):
+                await change_index(tx, head, it)
         for draft in command.drafts:
             for blob in draft.blobs:
                 written[_PUT_BLOB].append((tenant, blob.sha256, len(blob.data), blob.mime, blob.data))
                 written[_PUT_BLOB_REF].append((tenant, blob.sha256, head.key))
+                for record_id in blob.records:
+                    written[PUT_CITATION].append((tenant, record_id, blob.sha256))
     if _PUT_KEY in written:
         # In one order everywhere, so that replicas with the same keys wait for each other instead of locking up.
         written[_PUT_KEY].sort()
-    for sql in (_PUT_KEY, PUT_KEY, REVOKE_KEY, _EVALUATION_DUE, _EVALUATION_DONE, _PUT_BLOB, _PUT_BLOB_REF):
+    for sql in (
+        _PUT_KEY,
+        PUT_KEY,
+        REVOKE_KEY,
+        _EVALUATION_DUE,
+        _EVALUATION_DONE,
+        _PUT_BLOB,
+        _PUT_BLOB_REF,
+        PUT_CITATION,
+    ):
         if sql in written:
             await tx.many(sql, written[sql])

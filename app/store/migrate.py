@@ -15,7 +15,7 @@ from app.events.ports import StorageDown, StorageFull
 from app.store.engine import Sql
 from app.store.sqlite_errors import translated
 
-NEWEST: Final = "0010"
+NEWEST: Final = "0012"
 _ADVISORY_LOCK: Final = 0x486F6C64
 """Replicas that start together migrate one after the other."""
 _CONNECT_SECONDS: Final = 5.0

@@ -248,6 +248,9 @@ class PostgresDatabase:
         """One round trip a statement instead of three."""
         return await self._reading(lambda connection: work(_PostgresTx(connection)))
 
+    async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        return await self._reading(lambda connection: work(_PostgresTx(connection)))
+
     async def ping(self) -> None:
         async def ask(connection: Any) -> None:
             await connection.execute(_PING)

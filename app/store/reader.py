@@ -6,6 +6,7 @@ from typing import Final
 
 from cachetools import LRUCache
 
+from app.events.catalog.execution import CommandInjected
 from app.events.envelope import Event
 from app.store import run_lists
 from app.store.codec import decode
@@ -58,6 +59,10 @@ _ACTIVE: Final = Sql(
     # In turn by tenant: who has many runs must not keep the others out of what is found at once.
     "ORDER BY row_number() OVER (PARTITION BY r.tenant ORDER BY r.created_at), r.created_at LIMIT $1"
 )
+_COMMANDED: Final = Sql(
+    "SELECT DISTINCT e.run_id FROM {pairs:$1,$2} JOIN threads t ON t.tenant = $3 AND t.id = v.second "
+    "JOIN events e ON e.thread_key = t.key AND e.seq > v.first WHERE e.type = $4"
+)
 _OPEN_CHILDREN: Final = Sql(
     "SELECT r.id FROM runs r JOIN threads t ON t.key = r.thread_key WHERE t.tenant = $1 AND t.id = $2 "
     "AND r.parent_run_id IS NOT NULL AND r.status IN ('queued', 'running', 'waiting') ORDER BY r.first_seq"
@@ -90,13 +95,14 @@ _INTERRUPT: Final = Sql("SELECT state FROM interrupts WHERE tenant = $1 AND id =
 _INTERRUPTS_OF_CALLS: Final = Sql("SELECT state FROM interrupts WHERE tenant = $1 AND call_id {in:$2} ORDER BY id")
 _OVERDUE: Final = Sql(
     "SELECT i.tenant, t.id, i.run_id, i.id FROM interrupts i JOIN threads t ON t.key = i.thread_key "
-    "JOIN runs r ON r.tenant = i.tenant AND r.id = i.run_id "
-    "WHERE i.status = 'open' AND r.status = 'waiting' AND i.expires_at <= $1 ORDER BY i.expires_at LIMIT $2"
+    "LEFT JOIN runs r ON r.tenant = i.tenant AND r.id = i.run_id "
+    "WHERE i.status = 'open' AND (i.run_id IS NULL OR r.status = 'waiting') AND i.expires_at <= $1 "
+    "ORDER BY i.expires_at LIMIT $2"
 )
 _OPEN_INTERRUPTS: Final = Sql(
     "SELECT i.state FROM interrupts i JOIN threads t ON t.key = i.thread_key "
-    "JOIN runs r ON r.tenant = i.tenant AND r.id = i.run_id "
-    "WHERE i.status = 'open' AND r.status = 'waiting' AND t.deleted_at IS NULL LIMIT $1"
+    "LEFT JOIN runs r ON r.tenant = i.tenant AND r.id = i.run_id "
+    "WHERE i.status = 'open' AND (i.run_id IS NULL OR r.status = 'waiting') AND t.deleted_at IS NULL LIMIT $1"
 )
 _ENTRIES: Final = Sql("SELECT state FROM transcript_entries WHERE thread_key = $1 ORDER BY position, message_id")
 _ENTRY_PAGE: Final = Sql(
@@ -211,6 +217,12 @@ class StoreReader:
         """(tenant, run, thread, status) of runs that should be worked on and that nobody holds."""
         rows = await self._database.look(lambda tx: tx.rows(_ACTIVE, limit))
         return [(row[0], row[1], row[2], row[3]) for row in rows]
+
+    async def runs_with_commands(self, tenant: str, threads: Sequence[tuple[int, str]]) -> list[str]:
+        after, ids = [place[0] for place in threads], [place[1] for place in threads]
+        command = CommandInjected.type
+        rows = await self._database.look(lambda tx: tx.rows(_COMMANDED, after, ids, tenant, command))
+        return [row[0] for row in rows if row[0] is not None]
 
     async def thread(self, tenant: str, thread_id: str) -> Thread | Tombstone | None:
         async def work(tx: Tx) -> Thread | Tombstone | None:

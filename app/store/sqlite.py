@@ -216,6 +216,9 @@ class SqliteDatabase:
     async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self.read(work)
 
+    async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        return await self.write(work)
+
     async def ping(self) -> None:
         await self._submit(self._writes, _ping)
 

@@ -1,15 +1,19 @@
 """The tables, once for both databases.
 
-The log is `events` and `deltas`. `threads`, `runs`, `run_labels`, `interrupts`, `transcript_entries`, `artifacts` and
-`judgements` are folded from it and can be rebuilt from it. Outside the fold, by name: `leases`, `idempotency_keys`,
-`api_keys`, `due_evaluations`, `blobs`, `blob_refs`, `files`, `file_chunks`, `workspaces`, `tombstones`,
-`threads.swept_seq`. A record's value is JSON in `state`; other columns exist only where a query needs them.
+The log is `events` and `deltas`. `threads`, `runs`, `run_labels`, `interrupts`, `transcript_entries`, `artifacts`,
+`judgements` and `memory_records` are folded from it and can be rebuilt from it. Outside the fold, by name: `leases`,
+`idempotency_keys`, `api_keys`, `due_evaluations`, `blobs`, `blob_refs`, `files`, `file_chunks`, `workspaces`,
+`tombstones`, `threads.swept_seq`, the search index of the memory (`memory_namespaces`, `memory_terms`,
+`memory_postings`, `memory_index`, `memory_citations`, `memory_vectors`), and what servers on Postgres count together
+(`tenant_days`, `run_rates`, `model_limits`). A record's value is JSON in `state`; other columns exist only where a
+query needs them.
 """
 
 from sqlalchemy import (
     BigInteger,
     Column,
     Double,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -230,6 +234,109 @@ due_evaluations = Table(
 )
 Index("due_evaluations_by_time", due_evaluations.c.until)
 
+# On the tenant's memory thread. What a record says is not here but in a salted blob.
+memory_records = Table(
+    "memory_records",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("thread_key", _Key, ForeignKey("threads.key"), nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("person", Text),
+    Column("expires_at", Text),
+    Column("state", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("thread_key", "id", name="memory_records_by_id"),
+)
+Index("memory_records_by_seq", memory_records.c.thread_key, memory_records.c.seq, unique=True)
+Index(
+    "memory_records_by_namespace",
+    memory_records.c.thread_key,
+    memory_records.c.namespace,
+    memory_records.c.status,
+    memory_records.c.seq,
+)
+Index(
+    "memory_records_by_person",
+    memory_records.c.thread_key,
+    memory_records.c.person,
+    memory_records.c.seq,
+    sqlite_where=memory_records.c.person.is_not(None),
+    postgresql_where=memory_records.c.person.is_not(None),
+)
+
+# The search index of the memory records, which can be built anew. The tenant of each row is that
+# of its namespace.
+memory_namespaces = Table(
+    "memory_namespaces",
+    metadata,
+    Column("key", _Key, primary_key=True, autoincrement=True),
+    Column("tenant", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("records", BigInteger, nullable=False),
+    Column("length", BigInteger, nullable=False),
+    UniqueConstraint("tenant", "namespace", name="memory_namespaces_by_name"),
+)
+
+memory_terms = Table(
+    "memory_terms",
+    metadata,
+    Column("key", _Key, primary_key=True, autoincrement=True),
+    Column("namespace_key", _Key, nullable=False),
+    Column("term", Text, nullable=False),
+    Column("records", BigInteger, nullable=False),
+    UniqueConstraint("namespace_key", "term", name="memory_terms_by_term"),
+)
+
+memory_postings = Table(
+    "memory_postings",
+    metadata,
+    Column("term_key", BigInteger, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("occurrences", Integer, nullable=False),
+    Column("length", Integer, nullable=False),
+    PrimaryKeyConstraint("term_key", "seq", name="memory_postings_by_term"),
+    sqlite_with_rowid=False,
+)
+
+# What of a record is in the index, and what it is compared by with others; deleted when it is forgotten.
+memory_index = Table(
+    "memory_index",
+    metadata,
+    Column("namespace_key", _Key, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("length", Integer, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    Column("slot", Text),
+    Column("terms", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("namespace_key", "seq", name="memory_index_by_seq"),
+)
+Index("memory_index_by_fingerprint", memory_index.c.namespace_key, memory_index.c.fingerprint)
+Index("memory_index_by_slot", memory_index.c.namespace_key, memory_index.c.slot)
+
+# Which blobs repeat the text of a record: the recalled contexts of runs. Deleted with the record's text.
+memory_citations = Table(
+    "memory_citations",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("record_id", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "record_id", "sha256", name="memory_citations_by_record"),
+)
+
+# Embeddings of records, by the model that made them; made again when they are missing.
+memory_vectors = Table(
+    "memory_vectors",
+    metadata,
+    Column("namespace_key", _Key, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("vector", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("namespace_key", "model", "seq", name="memory_vectors_by_seq"),
+)
+
 leases = Table(
     "leases",
     metadata,
@@ -337,6 +444,37 @@ workspaces = Table(
     metadata,
     Column("digest", Text, primary_key=True),
     Column("files", LargeBinary, nullable=False),
+)
+
+# Used only where several servers may share the database (`shared_limits`). Costs in billionths of a dollar.
+tenant_days = Table(
+    "tenant_days",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("day", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("cost", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "day", name="tenant_days_by_day"),
+)
+
+run_rates = Table(
+    "run_rates",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("room", Float, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("per_minute", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", name="run_rates_by_tenant"),
+)
+
+# No tenant: a provider's limit is shared by all of them.
+model_limits = Table(
+    "model_limits",
+    metadata,
+    Column("name", Text, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    PrimaryKeyConstraint("name", name="model_limits_by_name"),
 )
 
 tombstones = Table(

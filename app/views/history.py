@@ -4,7 +4,7 @@ A run that failed or was cancelled leaves what it had done up to its last comple
 leaves nothing, and neither do the runs of subagents. A tool call and its result stay together.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ MAX_SIZE: Final = 8 * 1024 * 1024
 """Characters of the newest messages that a run is sent, about two million tokens: no window holds more."""
 
 _BROUGHT: Final = "UserPromptSubmit:history-"
+_MEMORY: Final = "memory"
 _SUMMARY: Final = "Summary of the conversation so far:\n"
 _UNANSWERED: Final = "The run ended before this call had a result."
 _VALUE_SIZE: Final = 64
@@ -232,6 +233,16 @@ def _heed(run: _RunMessages, fired: Message) -> None:
             for number, message in enumerate(run.messages):
                 if message.get("tool_call_id") == fired.get("callId"):
                     run.messages[number] = message | {"content": content}
+
+
+def memory_message(text: str) -> Message:
+    """What a model gets to know from memory. Its text is recorded nowhere but in the run's recall: it may be forgotten
+    later."""
+    return {"role": "system", "content": text, "name": _MEMORY}
+
+
+def is_memory(message: Mapping[str, Any]) -> bool:
+    return message["role"] == "system" and message.get("name") == _MEMORY
 
 
 def user_message(given: Any) -> Message:

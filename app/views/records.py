@@ -8,17 +8,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from app.events.catalog import artifact, interrupt, policy
+from app.events.catalog import artifact, interrupt, memory, policy
 from app.events.catalog.log import LogCompacted
 from app.events.envelope import Event
 from app.views.artifact import Artifact, artifact_json
 from app.views.interrupt import Interrupt, interrupt_json
 from app.views.judgement import RunJudgement
+from app.views.memory_record import MemoryRecord, memory_record_json
 from app.views.run import RUN_CHANGES, Run, run_json
 from app.views.thread import THREAD_CHANGES, Thread, thread_json
 from app.views.transcript import ENTRY_KEYS, Entry, EventLike, entry_json
 
-Kind: TypeAlias = Literal["interrupt", "entry", "artifact", "judgement"]
+Kind: TypeAlias = Literal["interrupt", "entry", "artifact", "memory", "judgement"]
 Touched: TypeAlias = tuple[Kind, str]
 """The record other than its thread and its run that an event changes, by kind and name."""
 
@@ -35,6 +36,10 @@ def _judgement_key(event: EventLike) -> str:
     return event.id
 
 
+def _memory_key(event: EventLike) -> str:
+    return str(event.payload["recordId"])
+
+
 _TOUCHES: Final[dict[str, tuple[Kind, Callable[[EventLike], str | None]]]] = {
     interrupt.InterruptRaised.type: ("interrupt", _interrupt_key),
     interrupt.InterruptResolved.type: ("interrupt", _interrupt_key),
@@ -42,6 +47,12 @@ _TOUCHES: Final[dict[str, tuple[Kind, Callable[[EventLike], str | None]]]] = {
     artifact.ArtifactCreated.type: ("artifact", _artifact_key),
     policy.GateEvaluated.type: ("judgement", _judgement_key),
     policy.FeedbackRecorded.type: ("judgement", _judgement_key),
+    memory.MemoryRecordStored.type: ("memory", _memory_key),
+    memory.MemoryRecordDecided.type: ("memory", _memory_key),
+    memory.MemoryRecordChanged.type: ("memory", _memory_key),
+    memory.MemoryRecordSuperseded.type: ("memory", _memory_key),
+    memory.MemoryRecordUsed.type: ("memory", _memory_key),
+    memory.MemoryRecordForgotten.type: ("memory", _memory_key),
     **{name: ("entry", key_of) for name, key_of in ENTRY_KEYS.items()},
 }
 
@@ -79,6 +90,7 @@ class Records:
     entries: dict[str, Entry] = field(default_factory=dict)
     artifacts: dict[str, Artifact] = field(default_factory=dict)
     judgements: dict[str, RunJudgement] = field(default_factory=dict)
+    memories: dict[str, MemoryRecord] = field(default_factory=dict)
 
     def apply(self, event: Event) -> Change:
         thread, run, seq = self.thread, None, event.seq
@@ -109,7 +121,7 @@ class Records:
         return Change(of_thread is not None or of_run is not None, of_run is not None, sibling)
 
     def _move(self, event: Event, kind: Kind, key: str) -> None:
-        moved: Interrupt | Entry | Artifact | RunJudgement | None
+        moved: Interrupt | Entry | Artifact | MemoryRecord | RunJudgement | None
         if kind == "entry":
             moved = self.entries.get(key)
             if moved is None:
@@ -120,10 +132,14 @@ class Records:
                 moved = self.interrupts[key] = Interrupt(key, self.thread.id)
         elif kind == "judgement":
             moved = self.judgements[key] = RunJudgement(key, self.thread.id)  # each has an event of its own
-        else:
+        elif kind == "artifact":
             moved = self.artifacts.get(key)
             if moved is None:
                 moved = self.artifacts[key] = Artifact(key, self.thread.id)
+        else:
+            moved = self.memories.get(key)
+            if moved is None:
+                moved = self.memories[key] = MemoryRecord(key, self.thread.id)
         moved.apply(event)
 
 
@@ -144,4 +160,9 @@ def records_json(records: Records) -> dict[str, Any]:
         "interrupts": [interrupt_json(i) for i in sorted(records.interrupts.values(), key=lambda i: i.id)],
         "transcript": [entry_json(entry) for entry in entries],
         "artifacts": [artifact_json(a) for a in sorted(records.artifacts.values(), key=lambda a: a.seq)],
+        **(
+            {"memory": [memory_record_json(m) for m in sorted(records.memories.values(), key=lambda m: m.seq)]}
+            if records.memories
+            else {}
+        ),
     }

@@ -1,4 +1,4 @@
-"""Every kind of backend, provider, tool, evaluator and hook: those that ship, and what installed packages offer.
+"""Every kind of backend, provider, tool, memory, evaluator and hook: those that ship, and those of installed packages.
 
 The compiler's catalog and the makers both come from here, so that nothing can be declared which nothing serves.
 """
@@ -15,31 +15,25 @@ import structlog
 
 from app.backends.contract import Backend, BackendKind
 from app.backends.kinds import echo, native, plan_work_review
+from app.bus.contract import Bus, BusDeps, BusKind, OpenChannel
+from app.bus.kinds import local as local_bus
+from app.bus.kinds import nats as nats_bus
+from app.bus.kinds import postgres as postgres_bus
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
-from app.core.settings import Settings
+from app.core.settings import Settings, SettingsError
 from app.evals.declared import Gates
 from app.evals.kind import EvaluatorDeps, EvaluatorKind
-from app.evals.kinds import cel as cel_evaluator
-from app.evals.kinds import (
-    contains,
-    cost,
-    equals,
-    latency,
-    model_judge,
-    regex,
-    schema,
-    tool_called,
-    trajectory,
-)
-from app.evals.kinds import python as python_evaluator
 from app.events.recorder import Narrator
+from app.memory.contract import MemoryKind
+from app.memory.kinds import store as memory_store
 from app.models.contract import ProviderDeps, ProviderKind
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.limits import Limiter
 from app.models.registry import Providers
 from app.models.router import ModelRouter
+from app.models.shared_limits import SharedLimits
 from app.outside.http import HttpClient
 from app.outside.proxies import OutgoingProxies
 from app.policy import declared as hooks
@@ -55,6 +49,7 @@ from app.tools.kind import ToolDeps, ToolKind
 from app.tools.kinds import builtin, http, mcp, python, subprocess
 from app.tools.registry import Registry
 from app.views.narration import TemplateNarrator
+from app.wiring.evaluator_kinds import EVALUATORS
 from app.workspace.catalog import AnyConfig, BrokenKind, Kind, KindCatalog, Kinds
 from app.workspace.compiled import CompiledWorkspace
 from app.workspace.files import WorkspaceFiles
@@ -68,20 +63,9 @@ K = TypeVar("K", bound=Kind)
 BACKENDS: Final = (echo.KIND, native.KIND, plan_work_review.KIND)
 PROVIDERS: Final = (openai.KIND, anthropic.KIND, gemini.KIND, ollama.KIND, scripted.KIND)
 TOOLS: Final = (python.KIND, http.KIND, mcp.KIND, builtin.KIND, subprocess.KIND)
+MEMORIES: Final = (memory_store.KIND,)
 HOOKS: Final = Kinds((builtin_hook.KIND, python_hook.KIND, command_hook.KIND))
-EVALUATORS: Final = (
-    equals.KIND,
-    contains.KIND,
-    regex.KIND,
-    schema.KIND,
-    cel_evaluator.KIND,
-    tool_called.KIND,
-    trajectory.KIND,
-    latency.KIND,
-    cost.KIND,
-    python_evaluator.KIND,
-    model_judge.KIND,
-)
+BUSES: Final = (local_bus.KIND, postgres_bus.KIND, nats_bus.KIND)
 NARRATORS: Final = {"template": TemplateNarrator}
 
 
@@ -98,6 +82,29 @@ def providers() -> Kinds[ProviderKind]:
 @cache
 def tools() -> Kinds[ToolKind]:
     return with_installed("holdfast.tools", ToolKind, TOOLS)
+
+
+@cache
+def memories() -> Kinds[MemoryKind]:
+    return with_installed("holdfast.memories", MemoryKind, MEMORIES)
+
+
+@cache
+def buses() -> Kinds[BusKind]:
+    return with_installed("holdfast.buses", BusKind, BUSES)
+
+
+def make_bus(setting: str, open_channel: OpenChannel) -> tuple[str, Bus]:
+    """The kind that HOLDFAST_BUS names, and a bus of it."""
+    scheme = setting.partition("://")[0]
+    kind = buses().get("nats" if scheme == "tls" else scheme)
+    if isinstance(kind, BrokenKind):
+        raise SettingsError([f"HOLDFAST_BUS: {kind.name} of the package {kind.package} cannot be used: {kind.reason}"])
+    if kind is None:
+        raise SettingsError([f"HOLDFAST_BUS: there is no bus {scheme!r}; there are {', '.join(sorted(buses()))}"])
+    if not kind.installed:
+        raise SettingsError([f"HOLDFAST_BUS: {kind.name} is not installed; {kind.remedy}"])
+    return kind.name, kind.make(BusDeps(setting, open_channel))
 
 
 @cache
@@ -160,6 +167,7 @@ def kind_catalog(brought: Iterable[str] = ()) -> KindCatalog:
         builtin_tools=builtin.NAMES,
         builtin_hooks=builtin_hooks(),
         evaluators=evaluators(),
+        memories=memories(),
         narrators=frozenset(NARRATORS),
         redaction_kinds=frozenset({"secret", *PERSONAL}),
         unserved=UNSERVED,
@@ -204,7 +212,9 @@ def http_client(settings: Settings, environ: Mapping[str, str] = os.environ) -> 
     return HttpClient(proxies=OutgoingProxies.from_environment(environ), ca_file=settings.ca_file)
 
 
-def model_router(settings: Settings, clock: Clock, client: HttpClient) -> ModelRouter:
+def model_router(
+    settings: Settings, clock: Clock, client: HttpClient, shared: SharedLimits | None = None
+) -> ModelRouter:
     def secrets(text: str) -> str | None:
         resolved = resolve_env(text, os.environ)
         return resolved if isinstance(resolved, str) else None
@@ -218,6 +228,7 @@ def model_router(settings: Settings, clock: Clock, client: HttpClient) -> ModelR
         random=random.random,
         sleep=asyncio.sleep,
         limiter=limiter,
+        shared=shared,
     )
 
 

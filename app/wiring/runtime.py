@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 import structlog
 
 from app.backends.contract import Backend
+from app.bus.replicas import Replicas
 from app.core.clock import Clock, SystemClock
 from app.core.errors import HoldfastError
 from app.core.metrics import Metrics
@@ -21,7 +22,9 @@ from app.evals.declared import Gates
 from app.evals.judges import Judges
 from app.evals.shadow import ShadowGates
 from app.events.ports import StorageFull, StoreError
+from app.memory.service import MemoryService
 from app.models.router import ModelRouter
+from app.models.shared_limits import SharedLimits
 from app.outside.sandbox_report import SandboxReport
 from app.policy.redaction import CurrentRedaction, secret_values
 from app.protocols.auth.access import Access
@@ -56,6 +59,7 @@ from app.store.files import FileStore
 from app.store.idle_threads import IdleThreadReader
 from app.store.judgements import DueEvaluationTable, JudgementTable
 from app.store.keys import StoredKeys
+from app.store.shared_limits import ModelLimitRecords, RunBuckets, TenantDays, purge_old_counts
 from app.store.vacuum import shrink
 from app.store.workspaces import WorkspaceTable
 from app.wiring.evals import Judged, open_judged
@@ -70,6 +74,8 @@ from app.wiring.kinds import (
     model_router,
     narrator,
 )
+from app.wiring.memory import candidate_decision, open_memory
+from app.wiring.replicas import joined, make_replicas
 from app.wiring.store import Store, open_keys, open_store
 from app.workspace.catalog import KindCatalog
 
@@ -99,6 +105,7 @@ class Holdfast:
     reruns: Reruns
     threads: Threads
     interrupts: InterruptAnswers
+    memory: MemoryService
     executor: Executor
     metrics: Metrics
     toolsets: Toolsets
@@ -108,6 +115,8 @@ class Holdfast:
     files: FileStore
     effective: EffectiveSettings
     sandbox: SandboxReport
+    replicas: Replicas | None
+    """The other servers on the same Postgres; None with SQLite."""
     gates: Gates
     shadow: ShadowGates
     judged: Judged
@@ -157,20 +166,26 @@ async def open_holdfast(
         toolsets = await parts.enter_async_context(
             _closing(Toolsets(tools.build, partial(make_hooks, settings, clock)))
         )
-        router = model_router(settings, clock, client)
-        gates, budgets = make_gates(), BudgetAccounts(clock, store.reader.spent_since)
-        services = RunServices(store.recorder, store.reader, clock, router, Blobs(store.database), budgets, gates=gates)
+        shared = await parts.enter_async_context(_shared_limits(store, clock))
+        router = model_router(settings, clock, client, shared)
+        days = TenantDays(store.database) if settings.is_postgres else None
+        gates, budgets = make_gates(), BudgetAccounts(clock, store.reader.spent_since, days)
+        memory = open_memory(store, clock, redaction)
+        blobs = Blobs(store.database)
+        services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets, gates=gates, memory=memory)
         traced = _conducting(settings, store, services, kinds, history, toolsets)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
-        sandbox = SandboxReport()
+        intake.interrupts.follow_up = partial(candidate_decision, memory)
+        sandbox, replicas = SandboxReport(), make_replicas(store, clock)
+        await parts.enter_async_context(joined(replicas, store, executor))
         await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
         judges = Judges(router, budgets)
         shadow = await parts.enter_async_context(_shadow_gates(store, executor, history, gates, judges, clock))
         judged = await parts.enter_async_context(
             open_judged(store, intake.service, intake.lifecycle, history, gates, judges, clock, redaction)
         )
-        metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace))
+        metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace, replicas))
         yield Holdfast(
             store=store,
             workspace=workspace,
@@ -182,6 +197,7 @@ async def open_holdfast(
             reruns=intake.reruns,
             threads=intake.threads,
             interrupts=intake.interrupts,
+            memory=memory,
             executor=executor,
             metrics=metrics,
             toolsets=toolsets,
@@ -191,6 +207,7 @@ async def open_holdfast(
             files=FileStore(store.database, clock),
             effective=effective,
             sandbox=sandbox,
+            replicas=replicas,
             gates=gates,
             shadow=shadow,
             judged=judged,
@@ -239,7 +256,8 @@ def _executor(
 ) -> Executor:
     queue = FairQueue(effective.queue_limits, effective.runs_of_agent)
     reader = store.reader
-    return Executor(store.recorder, reader, reader, store.leases, conduct, queue, clock, history.code_changed)
+    more = history.code_changed, store.settings.lease_seconds
+    return Executor(store.recorder, reader, reader, store.leases, conduct, queue, clock, *more)
 
 
 def build_intake(
@@ -253,7 +271,8 @@ def build_intake(
     workers: Drainable,
 ) -> Intake:
     recorder, reader = store.recorder, store.reader
-    rates = RunRates(lambda: effective.runs_per_minute, clock)
+    shared = RunBuckets(store.database) if store.settings.is_postgres else None
+    rates = RunRates(lambda: effective.runs_per_minute, clock, shared)
     cancel_events = CancelEvents(reader, reader)
     service = Service(
         recorder,
@@ -310,12 +329,23 @@ def _telemetry(
     router: ModelRouter,
     traced: InTrace,
     workspace: CurrentWorkspace,
+    replicas: Replicas | None,
 ) -> contextlib.AbstractContextManager[Metrics]:
     def permitted() -> Sequence[str]:
         return workspace.current.runtime.redaction.trace_fields
 
     watched = store.log, store.hub, store.database.load, executor, router, store.reader.open_interrupts
-    return telemetry(settings, *watched, traced, permitted)
+    return telemetry(settings, *watched, traced, permitted, replicas)
+
+
+@contextlib.asynccontextmanager
+async def _shared_limits(store: Store, clock: Clock) -> AsyncIterator[SharedLimits | None]:
+    """The limits of models over all servers; a process with a database of its own needs none."""
+    if not store.settings.is_postgres:
+        yield None
+        return
+    async with _closing(SharedLimits(ModelLimitRecords(store.database), clock)) as shared:
+        yield shared
 
 
 async def _purge_hourly(store: Store, effective: EffectiveSettings, clock: Clock, stopping: asyncio.Event) -> None:
@@ -329,6 +359,8 @@ async def _purge_hourly(store: Store, effective: EffectiveSettings, clock: Clock
             await expiry.expire(stopping.is_set)
             await deltas.expire(stopping.is_set)
             await store.retention.purge(stopping, effective.deleted_days)
+            if store.settings.is_postgres:
+                await purge_old_counts(store.database)
             if store.settings.sqlite_vacuum == "incremental" and not store.settings.is_postgres:
                 await shrink(store.database, stopping)
         with contextlib.suppress(TimeoutError):

@@ -9,6 +9,7 @@ from functools import partial
 
 import structlog
 
+from app.bus.relay import Relay
 from app.core.clock import Clock, SystemClock
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings
@@ -68,6 +69,8 @@ class Store:
     database: Database
     folder: DataFolder
     hub: Hub
+    relay: Relay
+    """What the log publishes to, on its way to the hub."""
     log: Log
     reader: StoreReader
     leases: LeaseTable
@@ -99,9 +102,11 @@ async def open_store(
         await migrate(settings)
         tighten(settings.data_dir)  # what the migration made
         database = WatchedDatabase(open_database(settings), clock, partial(_has_room, settings))
-        hub = Hub()
+        hub, reader = Hub(), StoreReader(database)
+        relay = Relay(hub, reader)
         patience = _POSTGRES_PATIENCE if settings.is_postgres else _SQLITE_PATIENCE
-        event_log = Log(database, clock, hub.publish, settings.max_pending_events, patience)
+        publish = relay.publish if settings.is_postgres else hub.publish
+        event_log = Log(database, clock, publish, settings.max_pending_events, patience)
         leases = LeaseTable(database)
         if not settings.is_postgres:
             with contextlib.suppress(StorageFull):  # then reads are served, and the leases run out by themselves
@@ -111,7 +116,7 @@ async def open_store(
         retention = RetentionPurge(database, clock, settings.retention_deleted_days)
         try:
             yield Store(
-                settings, database, folder, hub, event_log, StoreReader(database), leases, retention, recorder, database
+                settings, database, folder, hub, relay, event_log, reader, leases, retention, recorder, database
             )
         finally:
             await event_log.close()

@@ -18,6 +18,7 @@ from app.protocols.http.deferred_route import build_routes
 from app.protocols.server import create_app, create_edge
 from app.protocols.wire.uvicorn_connection import TESTED, WebSocketProtocol, is_tested
 from app.runtime.intake.ledger import Ledger
+from app.store.workspaces import WorkspaceTable
 from app.wiring.runtime import Holdfast, open_holdfast
 
 _GRACE_SECONDS = 5
@@ -67,6 +68,7 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         hub=store.hub,
         metrics=holdfast.metrics,
         workspace=holdfast.workspace,
+        workspace_files=WorkspaceTable(store.database).get,
         toolsets=holdfast.toolsets,
         files=holdfast.files,
         max_upload_bytes=settings.max_upload_bytes,
@@ -78,6 +80,7 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         ledger=Ledger(store.recorder),
         settings=settings,
         clock=holdfast.clock,
+        bus=lambda: None if holdfast.replicas is None else holdfast.replicas.as_json(),
         on_disconnect=settings.on_disconnect,
     )
 

@@ -46,7 +46,7 @@ class Kind:
     module: str | None = None
     """A module of that extra: where it is missing, the kind is known and cannot be used."""
     needs_model: bool = False
-    """Whether whoever uses it must name a model. For backends and evaluators."""
+    """Whether what uses it must name a model: an agent or an evaluator its own, a Memory its `embedding`."""
     needs_entry: bool = False
     """Whether a document that uses it must name a function. For evaluators."""
 
@@ -108,6 +108,7 @@ class KindCatalog:
     builtin_tools: frozenset[str] = frozenset()
     builtin_hooks: Kinds[Kind] = field(default_factory=Kinds)
     evaluators: Kinds[Kind] = field(default_factory=Kinds)
+    memories: Kinds[Kind] = field(default_factory=Kinds)
     adapters: frozenset[str] = frozenset()
     narrators: frozenset[str] = frozenset()
     redaction_kinds: frozenset[str] = frozenset()

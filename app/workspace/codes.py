@@ -61,6 +61,15 @@ CODES: Final[dict[str, Code]] = {
     "TOOL_UNKNOWN": Code("There is no such tool.", "Correct the name or add the Tool."),
     "SKILL_UNKNOWN": Code("There is no such skill.", "Correct the name or add skills/<name>/SKILL.md."),
     "MEMORY_UNKNOWN": Code("There is no such memory.", "Correct the name or add the Memory."),
+    "MEMORY_KIND_UNKNOWN": Code("There is no such kind of memory.", "Use `store`, `vector` or an installed kind."),
+    "MEMORY_EMBEDDING": Code(
+        "The `embedding` of a Memory does not fit its kind.",
+        "Name a Model with `embedding` for the kind `vector`, and remove it for others.",
+    ),
+    "NAMESPACE_INVALID": Code(
+        "The template of a namespace is not valid.",
+        "Use {tenant}, {agent}, {user}, {thread} and {memory}, such as `{tenant}/{agent}/{user}`.",
+    ),
     "HOOK_UNKNOWN": Code("There is no such hook.", "Correct the name or add the Hook."),
     "HOOK_NOT_LISTED": Code("A hook is never asked.", "List it in `hooks` of the Runtime or of an Agent."),
     "GUARDRAIL_UNKNOWN": Code("There is no such guardrail.", "Correct the name or add the Guardrail."),

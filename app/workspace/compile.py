@@ -22,6 +22,7 @@ from app.workspace.entries import ModuleNames, module_file, read_module, split_e
 from app.workspace.files import SourceFile, WorkspaceFiles
 from app.workspace.index import Index, build_index
 from app.workspace.kind_checks import check_config
+from app.workspace.memories import compile_memories
 from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument, ParsedFile, parse_file
 from app.workspace.report import Report
@@ -32,7 +33,6 @@ from app.workspace.specs.others import (
     EvaluatorSpec,
     GuardrailSpec,
     HookSpec,
-    MemorySpec,
     ScheduleSpec,
     WorkflowSpec,
 )
@@ -213,6 +213,7 @@ def _assemble(
     agents = AgentCompiler(resolver, specs, skills, invalid, cache.validator).compile()
     roles = compile_roles(index, report)
     units = compile_workflow_units(index, report)
+    memories = compile_memories(resolver)
     runtime = next(index.good("Runtime"), None)
     if report.failed or runtime is None:
         return None
@@ -224,7 +225,7 @@ def _assemble(
         models=MappingProxyType(models),
         tools=_tools(index, files),
         mcp_servers=_named_all(index, "McpServer", McpServerSpec),
-        memories=_named_all(index, "Memory", MemorySpec),
+        memories=memories,
         workflows=_named_all(index, "Workflow", WorkflowSpec),
         hooks=_named_all(index, "Hook", HookSpec),
         guardrails=_named_all(index, "Guardrail", GuardrailSpec),

@@ -86,6 +86,23 @@ class CompiledAgent:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryRule:
+    when: Expression
+    then: Literal["accept", "reject", "merge", "ask"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledMemory:
+    """`rules` are the policy about candidates, in order."""
+
+    name: str
+    description: str
+    labels: Mapping[str, str]
+    spec: MemorySpec
+    rules: tuple[MemoryRule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledSkill:
     name: str
     description: str
@@ -123,7 +140,7 @@ class CompiledWorkspace:
     models: Mapping[str, Named[ModelSpec]]
     tools: Mapping[str, CompiledTool]
     mcp_servers: Mapping[str, Named[McpServerSpec]]
-    memories: Mapping[str, Named[MemorySpec]]
+    memories: Mapping[str, CompiledMemory]
     workflows: Mapping[str, Named[WorkflowSpec]]
     hooks: Mapping[str, Named[HookSpec]]
     guardrails: Mapping[str, Named[GuardrailSpec]]

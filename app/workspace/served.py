@@ -42,7 +42,6 @@ _NO_WORKFLOW: Final = "use the backend `plan_work_review`, or subagents"
 UNSERVED: Final = UnservedParts(
     kinds={
         "Guardrail": f"remove it; to block or change content, {_HOOK} (UserPromptSubmit, PreToolUse, PostToolUse)",
-        "Memory": "remove it; the built-in tool `notes` keeps what an agent should remember",
         "Workflow": f"remove it; {_NO_WORKFLOW}",
         "Schedule": "remove it; start runs with POST /api/runs from your own scheduler, such as cron",
     },
@@ -53,7 +52,6 @@ UNSERVED: Final = UnservedParts(
             Unserved(("trust",), "remove it; check extensions before you install them"),
         ),
         "Agent": (
-            Unserved(("memory",), "remove it; the built-in tool `notes` keeps what an agent should remember"),
             Unserved(("guardrails",), f"remove it; to block or change content, {_HOOK} (UserPromptSubmit, PreToolUse)"),
             Unserved(("edges",), "remove it; the agent's model decides what comes next"),
         ),

@@ -151,3 +151,18 @@ async def test_a_run_that_compacted_goes_on_after_a_restart_without_doing_it_aga
         assert [payload.get("role") for payload in payloads(events, "model.completed")] == ["summary", None, None]
         assert len(payloads(events, "context.compacted")) == 1
         assert space.seen() == ["PreCompact", "tool home"]
+
+
+@pytest.mark.requirement("HK-7")
+async def test_memory_comes_after_the_conversation_and_before_notes_and_the_request(space: Space) -> None:
+    space.write({}, agent="  contextPolicy: {maxMessages: 4}\n  memory: [facts]\n")
+    document = "apiVersion: holdfast/v1\nkind: Memory\nmetadata: {name: facts}\nspec: {write: candidates}\n"
+    (space.root / "facts.yaml").write_text(document)
+    async with opened(space.settings, space.root) as holdfast:
+        thread_id = await talk(holdfast, "look one", "I was born in May.", "three")
+        events = await events_until(holdfast, await submit(holdfast, "clerk", "When was I born?", thread_id))
+        (asked,) = payloads(events, "model.requested")
+        assert said(asked) == [
+            "Be brief.", "three", "You said: three", "[recalled memory]",
+            "6 earlier messages are not shown. Tools used in them: look (1).", "When was I born?",
+        ]  # fmt: skip

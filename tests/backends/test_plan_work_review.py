@@ -50,6 +50,7 @@ class Stage:
     context_tokens: int | None = None
     history: Sequence[JsonObject] = ()
     instructions: str = "Be kind."
+    memory: str = ""
     roles: Mapping[str, str] = field(default_factory=lambda: ROLES)
     decision: str = "fail"
     said: list[JsonObject] = field(default_factory=list)

@@ -16,7 +16,8 @@ from app.evals.kind import EvaluatorDeps
 from app.policy.evaluator import AskJudge, JudgeAnswer, JudgeQuestion, Score
 from app.policy.gates import GateRule, ScoredBy, judge
 from app.views.run_record import CalledTool, RunRecord
-from app.wiring.kinds import EVALUATORS, evaluators, kind_catalog
+from app.wiring.evaluator_kinds import EVALUATORS
+from app.wiring.kinds import evaluators, kind_catalog
 from app.workspace.catalog import Kinds
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled, CompiledWorkspace

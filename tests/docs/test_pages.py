@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tests.server import ROOT, ServerProcess, clean_environment
 
 ADDRESS = "http://127.0.0.1:8700"
 """Where the pages say that the server is."""
-PAGES = ["docs/http.md", "docs/commands.md"]
+PAGES = ["docs/http.md", "docs/commands.md", "docs/ui-events.md", "docs/evidence.md"]
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,8 @@ def test_the_commands_of_a_page_print_what_it_says(page: str, server: ServerProc
     missing = [program for program in ("bash", "curl", "jq") if shutil.which(program) is None]
     if missing:
         pytest.skip(f"the pages use {', '.join(missing)}")
-    environment = clean_environment() | {"PATH": os.environ["PATH"]}
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # `holdfast` is among them
+    environment = clean_environment() | {"PATH": programs}
     steps = run_page(ROOT / page, {ADDRESS: server.url}, environment, tmp_path)
     assert len(steps) >= 5
 

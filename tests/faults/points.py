@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, Literal, TypeVar
 
+from app.bus.relay import Relay
 from app.core.clock import SystemClock
 from app.core.schemas import SchemaRegistry
 from app.core.settings import Settings
@@ -59,6 +60,9 @@ class Passing:
 
     async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._inner.look(work)
+
+    async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+        return await self._inner.act(work)
 
     async def ping(self) -> None:
         await self._inner.ping()
@@ -161,7 +165,8 @@ async def open_wrapped(
     reader = StoreReader(database)
     try:
         health = WatchedDatabase(database, clock)
-        yield Store(settings, database, folder, hub, log, reader, LeaseTable(database), retention, recorder, health)
+        relay, leases = Relay(hub, reader), LeaseTable(database)
+        yield Store(settings, database, folder, hub, relay, log, reader, leases, retention, recorder, health)
     finally:
         await log.close()
         await database.close()

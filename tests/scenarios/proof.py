@@ -7,6 +7,7 @@ from app.protocols.dialects.native import read_export
 from app.views.records import replay
 from app.views.run import run_json
 from app.views.thread import thread_json
+from tests.ui_events import assert_thread_is_valid
 
 
 async def assert_replay_equals_tables(url: str) -> None:
@@ -22,6 +23,7 @@ async def assert_replay_equals_tables(url: str) -> None:
 async def _assert_thread(client: httpx2.AsyncClient, thread_id: str) -> None:
     export = read_export((await client.get(f"/api/threads/{thread_id}/export")).content.splitlines())
     assert isinstance(verify(export.events, export.head), Head), thread_id
+    assert_thread_is_valid(export.events)
     records = replay(thread_id, export.events)
     assert (await client.get(f"/api/threads/{thread_id}")).json() == thread_json(records.thread)
     for run in records.runs.values():

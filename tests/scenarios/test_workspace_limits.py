@@ -1,6 +1,7 @@
 """The Runtime's own limits take effect below the server's settings, and follow a reloaded workspace."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -47,40 +48,52 @@ class Limited:
             self.patient.begun.get_nowait()
 
 
-@pytest.fixture
-async def limited(settings: Settings, tmp_path: Path) -> AsyncIterator[Limited]:
-    (tmp_path / "runtime.yaml").write_text(RUNTIME)
-    (tmp_path / "agents.yaml").write_text(AGENTS)
-    ceilings = {"workspace": tmp_path, "max_runs_per_minute_per_tenant": 4, "drain_seconds": 20}
+@contextlib.asynccontextmanager
+async def _limited(settings: Settings, folder: Path, **ceilings: object) -> AsyncIterator[Limited]:
+    (folder / "runtime.yaml").write_text(RUNTIME)
+    (folder / "agents.yaml").write_text(AGENTS)
     patient = Patient()
     async with (
-        in_process(settings.model_copy(update=ceilings), {"echo": patient}) as server,
+        in_process(settings.model_copy(update={"workspace": folder, **ceilings}), {"echo": patient}) as server,
         httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
     ):
-        made = Limited(server, client, tmp_path, patient)
+        made = Limited(server, client, folder, patient)
         yield made
         await made.finish()
 
 
+@pytest.fixture
+async def limited(settings: Settings, tmp_path: Path) -> AsyncIterator[Limited]:
+    async with _limited(settings, tmp_path, drain_seconds=20) as made:
+        yield made
+
+
+@pytest.fixture
+async def slow(settings: Settings, tmp_path: Path) -> AsyncIterator[Limited]:
+    """Four runs a minute; on Postgres all servers of the database count together, so only one test can use it."""
+    async with _limited(settings, tmp_path, max_runs_per_minute_per_tenant=4) as made:
+        yield made
+
+
 @pytest.mark.requirement("OS-I3")
-async def test_runs_per_minute_are_refused_with_the_time_to_wait(limited: Limited) -> None:
-    await limited.set("budgets: {tenant: {runsPerMinute: 2}}")
+async def test_runs_per_minute_are_refused_with_the_time_to_wait(slow: Limited) -> None:
+    await slow.set("budgets: {tenant: {runsPerMinute: 2}}")
     key = {"Idempotency-Key": "the-first"}
     body = {"agent": "echo", "input": "x"}
-    first = await limited.client.post("/api/runs", json=body, headers=key)
+    first = await slow.client.post("/api/runs", json=body, headers=key)
     # The same request again starts nothing, so it does not count.
-    repeated = await limited.client.post("/api/runs", json=body, headers=key)
+    repeated = await slow.client.post("/api/runs", json=body, headers=key)
     assert repeated.json()["id"] == first.json()["id"]
-    assert (await limited.run()).status_code == 202
-    refused = await limited.run()
+    assert (await slow.run()).status_code == 202
+    refused = await slow.run()
     assert (refused.status_code, refused.json()["error"]["code"]) == (429, "RUNS_PER_MINUTE")
     assert 1 <= int(refused.headers["retry-after"]) <= 30
-    over_openai = await limited.client.post(
+    over_openai = await slow.client.post(
         "/v1/chat/completions", json={"model": "echo", "messages": [{"role": "user", "content": "x"}]}
     )
     assert (over_openai.status_code, over_openai.json()["error"]["code"]) == (429, "runs_per_minute")
-    await limited.set("budgets: {tenant: {runsPerMinute: 1000}}")  # above the server's own, which counts then
-    assert [(await limited.run()).status_code for _ in range(3)] == [202, 202, 429]
+    await slow.set("budgets: {tenant: {runsPerMinute: 1000}}")  # above the server's own, which counts then
+    assert [(await slow.run()).status_code for _ in range(3)] == [202, 202, 429]
 
 
 @pytest.mark.requirement("OS-I3")

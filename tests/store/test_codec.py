@@ -9,6 +9,7 @@ from app.core import json
 from app.store import codec
 from app.views.artifact import Artifact
 from app.views.interrupt import Interrupt
+from app.views.memory_record import MemoryRecord
 from app.views.run import Run
 from app.views.thread import Thread
 from app.views.transcript import Entry
@@ -19,6 +20,7 @@ RECORDS: list[tuple[type[Any], set[str]]] = [
     (Interrupt, set()),
     (Entry, set()),
     (Artifact, set()),
+    (MemoryRecord, set()),
 ]
 
 

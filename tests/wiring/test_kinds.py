@@ -12,7 +12,7 @@ import holdfast
 from app.wiring import kinds
 from app.workspace.catalog import Kind
 
-LISTED = [*kinds.BACKENDS, *kinds.PROVIDERS, *kinds.TOOLS, *kinds.HOOKS.values()]
+LISTED = [*kinds.BACKENDS, *kinds.PROVIDERS, *kinds.TOOLS, *kinds.HOOKS.values(), *kinds.BUSES]
 MODULES = [
     f"app.{folder.parent.name}.kinds.{module.name}"
     for folder in sorted(Path(app.__file__).parent.glob("*/kinds"))

@@ -66,6 +66,7 @@ def catalog() -> KindCatalog:
         builtin_tools=shipped.builtin_tools,
         builtin_hooks=shipped.builtin_hooks,
         evaluators=shipped.evaluators,
+        memories=shipped.memories,
         adapters=shipped.adapters,
         narrators=shipped.narrators,
         redaction_kinds=shipped.redaction_kinds,

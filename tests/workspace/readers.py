@@ -134,6 +134,15 @@ READERS: Final[dict[str, str]] = {
     **_of("EvaluatorSpec", "evals/declared", "kind", "timeout_seconds"),
     **_of("EvaluatorSpec", "evals/kinds/python", "entry", "config"),
     **_of("EvaluatorSpec", "evals/kinds/model_judge", "model"),
+    # -- Memory
+    **_of("AgentSpec", "runtime/run/steps/memory", "memory"),
+    **_of("MemorySpec", "memory/service", "kind", "type", "namespace", "config"),
+    **_of("MemorySpec", "runtime/run/steps/memory", "read", "write"),
+    **_of("MemorySpec", "memory/recollection", "recall"),
+    **_of("MemorySpec", "memory/governance", "retention_days"),
+    **_of("MemorySpec", "workspace/memories", "policy", "embedding"),
+    **_of("CandidateRule", "memory/decisions", "when", "then"),
+    **_of("Recall", "memory/recollection", "top_k", "min_score", "max_tokens"),
     # -- Hook
     **_of("HookSpec", "policy/declared", "on", "kind", "priority", "timeout_seconds", "match"),
     **_of("HookSpec", "policy/kinds/python", "entry", "config"),

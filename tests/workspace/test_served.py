@@ -80,7 +80,6 @@ WRITTEN = {
     ("Runtime", "defaultWorkflow"): "defaultWorkflow: w",
     ("Runtime", "routes"): "routes: {r: {agent: helper}}",
     ("Runtime", "trust"): "trust: {extensions: warn}",
-    ("Agent", "memory"): "memory: [facts]",
     ("Agent", "guardrails"): "guardrails: {input: [pii]}",
     ("Agent", "edges"): "edges: [{from: START, to: tools.echo}]",
     ("Tool", "compensation"): "compensation: {tool: echo}",
@@ -111,7 +110,6 @@ def test_field_that_is_not_served_is_an_error_with_place_and_remedy(kind: str, p
 
 DOCUMENTS = {
     "Guardrail": "kind: pii\naction: block",
-    "Memory": "type: semantic",
     "Workflow": "nodes: [{id: n, ref: tools.echo}]",
     "Schedule": "everySeconds: 60\nrun: {agent: helper}",
 }
@@ -174,8 +172,9 @@ def test_backend_that_an_embedding_program_brings_is_served() -> None:
         ("m.yaml", document("Model", "m", "provider: openai\nmodel: x\nconfig: {bdy: {}}"), "spec.config.bdy"),
         ("t.yaml", document("Tool", "t", "kind: builtin\nentry: echo\nconfig: {loud: 1}"), "spec.config.loud"),
         ("p.yaml", document("Profile", "p", "models: {main: {config: {x: 1}}}"), "spec.models.main.config.x"),
+        ("y.yaml", document("Memory", "y", "config: {maxRecord: 1}"), "spec.config.maxRecord"),
     ],
-    ids=["backend", "provider", "tool", "profile"],
+    ids=["backend", "provider", "tool", "profile", "memory"],
 )
 def test_config_that_nobody_reads_is_not_served(path: str, text: str, where: str) -> None:
     (found,) = _compiled({path: text})

@@ -7,9 +7,9 @@ run out then, the last answer is the result.
 from typing import Final
 
 from app.backends.contract import BackendKind, Context, Output, Result, Resume, StepFailed
-from app.backends.conversation import Conversation
+from app.backends.conversation import ANSWER_AGAIN, Conversation
 from app.core.errors import Failure
-from app.views.history import user_message
+from app.views.history import memory_message, user_message
 
 
 class NativeBackend:
@@ -32,6 +32,9 @@ class NativeBackend:
             answered = Output(answer.text, message_id=answer.message_id)
             if turn < ctx.max_turns and (said := await ctx.steering()):
                 conversation.add(said)  # it came while the model answered: one more turn
+                continue
+            if turn < ctx.max_turns and (known := await ctx.before_finalize(answer.text)):
+                conversation.add([memory_message(f"{known}\n\n{ANSWER_AGAIN}")])
                 continue
             go_on = await ctx.go_on(turn, answer.text) if turn < ctx.max_turns else None
             if go_on is None:

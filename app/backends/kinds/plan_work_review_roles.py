@@ -93,7 +93,10 @@ class Voices:
         earlier: Sequence[JsonObject] = (),
     ) -> Handoff:
         """With `tools` the role may act, if only with those; without, its calls are not heard at all."""
-        talk = _Talk(self._ctx, role, Conversation(self._ctx, self._system(role), earlier, request), tools)
+        # Who plans the work knows what is remembered, and hands over what matters of it.
+        memory = self._ctx.memory if role is LEAD else None
+        conversation = Conversation(self._ctx, self._system(role), earlier, request, memory)
+        talk = _Talk(self._ctx, role, conversation, tools)
         talk.conversation.add(self._steered)
         while True:
             said = await self._ctx.steering()

@@ -181,14 +181,15 @@ def _read_line(found: Export, line: bytes) -> str | None:
             return "a blob does not have its hash"
         found.blobs[document["blob"]["sha256"]] = (document["blob"]["mime"], data)
     else:
-        event = _event(document)
+        event = read_event(document)
         if event.export_line() != line:
             return "not written canonically, so its bytes were changed"
         found.events.append(event)
     return None
 
 
-def _event(document: dict[str, Any]) -> Event:
+def read_event(document: dict[str, Any]) -> Event:
+    """An event from its exported line, parsed; whether it has its hash is not looked at."""
     at = round(datetime.fromisoformat(document["at"]).timestamp() * 1000)
     return Event(
         document["id"],

@@ -41,26 +41,29 @@ def may_answer(*codes: str) -> dict[int | str, Document]:
     return {status: _problem(found) for status, found in by_status.items()}
 
 
-SSE: Final[Document] = {
-    "text/event-stream": {
-        "itemSchema": {
-            "type": "object",
-            "required": ["event", "data"],
-            "properties": {
-                "id": {"type": "string", "description": "the event's `seq`; absent on `end` and `problem`"},
-                "event": {"type": "string", "description": "the event's type, `end` or `problem`"},
-                "data": {
-                    "type": "string",
-                    "contentMediaType": "application/json",
-                    "contentSchema": {
-                        "anyOf": [{"$ref": REF + name} for name in ("Event", "StreamEnd", "StreamProblem")]
+def _sse(event: str) -> Document:
+    """The content of a stream of events of that shape, frame by frame."""
+    shapes_of_data = [{"$ref": REF + name} for name in (event, "StreamEnd", "StreamProblem")]
+    return {
+        "text/event-stream": {
+            "itemSchema": {
+                "type": "object",
+                "required": ["event", "data"],
+                "properties": {
+                    "id": {"type": "string", "description": "the event's `seq`; absent on `end` and `problem`"},
+                    "event": {"type": "string", "description": "the event's type, `end` or `problem`"},
+                    "data": {
+                        "type": "string",
+                        "contentMediaType": "application/json",
+                        "contentSchema": {"anyOf": shapes_of_data},
                     },
                 },
-            },
+            }
         }
     }
-}
-"""The content of a stream of events, frame by frame."""
+
+
+SSE: Final[Document] = _sse("Event")
 
 
 def streams(media_type: str, description: str) -> dict[int | str, Document]:
@@ -69,9 +72,9 @@ def streams(media_type: str, description: str) -> dict[int | str, Document]:
     return {200: {"description": description, "content": {media_type: {"schema": schema}}}}
 
 
-def follows(description: str) -> dict[int | str, Document]:
-    """For `responses`: a 200 that is a stream of events."""
-    return {200: {"description": description, "content": SSE}}
+def follows(description: str, event: str = "Event") -> dict[int | str, Document]:
+    """For `responses`: a 200 that is a stream of events; `event` is the shape of each."""
+    return {200: {"description": description, "content": _sse(event)}}
 
 
 def _problem(codes: list[str]) -> Document:

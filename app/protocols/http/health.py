@@ -30,6 +30,8 @@ def routes(server: ServerContext) -> APIRouter:
         if server.lifecycle.draining:
             return _not_ready("NOT_READY")
         ready = {"status": "ready", "sandbox": server.sandbox()}
+        if (bus := server.bus()) is not None:
+            ready["bus"] = bus
         return Response(json.dumps(ready), 200, None, "application/json")
 
     return router

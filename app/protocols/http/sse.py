@@ -25,7 +25,7 @@ class LogFrames:
         self._last_seq = 0
         self.ended = False
 
-    def of(self, event: Event, followed: bool) -> bytes:
+    def of(self, event: Event, followed: bool) -> bytes | None:
         if not followed:
             return b""
         self._last_seq = event.seq
@@ -33,10 +33,14 @@ class LogFrames:
             return b""
         last = self._ending(event)
         self.ended = last is not None
-        return event_frame(event) if last is None else event_frame(event) + named_frame("end", last)
+        frame = self.frame(event)
+        return frame if last is None else frame + named_frame("end", last)
+
+    def frame(self, event: Event) -> bytes:
+        return event_frame(event)
 
     async def load(self, event: Event, followed: bool) -> bytes:
-        return self.of(event, followed)
+        return self.of(event, followed) or b""
 
     def closing(self, end: End, failure: Failure | None) -> bytes:
         """Nothing when the server stops: the client comes back with its cursor."""

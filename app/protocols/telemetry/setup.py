@@ -29,6 +29,20 @@ class WatchedLog(Protocol):
     def hot_threads(self) -> int: ...
 
 
+class WatchedBus(Protocol):
+    @property
+    def connected(self) -> bool: ...
+
+    @property
+    def peers(self) -> int: ...
+
+    received: int
+    malformed: int
+    polls: int
+    unanswered: int
+    losses: int
+
+
 @contextlib.contextmanager
 def telemetry(
     settings: Settings,
@@ -40,6 +54,7 @@ def telemetry(
     open_interrupts: Callable[[int], Awaitable[Mapping[str, float]]],
     traced: InTrace,
     permitted: Callable[[], Sequence[str]] = tuple,
+    bus: WatchedBus | None = None,
 ) -> Iterator[Metrics]:
     """Each queue and cache is bounded where it stands; here it only gets a number. `permitted` are the payload fields
     that traces may show."""
@@ -69,6 +84,8 @@ def telemetry(
     metrics.watch("runs_wanted", "Runs that wait for a worker of this process.", lambda: executor.waiting)
     metrics.watch("runs_measured", "Open runs that the metrics remember.", lambda: metering.open_runs)
     metrics.watch("trace_contexts", "Runs whose caller's trace is remembered.", lambda: len(traced))
+    if bus is not None:
+        _watch_bus(metrics, bus)
     with contextlib.ExitStack() as stack:
         export = _spans(stack, permitted) if settings.traces == "otlp" else None
 
@@ -83,6 +100,16 @@ def telemetry(
         stack.callback(lag.stop)
         stack.callback(lines.flush)
         yield metrics
+
+
+def _watch_bus(metrics: Metrics, bus: WatchedBus) -> None:
+    metrics.watch("bus_connected", "1 if servers hear each other by the bus, 0 if they poll.", lambda: bus.connected)
+    metrics.watch("bus_peers", "Other servers on the same database.", lambda: bus.peers)
+    metrics.watch_total("bus_received", "Messages heard from other servers.", lambda: bus.received)
+    metrics.watch_total("bus_malformed", "Messages on the bus that are not from a server.", lambda: bus.malformed)
+    metrics.watch_total("bus_losses", "Times the bus fell silent.", lambda: bus.losses)
+    metrics.watch_total("bus_unanswered", "Commands that a run's owner did not confirm.", lambda: bus.unanswered)
+    metrics.watch_total("polls", "Times the database was asked what is new.", lambda: bus.polls)
 
 
 def _spans(stack: contextlib.ExitStack, permitted: Callable[[], Sequence[str]]) -> Callable[[Sequence[Event]], None]:

@@ -59,6 +59,14 @@ _SHAPES: Final = {
 }
 
 
+Follows = tuple[Sequence[Payload], Sequence[ports.Condition]]
+FollowUp = Callable[[Principal, Interrupt, dict[str, Any]], Awaitable[Follows | Failure]]
+
+
+async def _nothing_follows(_who: Principal, _asked: Interrupt, _answer: dict[str, Any]) -> Follows:
+    return (), ()
+
+
 class NotAnswered:
     """Why an answer was not taken."""
 
@@ -69,6 +77,8 @@ class NotAnswered:
 class InterruptAnswers:
     def __init__(self, recorder: Recorder, reader: Reader, scheduler: Scheduler) -> None:
         self._recorder, self._reader, self._scheduler = recorder, reader, scheduler
+        self.follow_up: FollowUp = _nothing_follows
+        """Asked what else is recorded, and under which conditions, with an answer to a question that no run asked."""
         self.denied: Callable[[str, str, str], None] = lambda _tenant, _principal, _reason: None
         """Called for each answer by somebody who may not give it, for the audit: tenant, principal, reason."""
 
@@ -99,9 +109,14 @@ class InterruptAnswers:
             )
         scope = Scope(who.tenant, asked.thread_id, asked.run_id, actor=who.actor)
         resolved = InterruptResolved(interrupt_id=interrupt_id, answer=answer, answered_by=who.actor)
-        given = await self._recorder.record(
-            scope, *with_events, resolved, conditions=[ports.InterruptOpen(interrupt_id)]
-        )
+        conditions: list[ports.Condition] = [ports.InterruptOpen(interrupt_id)]
+        if asked.run_id is None:
+            follows = await self.follow_up(who, asked, answer)
+            if isinstance(follows, Failure):
+                return NotAnswered(follows)
+            with_events = [*with_events, *follows[0]]
+            conditions += follows[1]
+        given = await self._recorder.record(scope, *with_events, resolved, conditions=conditions)
         if isinstance(given, Refused):
             return NotAnswered(given.failure, None, given.winner)
         if asked.run_id is not None:

@@ -66,13 +66,13 @@ class Service:
         refused = (
             check_submission(submission, workspace, self._backends)
             or self._scheduler.refusal(who.tenant)
-            or self._rates.take(who.tenant)
+            or await self._rates.take(who.tenant)
         )
         if refused is not None:
             return Rejected(refused)
         answer = await self._submit(who, submission, workspace)
         if isinstance(answer, Rejected) or answer.replayed:
-            self._rates.give_back(who.tenant)
+            await self._rates.give_back(who.tenant)
         return answer if isinstance(answer, Rejected) else answer.run
 
     async def _submit(

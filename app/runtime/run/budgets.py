@@ -1,8 +1,9 @@
 """What a run and its tenant may still spend: checked before each call, settled after it.
 
-The tightest of the given limits counts. A subagent spends what its parent has left. A tenant's day is counted in this
-process, atomically across its runs, and begins with what the log says was already spent; replicas do not share it yet.
-Leaves to the models room: what a call is estimated to cost.
+The tightest of the given limits counts. A subagent spends what its parent has left. A tenant's day begins with what the
+log says was already spent. One process counts it in its memory, several servers in their database, where a call counts
+as estimated until it is settled: a call whose server died stays counted so. Leaves to the models room: what a call is
+estimated to cost.
 """
 
 import asyncio
@@ -16,13 +17,16 @@ from app.core.clock import Clock
 from app.core.ending import Ending
 from app.core.errors import Failure
 from app.events.catalog.execution import BudgetExceeded
-from app.models.budget import LocalBudget
+from app.models.budget import LocalBudget, exceeded
 from app.models.completion import TokenUsage
 from app.models.contract import Estimate, Reservation
+from app.runtime.ports import SharedDays
 from app.workspace.specs.base import Limits
 from app.workspace.specs.runtime import TenantBudget
 
 _DAY_MS: Final = 86_400_000
+_TRIES: Final = 10
+"""Times that a reservation is tried when the rest of the day changes while it is made."""
 N = TypeVar("N", int, float)
 
 Spent = Callable[[str, int], Awaitable[tuple[int, float]]]
@@ -44,7 +48,7 @@ class _Part(Protocol):
 
     async def settle(self, reservation: Reservation, usage: TokenUsage) -> None: ...
 
-    def release(self, reservation: Reservation) -> None: ...
+    async def release(self, reservation: Reservation) -> None: ...
 
 
 class RunBudget:
@@ -98,7 +102,7 @@ class RunBudget:
             answer = await part.reserve(estimate)
             if isinstance(answer, Failure):
                 for taken, reservation in zip(self._parts, held, strict=False):
-                    taken.release(reservation)
+                    await taken.release(reservation)
                 return answer
             held.append(answer)
         self._reserved[held[0].id] = held
@@ -108,9 +112,9 @@ class RunBudget:
         for part, held in zip(self._parts, self._reserved.pop(reservation.id, ()), strict=False):
             await part.settle(held, usage)
 
-    def release(self, reservation: Reservation) -> None:
+    async def release(self, reservation: Reservation) -> None:
         for part, held in zip(self._parts, self._reserved.pop(reservation.id, ()), strict=False):
-            part.release(held)
+            await part.release(held)
 
 
 class WallTimer(Ending):
@@ -136,9 +140,49 @@ class WallTimer(Ending):
         super().__exit__(kind, error, trace)
 
 
+class SharedDay:
+    """A tenant's day in the database. Reserving is one statement, so that no two servers spend the same rest."""
+
+    def __init__(self, days: SharedDays, spent: Spent, tenant: str, daily: TenantBudget) -> None:
+        self._days, self._spent, self._tenant = days, spent, tenant
+        self._tokens = daily.tokens_per_day
+        self._cost = None if daily.cost_usd_per_day is None else _billionths(daily.cost_usd_per_day)
+
+    async def reserve(self, estimate: Estimate) -> Reservation | Failure:
+        tokens, cost = estimate.input_tokens + estimate.output_tokens, _billionths(estimate.cost_usd)
+        for _ in range(_TRIES):
+            day = await self._days.reserve(self._tenant, tokens, cost, self._tokens, self._cost)
+            if day is not None:
+                return Reservation(str(day), estimate)
+            found = await self._days.spent(self._tenant)
+            if found.tokens is None or found.cost is None:
+                used_tokens, used_cost = await self._spent(self._tenant, found.day * _DAY_MS)
+                await self._days.begin(self._tenant, found.day, used_tokens, _billionths(used_cost))
+            elif self._tokens is not None and found.tokens + tokens > self._tokens:
+                return exceeded("tokens", self._tokens, found.tokens, "tenant")
+            elif self._cost is not None and found.cost + cost > self._cost:
+                return exceeded("cost", self._cost / 1e9, found.cost / 1e9, "tenant")
+            # Otherwise another call was settled in between, or the day has changed: it may fit now.
+        return Failure("BUDGET_EXCEEDED", "the tenant's budget changes too fast to reserve from it", True)
+
+    async def settle(self, reservation: Reservation, usage: TokenUsage) -> None:
+        estimate = reservation.estimate
+        tokens = usage.input_tokens + usage.output_tokens - estimate.input_tokens - estimate.output_tokens
+        cost = _billionths(usage.cost_usd or 0.0) - _billionths(estimate.cost_usd)
+        await self._days.settle(self._tenant, int(reservation.id), tokens, cost)
+
+    async def release(self, reservation: Reservation) -> None:
+        await self.settle(reservation, TokenUsage())
+
+
+def _billionths(usd: float) -> int:
+    return round(usd * 1e9)
+
+
 class BudgetAccounts:
-    def __init__(self, clock: Clock, spent: Spent) -> None:
-        self._clock, self._spent = clock, spent
+    def __init__(self, clock: Clock, spent: Spent, shared: SharedDays | None = None) -> None:
+        """`shared` where several servers have one database."""
+        self._clock, self._spent, self._shared = clock, spent, shared
         self._days: dict[str, tuple[int, LocalBudget]] = {}
 
     async def of(
@@ -155,8 +199,13 @@ class BudgetAccounts:
         if parent is not None:
             above.append(parent)
         elif daily.tokens_per_day is not None or daily.cost_usd_per_day is not None:
-            above.append(await self._today(tenant, daily))
+            day = await self._today(tenant, daily) if self._shared is None else self._shared_day(tenant, daily)
+            above.append(day)
         return RunBudget(fixed, asked, used, above, self._clock)
+
+    def _shared_day(self, tenant: str, daily: TenantBudget) -> _Part:
+        assert self._shared is not None
+        return SharedDay(self._shared, self._spent, tenant, daily)
 
     async def _today(self, tenant: str, daily: TenantBudget) -> LocalBudget:
         today = self._clock.now_ms() // _DAY_MS

@@ -42,6 +42,7 @@ _MAX_SAID: Final = 64 * 1024
 """Characters of one delta, whatever a backend says at once: it has to fit into its row of the log."""
 
 AskAgent = Callable[[str, Any, str], Awaitable[AgentAnswer]]
+Finalize = Callable[[str], Awaitable[str]]
 SetLimits = Callable[[Mapping[str, Any]], None]
 
 
@@ -62,6 +63,7 @@ class Brief:
     max_reworks: int
     context_policy: ContextPolicy
     config: Mapping[str, Any] = field(default_factory=dict)
+    memory: str = ""
 
 
 class RunContext:
@@ -75,9 +77,11 @@ class RunContext:
         schemas: SchemaRegistry,
         set_limits: SetLimits,
         hooks: RunHooks,
+        finalize: Finalize | None = None,
     ) -> None:
         self._log, self._models, self._tools, self._hooks = log, models, tools, hooks
         self._ask_agent, self._schemas, self._set_limits = ask_agent, schemas, set_limits
+        self._finalize = finalize
         self._recorded_by_type: dict[str, int] = {}
         self._questions = self._agents = self._compactions = 0
         self._taken_up = -1
@@ -89,7 +93,7 @@ class RunContext:
         self.input, self.instructions, self.history = brief.input, brief.instructions, brief.history
         self.skill, self.roles, self.tools = brief.skill, brief.roles, brief.tools
         self.max_turns, self.max_reworks, self.config = brief.max_turns, brief.max_reworks, brief.config
-        self.context_policy = brief.context_policy
+        self.context_policy, self.memory = brief.context_policy, brief.memory
 
     @property
     def cancelled(self) -> bool:
@@ -225,6 +229,9 @@ class RunContext:
         if isinstance(decision, Deny):
             return None
         return decision.changes["message"] if isinstance(decision, Transform) else GO_ON
+
+    async def before_finalize(self, output: str) -> str | None:
+        return await self._finalize(output) or None if self._finalize is not None else None
 
     async def may_compact(self, strategy: str, messages: int, tokens: int) -> str | None:
         number, self._compactions = self._compactions, self._compactions + 1

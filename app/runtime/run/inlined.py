@@ -6,7 +6,7 @@ Leaves tool results alone: what a model may see of a large output was decided wh
 from typing import Final
 
 from app.events.blobs import Load, stored_blobs, with_blobs
-from app.events.catalog import execution, model, policy, request, thread
+from app.events.catalog import execution, memory, model, policy, request, thread
 from app.events.envelope import Event
 
 __all__ = ["WHOLE", "Load", "inline", "stored_blobs"]
@@ -16,6 +16,7 @@ WHOLE: Final = frozenset(
         request.RequestQueued.type,
         request.RequestCompleted.type,
         request.RequestCancelled.type,
+        memory.MemoryRecallCompleted.type,
         model.ModelCompleted.type,
         execution.StepCompleted.type,
         execution.ContextCompacted.type,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from app.events.catalog import execution, interrupt, log, model, policy, request, skill, tool
+from app.events.catalog import execution, interrupt, log, memory, model, policy, request, skill, tool
 from app.events.envelope import Event
 from app.views.run import Run
 
@@ -21,9 +21,11 @@ _COUNTED: Final = frozenset(
         skill.RoleReported.type,
         execution.CheckpointCreated.type,
         execution.ContextCompacted.type,
+        memory.MemoryLifecycle.type,
+        memory.MemoryRecallCompleted.type,
     }
 )
-"""Facts that a backend reports in order and that are recorded once."""
+"""Facts that a backend or a step reports in order and that are recorded once."""
 
 
 @dataclass(slots=True)

@@ -74,6 +74,8 @@ class ToolCalls:
         """How many calls may be begun; None for any number."""
         self._begun = set(log.memo.intents)
         self.evidence: set[str] = set()
+        self.used: set[str] = set()
+        """The tools whose output the run has seen, also of calls that failed."""
         """The tools that gave a result."""
 
     def offered(self, only: frozenset[str] | None = None) -> list[ToolDefinition]:
@@ -114,6 +116,7 @@ class ToolCalls:
         if fresh:
             done |= {outcome.call_id: outcome for outcome in await self._act(fresh, scope, ports)}
         self.evidence |= {outcome.tool for outcome in done.values() if outcome.ok}
+        self.used |= {outcome.tool for outcome in done.values()}
         return [done[call.id] for call in calls]
 
     def _gate_ports(self, scope: CallScope) -> Ports:

@@ -26,9 +26,10 @@ from app.runtime.ports import Backlog, Leases
 from app.runtime.run.control import Control
 from app.runtime.run.run_log import Superseded
 from app.runtime.schedule.held_run import HeldRun
+from app.runtime.schedule.other_servers import NoOtherServers, OtherServers, new_commands
 from app.runtime.schedule.queue import FairQueue, RunRef
 from app.runtime.schedule.run_ending import RunEnding
-from app.runtime.schedule.run_leases import RENEW_SECONDS, RunLeases
+from app.runtime.schedule.run_leases import RunLeases
 from app.runtime.schedule.suspects import NONE, Suspects, Suspicion
 from app.runtime.schedule.sweeper import Sweeper
 from app.runtime.schedule.thread_lines import ThreadLines
@@ -66,17 +67,21 @@ class Executor:
         queue: FairQueue,
         clock: Clock,
         code_changed: CodeChanged | None = None,
+        lease_seconds: float = 15.0,
     ) -> None:
         self._recorder, self._reader, self._queue, self._code_changed = recorder, reader, queue, code_changed
         self._conduct_run = conduct
         self._held: dict[tuple[str, str], HeldRun] = {}
         self._lines = ThreadLines()
-        self._leases = RunLeases(leases)
+        self._backlog = backlog
+        self._leases = RunLeases(leases, lease_seconds)
         self._suspects = Suspects(leases, reader)
         self.ending = RunEnding(recorder, reader, backlog)
         self._sweeper = Sweeper(recorder, backlog, self._leases, clock, self._take_up)
         self._tasks: list[asyncio.Task[None]] = []
+        self._looking: set[asyncio.Task[None]] = set()
         self.draining = False
+        self.others: OtherServers = NoOtherServers()
 
     def start(self) -> None:
         self._sweeper.request()
@@ -108,11 +113,14 @@ class Executor:
         if not self._queue.offer(RunRef(tenant, thread_id, run_id, kept)):
             self._sweeper.more_in_store()
         self._begin()
+        if self._queue.waiting:
+            self.others.say_work()
 
     def stop(self, tenant: str, run_id: str) -> None:
         """Tools that act get their grace, the rest ends now. The last event is written by the run's own task."""
         held = self._held.get((tenant, run_id))
         if held is None:
+            self.others.command(tenant, run_id)
             return
         if held.control.cancelled.is_set():
             return  # a second cancel would hit the run while it records its end
@@ -126,13 +134,52 @@ class Executor:
 
     def deliver(self, tenant: str, run_id: str, command: Mapping[str, Any]) -> None:
         held = self._held.get((tenant, run_id))
-        if held is not None:
-            held.control.commands.append(dict(command))
-            held.control.note(command)
+        if held is None:
+            self.others.command(tenant, run_id)
+        else:
+            _deliver(held, command)
 
     def freed(self, tenant: str, thread_id: str) -> None:
         self._call_next(tenant, thread_id)
         self._begin()
+
+    # -- what other servers say ------------------------------------------------------------------------
+
+    def has_work(self) -> None:
+        """Somewhere runs wait for a worker."""
+        if not self.draining and self._queue.has_room:
+            self._sweeper.request()
+
+    def ended_elsewhere(self, tenant: str, thread_id: str) -> None:
+        """A run of the thread ended at another server: the next may start here."""
+        if self._lines.has(tenant, thread_id):
+            self.freed(tenant, thread_id)
+
+    def look_for_commands(self, tenant: str, run_id: str) -> None:
+        """Another server accepted a command to the run."""
+        held = self._held.get((tenant, run_id))
+        if held is not None:
+            task = asyncio.create_task(self._look_for_commands(held))
+            self._looking.add(task)
+            task.add_done_callback(self._looking.discard)
+
+    async def look_for_all_commands(self) -> None:
+        """What other servers would have said, if they could have."""
+        threads: dict[str, list[tuple[int, str]]] = {}
+        for held in self._held.values():
+            if held.epoch:
+                threads.setdefault(held.ref.tenant, []).append((held.looked_seq, held.ref.thread_id))
+        for tenant, places in threads.items():
+            for run_id in await self._backlog.runs_with_commands(tenant, places):
+                self.look_for_commands(tenant, run_id)
+
+    async def _look_for_commands(self, held: HeldRun) -> None:
+        with contextlib.suppress(StoreError):
+            for command in await new_commands(self._reader, held):
+                if command["command"] == "cancel":
+                    self.stop(held.ref.tenant, held.ref.run_id)
+                else:
+                    _deliver(held, command)
 
     # -- lifecycle ------------------------------------------------------------------------------------
 
@@ -153,6 +200,13 @@ class Executor:
         await asyncio.gather(*(each.task for each in held), *self._tasks, return_exceptions=True)
         with contextlib.suppress(StoreError):
             await self._leases.give_back(held)
+        if held or self._queue.waiting:
+            self.others.say_work()
+
+    @property
+    def owner(self) -> str:
+        """The name under which this process holds runs."""
+        return self._leases.owner
 
     @property
     def running(self) -> int:
@@ -225,7 +279,7 @@ class Executor:
 
     async def _renew_forever(self) -> None:
         while True:
-            await asyncio.sleep(RENEW_SECONDS)
+            await asyncio.sleep(self._leases.renew_seconds)
             with contextlib.suppress(StoreError):
                 for run in await self._leases.renew(self._held.values()):
                     if (lost := self._held.get(run)) is not None:
@@ -253,6 +307,7 @@ class Executor:
         if held.submission is not None:
             accepted = await held.submission
             if accepted is not None:
+                held.looked_seq = accepted.run.first_seq
                 await self._run(held, accepted.run, accepted.thread_with(()))
             return
         tenant, accepted = held.ref.tenant, held.ref.accepted
@@ -269,6 +324,7 @@ class Executor:
         claimed = await self._claim(tenant, run, suspicion)
         if claimed is None:
             return
+        held.looked_seq = claimed.events[-1].seq
         if (failure := suspicion.failure) is not None and run.cancel_requested_at is None:
             log.error("run.killed_server", run=run.id, thread=run.thread_id, deaths=suspicion.deaths)
             held.epoch = run.epoch + 1
@@ -317,6 +373,7 @@ class Executor:
         if answer.failure.code != "THREAD_BUSY":
             self._lines.leave(ref)
         elif answer.winner is not None and (tenant, answer.winner) not in self._held:
+            self.others.listen_to(tenant)
             # Called before its turn: whoever is first may not have been called at all.
             self._queue.offer(RunRef(tenant, run.thread_id, answer.winner))
         return None
@@ -338,6 +395,14 @@ class Executor:
             yield
         finally:
             self._queue.step_in(held.ref)
+
+
+def _deliver(held: HeldRun, command: Mapping[str, Any]) -> None:
+    """Once: a command that was delivered here is also found in the log."""
+    if command["commandId"] not in held.delivered:
+        held.delivered.add(command["commandId"])
+        held.control.commands.append(dict(command))
+        held.control.note(command)
 
 
 def _scope(held: HeldRun, run: Run) -> Scope:

@@ -23,3 +23,7 @@ class HeldRun:
     """It was woken while it was held: it may be claimable again when it is let go."""
     ended_before: bool = False
     """It had ended when its turn came, for example because it was cancelled in the queue."""
+    looked_seq: int = 0
+    """Up to here the run's thread was looked at for commands that other servers accepted."""
+    delivered: set[str] = field(default_factory=set)
+    """Ids of the commands that its control has."""

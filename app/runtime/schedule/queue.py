@@ -74,6 +74,11 @@ class FairQueue:
     def running(self) -> int:
         return len(self._running) - len(self._outside)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a run could begin at once."""
+        return not self._lines and self.running < self._now().running
+
     def waiting_of(self, tenant: str) -> int:
         return self._of_tenant.get(tenant, 0)
 

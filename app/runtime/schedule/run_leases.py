@@ -16,26 +16,37 @@ from app.runtime.schedule.suspects import Suspicion
 from app.views.run import Run
 
 LEASE_SECONDS: Final = 15.0
-RENEW_SECONDS: Final = 5.0
+MAX_SWEEP_SECONDS: Final = 2.0
+"""How often runs without an owner are looked for."""
+
+
+def sweep_seconds(within: float) -> float:
+    return min(MAX_SWEEP_SECONDS, within / 8)
 
 
 class RunLeases:
-    def __init__(self, leases: Leases) -> None:
+    def __init__(self, leases: Leases, within: float = LEASE_SECONDS) -> None:
+        """`within` is the time within which another process takes over the runs of one that died: the time until its
+        leases run out, and until somebody looks."""
         self._leases = leases
+        self.sweep_seconds = sweep_seconds(within)
+        self._seconds = within - min(MAX_SWEEP_SECONDS, self.sweep_seconds)
+        self.renew_seconds = self._seconds / 3
+        """Two renewals may fail before a lease is lost."""
         self.owner = new_id("key").replace("key_", "executor_")
         self._cut_off: dict[tuple[str, str], int] = {}
         """Runs that the store cut off, with the epoch of a lease that may still be ours."""
 
     def first(self, run_id: str) -> ClaimRun:
         """Of a run that is claimed by the commit that accepts it."""
-        return ClaimRun(run_id, self.owner, 1, LEASE_SECONDS, claimed_at_submit=True)
+        return ClaimRun(run_id, self.owner, 1, self._seconds, claimed_at_submit=True)
 
     def following(self, run: Run, suspicion: Suspicion) -> ClaimRun:
         return ClaimRun(
             run.id,
             self.owner,
             run.epoch + 1,
-            LEASE_SECONDS,
+            self._seconds,
             suspect=suspicion.suspect,
             deaths=suspicion.deaths,
             previous=suspicion.previous,
@@ -44,7 +55,7 @@ class RunLeases:
     async def renew(self, held: Iterable[HeldRun]) -> set[tuple[str, str]]:
         """(tenant, run) of those whose lease is lost."""
         claimed = [(one.ref.tenant, one.ref.run_id, one.epoch) for one in held if one.epoch]
-        kept = await self._leases.renew(claimed, LEASE_SECONDS)
+        kept = await self._leases.renew(claimed, self._seconds)
         return {(tenant, run_id) for tenant, run_id, _ in claimed} - kept
 
     def cut_off(self, ref: RunRef, epoch: int) -> None:

@@ -17,7 +17,6 @@ from app.runtime.ports import Backlog
 from app.runtime.schedule.queue import RunRef
 from app.runtime.schedule.run_leases import RunLeases
 
-SWEEP_SECONDS: Final = 2.0
 SWEEP_LIMIT: Final = 1000
 
 
@@ -52,7 +51,7 @@ class Sweeper:
         while True:
             # Not wait_for: before Python 3.12 it loses a cancel that meets the event, and drain would wait for ever.
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SWEEP_SECONDS):
+                async with asyncio.timeout(self._leases.sweep_seconds):
                     await self._requested.wait()
             self._requested.clear()
             try:

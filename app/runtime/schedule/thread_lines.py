@@ -27,6 +27,9 @@ class ThreadLines:
             if not line:
                 del self._lines[ref.tenant, ref.thread_id]
 
+    def has(self, tenant: str, thread_id: str) -> bool:
+        return (tenant, thread_id) in self._lines
+
     def call_next(self, tenant: str, thread_id: str) -> RunRef | None:
         """The first of the thread's line, which it leaves; None if nobody waits."""
         line = self._lines.get((tenant, thread_id))

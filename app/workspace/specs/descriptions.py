@@ -295,16 +295,28 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "sessions": "Maximum number of connections per tenant.",
     },
     "MemorySpec": {
-        "kind": "What stores the memory.",
-        "type": "What is stored: the current work, past events, or knowledge.",
-        "namespace": "A name that separates memories from each other.",
-        "read": "When it is read.",
-        "write": "Whether it is written: never, after the approval of a person, or automatically.",
+        "kind": "How records are found: `store` by words, `vector` also by meaning.",
+        "type": "What is stored: `working` is the thread's scratchpad, `episodic` what happened, `semantic` facts.",
+        "namespace": "Who shares the records: a template of {tenant}, {agent}, {user}, {thread} and {memory}. "
+        "It begins with the tenant. Default: `{tenant}/{agent}/{user}`; working memory has {thread} instead of {user}.",
+        "read": "When it is read: before the run plans, before its final answer, or both.",
+        "write": "Whether runs write it: `off`; `candidates` stores what the user said and asks a person about the "
+        "rest; `auto` also stores what the model said. A person decides about what may come from a tool's output.",
+        "policy": "Rules for candidates, in order; the first that holds decides. If none holds, a person is asked.",
         "recall": "How much is recalled.",
-        "retentionDays": "Days until entries are removed.",
-        "config": "Settings of the kind, passed on unchanged.",
+        "embedding": "The Model that makes embeddings, for the kind `vector`.",
+        "retentionDays": "Days until records are forgotten.",
+        "config": "Settings of the kind.",
     },
-    "Recall": {"topK": "Maximum number of entries.", "minScore": "Minimum score of an entry."},
+    "CandidateRule": {
+        "when": "A CEL expression over `source` (user, model, tool, operator), `confidence`, `kind` and `namespace`.",
+        "then": "What becomes of the candidate: `accept`, `reject`, `merge` into a similar record, or `ask` a person.",
+    },
+    "Recall": {
+        "topK": "Maximum number of records.",
+        "minScore": "Minimum score of a record, from 0 to 1.",
+        "maxTokens": "Maximum length of the recalled text in tokens, estimated as bytes / 4.",
+    },
     "WorkflowSpec": {
         "adapter": "What executes the workflow.",
         "nodes": "The steps.",

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from app.workspace.specs.agent import Edge
 from app.workspace.specs.base import (
+    Cel,
     Count,
     Document,
     Entry,
@@ -24,6 +25,12 @@ from app.workspace.specs.base import (
 class Recall(Spec):
     top_k: Annotated[int, Field(ge=1, le=1000)] = 8
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
+    max_tokens: Annotated[int, Field(ge=1, le=100_000)] = 1000
+
+
+class CandidateRule(Spec):
+    when: Cel
+    then: Literal["accept", "reject", "merge", "ask"]
 
 
 class MemorySpec(Spec):
@@ -32,8 +39,10 @@ class MemorySpec(Spec):
     namespace: Text | None = None
     read: tuple[Literal["beforePlan", "beforeFinalize"], ...] = ("beforePlan",)
     write: Literal["off", "candidates", "auto"] = "candidates"
+    policy: tuple[CandidateRule, ...] = Field((), max_length=100)
     recall: Recall = Recall()
-    retention_days: Annotated[int, Field(ge=0)] | None = None
+    embedding: Name | None = None
+    retention_days: Annotated[int, Field(ge=0, le=36_500)] | None = None
     config: JsonMap = Field(default_factory=dict)
 
 

@@ -9,7 +9,7 @@ import pytest
 from app.backends.contract import Context, Resume
 from app.core.settings import Settings
 from app.events.catalog.request import RequestStarted
-from app.runtime.schedule import sweeper
+from app.runtime.schedule import run_leases
 from app.runtime.schedule.executor import Executor
 from tests.faults.listening import PAUSES, Listener
 from tests.server import in_process
@@ -60,7 +60,7 @@ class Line:
 
 @pytest.fixture
 async def line(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Line]:
-    monkeypatch.setattr(sweeper, "SWEEP_SECONDS", 3600.0)
+    monkeypatch.setattr(run_leases, "sweep_seconds", lambda within: 3600.0)
     backend = Patient()
     async with in_process(settings, {"echo": backend}) as server, httpx2.AsyncClient(base_url=server.url) as http:
         yield Line(http, Listener(server.holdfast.store.hub), backend, server.holdfast.executor)

@@ -48,6 +48,17 @@ REFERENCES = [
     Case("an unknown skill", "SKILL_UNKNOWN", A, 7, agent("model: main\nskills: [greet]")),
     Case("an unknown subagent", "AGENT_UNKNOWN", A, 7, agent("model: main\nsubagents: [helpr]")),
     Case("an unknown memory", "MEMORY_UNKNOWN", A, 7, agent("model: main\nmemory: [facts]")),
+    Case(
+        "a kind of memory that does not exist", "MEMORY_KIND_UNKNOWN", A, 6, {A: document("Memory", "a", "kind: stor")}
+    ),
+    Case("an embedding that nothing uses", "MEMORY_EMBEDDING", A, 6, {A: document("Memory", "a", "embedding: main")}),
+    Case(
+        "a namespace with an unknown variable",
+        "NAMESPACE_INVALID",
+        A,
+        6,
+        {A: document("Memory", "a", 'namespace: "{tenant}/{who}"')},
+    ),
     Case("an unknown hook", "HOOK_UNKNOWN", A, 7, agent("model: main\nhooks: [audit]")),
     Case("an unknown guardrail", "GUARDRAIL_UNKNOWN", A, 8, agent("model: main\nguardrails:\n  input: [pii]")),
     Case("an unknown gate", "EVALUATOR_UNKNOWN", A, 7, agent("model: main\ngates: [{evaluator: quality}]")),

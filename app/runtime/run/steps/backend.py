@@ -19,6 +19,7 @@ from app.runtime.run.inlined import stored_blobs
 from app.runtime.run.media import RunMedia
 from app.runtime.run.model_calls import ModelCalls
 from app.runtime.run.run_log import CutOff, Superseded
+from app.runtime.run.steps.memory import before_finalize
 from app.runtime.run.steps.run_scope import RunScope
 from app.runtime.run.tool_calls import AgentTool, ToolCalls, ToolPorts, client_tools
 from app.tools.contract import CallScope as ToolScope
@@ -93,6 +94,7 @@ def make_context(run_scope: RunScope) -> RunContext:
         services.schemas,
         set_limits,
         hooks,
+        partial(before_finalize, run_scope) if agent.spec.memory else None,
     )
     gates = services.gates.of(run_scope.workspace, agent)
     run_scope.context, run_scope.models, run_scope.gates = context, models, gates
@@ -102,13 +104,12 @@ def make_context(run_scope: RunScope) -> RunContext:
 
 def _brief(run_scope: RunScope, allowed: frozenset[str]) -> Brief:
     agent, skill = run_scope.agent, run_scope.skill
-    # Instructions and policy, skill, memory; the conversation follows.
+    # Instructions and policy, then the skill; the conversation follows, and after it memory.
     texts = [
         agent.instructions,
         run_scope.asked.get("instructions") or "",
         *run_scope.policy,
         skill.body if skill else "",
-        *run_scope.notes,
     ]
     return Brief(
         run_id=run_scope.run.id,
@@ -117,6 +118,7 @@ def _brief(run_scope: RunScope, allowed: frozenset[str]) -> Brief:
         input=run_scope.given,
         instructions="\n\n".join(text for text in texts if text),
         history=run_scope.history,
+        memory=run_scope.memory,
         skill=None if skill is None else Skill(skill.name, skill.body, frozenset(skill.allowed_tools)),
         roles=run_scope.toolset.roles,
         tools=allowed,

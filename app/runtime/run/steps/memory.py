@@ -1,14 +1,194 @@
-"""Memory before and after the backend. Leaves to the memory room: what is kept and what is found."""
+"""Memory before the backend, before the final answer, and after the run. Leaves to the memory room: what is kept and
+what is found.
 
+Each of the three is recorded once, in one commit; a run that is entered again gets what was recorded.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from app.core.decisions import Deny, Transform
+from app.events.catalog import Payload
+from app.events.catalog import memory as facts
+from app.events.catalog.memory import MemoryHook
+from app.events.catalog.values import ErrorValue
+from app.events.ports import BlobDraft
+from app.events.recorder import PayloadEntry
+from app.events.salted import FORGOTTEN, salted
+from app.memory.contract import Recalled, RunIdentity, Said, Submitted
+from app.memory.service import Learned
+from app.models.router import error_value
+from app.policy.points import text_of
 from app.runtime.run.steps.run_scope import RunScope
+from app.workspace.compiled import CompiledMemory
+
+_READ_AT: Final[Mapping[MemoryHook, str]] = {
+    "read-before-plan": "beforePlan",
+    "read-before-finalize": "beforeFinalize",
+}
+MEMORY_TOOLS: Final = frozenset({"remember", "recall", "forget"})
+"""The tools of memory itself: what they answer was governed when it was stored."""
 
 
 async def recall(run_scope: RunScope) -> None:
-    tenant = run_scope.log.scope.tenant
-    run_scope.notes = await run_scope.services.memory.recall(tenant, run_scope.given, run_scope.agent)
+    if run_scope.agent.spec.memory:
+        run_scope.memory = await recalled_at(run_scope, "read-before-plan", text_of(run_scope.given))
+
+
+async def recall_before_finalize(run_scope: RunScope) -> None:
+    """For backends that did not ask before they answered: what is known is recorded for whoever reads the run."""
+    assert run_scope.output is not None
+    if run_scope.agent.spec.memory and not run_scope.finalized:
+        await before_finalize(run_scope, run_scope.output.text)
+
+
+async def before_finalize(run_scope: RunScope, answer: str) -> str:
+    """What memory adds to an answer that is about to be given: records that the run has not seen. Asked once."""
+    if run_scope.finalized:
+        return ""
+    run_scope.finalized = True
+    return await recalled_at(run_scope, "read-before-finalize", f"{text_of(run_scope.given)}\n{answer}")
 
 
 async def learn(run_scope: RunScope) -> None:
-    assert run_scope.output is not None
-    said = [{"role": "user", "content": str(run_scope.given)}, {"role": "assistant", "content": run_scope.output.text}]
-    await run_scope.services.memory.learn(run_scope.log.scope.tenant, said, run_scope.agent)
+    """Before the run's terminal event, and without waiting for anybody: a question to a person stays behind."""
+    memories = [memory for memory in _memories(run_scope) if memory.spec.write != "off"]
+    if not memories or _recorded(run_scope, "write-after-run"):
+        return
+    assert run_scope.output is not None and run_scope.tools is not None
+    said = Said(
+        text_of(run_scope.given),
+        run_scope.output.text,
+        frozenset(run_scope.tools.used - MEMORY_TOOLS),
+        given_event=next((e.id for e in run_scope.family if e.run_id == run_scope.run.id), None),
+    )
+
+    async def check(text: str) -> str | None:
+        decision = await run_scope.services.guardrails.check("output", text, run_scope.agent)
+        if isinstance(decision, Deny):
+            return None
+        return str(decision.changes["content"]) if isinstance(decision, Transform) else text
+
+    run_id = run_scope.run.id
+    learned = await run_scope.services.memory.learn(
+        identity_of(run_scope), memories, said, f"run:{run_id}", check, run_scope.recalled
+    )
+    entries: list[Payload | PayloadEntry] = [facts.MemoryLifecycle(hook="write-after-run")]
+    for one in learned:
+        entries += _learned_events(one)
+    await run_scope.log.record(*entries)
+
+
+async def recalled_at(run_scope: RunScope, hook: MemoryHook, query: str) -> str:
+    """The text for the model; empty if nothing is known."""
+    memories = [memory for memory in _memories(run_scope) if _READ_AT[hook] in memory.spec.read]
+    if not memories:
+        return ""
+    if _recorded(run_scope, hook):
+        stored = run_scope.log.memo.facts.get(facts.MemoryRecallCompleted.type, ())
+        found = [payload for payload in stored if payload.get("hook") == hook]
+        run_scope.recalled += [record for payload in found for record in payload["recordIds"]]
+        return _joined([_context(payload["context"]) for payload in found])
+    recalled = await run_scope.services.memory.recall(
+        identity_of(run_scope), memories, query, frozenset(run_scope.recalled)
+    )
+    entries: list[Payload | PayloadEntry] = [facts.MemoryLifecycle(hook=hook)]
+    for one in recalled:
+        entries += _recalled_events(one, hook, run_scope.workspace.memories[one.memory])
+        run_scope.recalled += one.record_ids
+    await run_scope.log.record(*entries)
+    return _joined([one.context for one in recalled])
+
+
+def identity_of(run_scope: RunScope) -> RunIdentity:
+    scope = run_scope.log.scope
+    first = run_scope.family[0] if run_scope.family else None
+    actor = first.actor if first is not None else "system"
+    delegated = first.payload.get("user") if first is not None else None
+    user = delegated or actor.removeprefix("user:")
+    return RunIdentity(
+        scope.tenant, run_scope.agent.name, user, scope.thread_id, run_scope.run.id, f"agent:{run_scope.agent.name}"
+    )
+
+
+def _memories(run_scope: RunScope) -> list[CompiledMemory]:
+    return [run_scope.workspace.memories[name] for name in run_scope.agent.spec.memory]
+
+
+def _recorded(run_scope: RunScope, hook: MemoryHook) -> bool:
+    stored = run_scope.log.memo.facts.get(facts.MemoryLifecycle.type, ())
+    return any(payload["hook"] == hook for payload in stored)
+
+
+def _context(stored: Any) -> str:
+    """What was recalled may have been forgotten since; the run goes on with the mark in its place."""
+    return stored if isinstance(stored, str) else FORGOTTEN
+
+
+def _joined(contexts: list[str]) -> str:
+    return "\n\n".join(context for context in contexts if context)
+
+
+def _recalled_events(recalled: Recalled, hook: MemoryHook, memory: CompiledMemory) -> list[Payload | PayloadEntry]:
+    made: list[Payload | PayloadEntry] = []
+    if recalled.failure is not None:
+        made.append(_plugin_failed(memory, recalled.namespace, error_value(recalled.failure)))
+    reference, blob = salted(recalled.context, recalled.record_ids)
+    completed = facts.MemoryRecallCompleted(
+        namespace=recalled.namespace,
+        record_ids=list(recalled.record_ids),
+        context=reference if recalled.context else "",
+        hook=hook,
+        memory_id=recalled.memory,
+    )
+    made.append(PayloadEntry(completed, blobs=(blob,)) if recalled.context else completed)
+    return made
+
+
+def _learned_events(learned: Learned) -> list[Payload | PayloadEntry]:
+    made: list[Payload | PayloadEntry] = []
+    provider, memory = learned.indexed_by, learned.memory
+    if provider is not None:
+        plugin = {"memory_id": memory.name, "provider": provider, "namespace": learned.namespace}
+        made.append(facts.MemoryPluginStarted.model_validate(plugin))
+    for one in learned.submitted:
+        made += candidate_events(one)
+    if provider is not None:
+        if learned.failure is not None:
+            made.append(_plugin_failed(memory, learned.namespace, error_value(learned.failure)))
+        else:
+            count = len(learned.submitted)
+            made.append(facts.MemoryPluginCompleted.model_validate({**plugin, "candidate_count": count}))
+    return made
+
+
+def _plugin_failed(memory: CompiledMemory, namespace: str, error: ErrorValue) -> facts.MemoryPluginFailed:
+    return facts.MemoryPluginFailed(memory_id=memory.name, provider=memory.spec.kind, namespace=namespace, error=error)
+
+
+def candidate_events(one: Submitted) -> list[Payload | PayloadEntry]:
+    """What a run's thread says about a candidate. Its text only where a record holds it as well, so that forgetting
+    the record forgets this, too."""
+    candidate = one.candidate
+    shown: dict[str, Any] = {
+        "memoryId": one.memory,
+        "namespace": one.namespace,
+        "kind": candidate.kind,
+        "source": candidate.source,
+        "confidence": candidate.confidence,
+        "sources": list(candidate.sources),
+    }
+    blobs: tuple[BlobDraft, ...] = ()
+    if one.record_id is not None:
+        reference, blob = salted({"text": candidate.text}, (one.record_id,))
+        shown["content"], blobs = reference, (blob,)
+    submitted = facts.MemoryCandidateSubmitted(
+        candidate=shown,
+        decision={"outcome": one.outcome, "reason": one.reason},
+        record={"id": one.record_id} if one.record_id is not None else None,
+    )
+    made: list[Payload | PayloadEntry] = [PayloadEntry(submitted, blobs=blobs)]
+    if one.interrupt_id is not None:
+        approval = {"interruptId": one.interrupt_id, "recordId": one.record_id, "memoryId": one.memory}
+        made.append(facts.MemoryApprovalRequested(approval=approval))
+    return made

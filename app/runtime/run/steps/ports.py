@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal, Protocol
 
 from app.core.decisions import Allow, Decision
-from app.core.json import JsonObject
+from app.memory.contract import Recalled, RunIdentity, Said
+from app.memory.governance import Check
+from app.memory.service import Learned
 from app.policy.gates import AgentGates
-from app.workspace.compiled import CompiledAgent, CompiledWorkspace
+from app.workspace.compiled import CompiledAgent, CompiledMemory, CompiledWorkspace
 
 _NO_GATES: Final = AgentGates()
 
@@ -27,12 +29,22 @@ class GateCatalog(Protocol):
 
 
 class Memory(Protocol):
-    async def recall(self, tenant: str, content: Any, agent: CompiledAgent) -> Sequence[str]:
-        """What is worth knowing before the run plans, as notes for its context."""
+    async def recall(
+        self, identity: RunIdentity, memories: Sequence[CompiledMemory], query: str, seen: frozenset[str]
+    ) -> Sequence[Recalled]:
+        """What each memory knows about the query, without the records that were seen already."""
         ...
 
-    async def learn(self, tenant: str, messages: Sequence[JsonObject], agent: CompiledAgent) -> None:
-        """Offer what a run said as candidates."""
+    async def learn(
+        self,
+        identity: RunIdentity,
+        memories: Sequence[CompiledMemory],
+        said: Said,
+        key: str,
+        check: Check | None,
+        used: Sequence[str],
+    ) -> Sequence[Learned]:
+        """Offer what a run said as candidates. Given the same key again, nothing is stored again."""
         ...
 
 
@@ -47,8 +59,18 @@ class NoGates:
 
 
 class NoMemory:
-    async def recall(self, tenant: str, content: Any, agent: CompiledAgent) -> Sequence[str]:
+    async def recall(
+        self, identity: RunIdentity, memories: Sequence[CompiledMemory], query: str, seen: frozenset[str]
+    ) -> Sequence[Recalled]:
         return ()
 
-    async def learn(self, tenant: str, messages: Sequence[JsonObject], agent: CompiledAgent) -> None:
-        return None
+    async def learn(
+        self,
+        identity: RunIdentity,
+        memories: Sequence[CompiledMemory],
+        said: Said,
+        key: str,
+        check: Check | None,
+        used: Sequence[str],
+    ) -> Sequence[Learned]:
+        return ()

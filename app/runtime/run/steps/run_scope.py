@@ -76,7 +76,12 @@ class RunScope:
     policy: Sequence[str] = ()
     """What hooks added to the instructions."""
     skill: CompiledSkill | None = None
-    notes: Sequence[str] = ()
+    memory: str = ""
+    """What was recalled before the run planned."""
+    recalled: list[str] = field(default_factory=list)
+    """The memory records that the run has got so far."""
+    finalized: bool = False
+    """Whether memory was asked before the final answer."""
     tools: ToolCalls | None = None
     context: RunContext | None = None
     models: ModelCalls | None = None

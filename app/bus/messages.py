@@ -1,0 +1,175 @@
+"""What servers say to each other, as bytes: short, and read strictly, because a bus may have other users.
+
+A message says only where to look. Anything that is not one of these is counted and dropped.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import orjson
+
+from app.bus.contract import MAX_MESSAGE_BYTES
+
+ANNOUNCES: Final = 1
+"""Among the events is one that every listener of the tenant is offered."""
+ENDS: Final = 2
+"""Among the events is the end of a run: the next one of the thread may start."""
+
+_MAX_ID: Final = 200
+_MAX_SEQ: Final = 2**53
+_MAX_NEWS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadNews:
+    """A thread has new events, from one `seq` to another."""
+
+    thread_id: str
+    first: int
+    last: int
+    flags: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """On the subject of a tenant."""
+
+    sender: str
+    threads: tuple[ThreadNews, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Sent regularly by every server. Heard by its sender, it proves that the bus works."""
+
+    sender: str
+    waiting: int = 0
+    """Runs that wait for a worker there."""
+    answer: bool = False
+    """Whoever hears it says hello as well: the sender has just come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """There are runs that any server may take."""
+
+    sender: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunCommand:
+    """To a run's owner: a cancel or another command is stored that the run has not seen."""
+
+    sender: str
+    tenant: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRevocation:
+    sender: str
+    key_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceChange:
+    """Another workspace is in force."""
+
+    sender: str
+
+
+@dataclass(frozen=True, slots=True)
+class RateUse:
+    """Requests that callers made at the sender since it last said so."""
+
+    sender: str
+    used: tuple[tuple[str, str, int], ...] = field(default=())
+    """Tenant, caller and number."""
+
+
+Message: TypeAlias = News | Hello | Work | RunCommand | KeyRevocation | WorkspaceChange | RateUse
+
+
+def encode(message: Message) -> bytes:
+    match message:
+        case News(sender, threads):
+            rows = [[one.thread_id, one.first, one.last, one.flags] for one in threads]
+            return orjson.dumps(["news", sender, rows])
+        case Hello(sender, waiting, answer):
+            return orjson.dumps(["hello", sender, waiting, answer])
+        case Work(sender):
+            return orjson.dumps(["work", sender])
+        case RunCommand(sender, tenant, run_id):
+            return orjson.dumps(["command", sender, tenant, run_id])
+        case KeyRevocation(sender, key_id):
+            return orjson.dumps(["revoked", sender, key_id])
+        case WorkspaceChange(sender):
+            return orjson.dumps(["workspace", sender])
+        case RateUse(sender, used):
+            return orjson.dumps(["rates", sender, used])
+
+
+def portions(sender: str, threads: Iterable[ThreadNews]) -> Iterator[bytes]:
+    """The news in as many messages as the largest one allows."""
+    rows: list[ThreadNews] = []
+    size = 0
+    for one in threads:
+        length = len(one.thread_id) + 50
+        if rows and size + length > MAX_MESSAGE_BYTES - 200:
+            yield encode(News(sender, tuple(rows)))
+            rows, size = [], 0
+        rows.append(one)
+        size += length
+    if rows:
+        yield encode(News(sender, tuple(rows)))
+
+
+def decode(data: bytes) -> Message | None:
+    """None for anything that is not a message of ours."""
+    try:
+        value = orjson.loads(data) if len(data) <= MAX_MESSAGE_BYTES else None
+        return None if not isinstance(value, list) or len(value) < 2 else _read(value)
+    except (orjson.JSONDecodeError, ValueError, TypeError):
+        return None
+
+
+def _read(value: Sequence[object]) -> Message | None:
+    sender = _text(value[1])
+    match value[0], list(value[2:]):
+        case "news", [list() as rows] if len(rows) <= _MAX_NEWS:
+            return News(sender, tuple(_thread_news(row) for row in rows))
+        case "hello", [int() as waiting, bool() as answer]:
+            return Hello(sender, waiting, answer)
+        case "work", []:
+            return Work(sender)
+        case "command", [tenant, run_id]:
+            return RunCommand(sender, _text(tenant), _text(run_id))
+        case "revoked", [key_id]:
+            return KeyRevocation(sender, _text(key_id))
+        case "workspace", []:
+            return WorkspaceChange(sender)
+        case "rates", [list() as rows] if len(rows) <= _MAX_NEWS:
+            return RateUse(sender, tuple((_text(row[0]), _text(row[1]), _number(row[2])) for row in rows))
+    return None
+
+
+def _thread_news(row: object) -> ThreadNews:
+    if not isinstance(row, list) or len(row) != 4:
+        raise ValueError
+    first, last = _number(row[1]), _number(row[2])
+    if not 1 <= first <= last:
+        raise ValueError
+    return ThreadNews(_text(row[0]), first, last, _number(row[3]))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= _MAX_ID:
+        raise ValueError
+    return value
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_SEQ:
+        raise ValueError
+    return value

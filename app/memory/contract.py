@@ -1,0 +1,202 @@
+"""What a memory is: `put`, `search` and `trim` over records, and the values that recall and learning exchange.
+
+The records themselves are folds of events in our own log; a kind is how they are found again. Leaves to others: the
+kinds (`kinds/`), what may be remembered (`decisions`) and the tables (the store).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from app.core.clock import Clock
+from app.core.errors import Failure
+from app.events.ports import MemoryIndexed
+from app.memory.ranking import Matches, Ranked
+from app.views.memory_record import MemoryRecord
+from app.workspace.catalog import Kind
+from app.workspace.compiled import CompiledMemory
+
+RecordSource = Literal["user", "model", "tool", "operator"]
+Outcome = Literal["accepted", "rejected", "merged", "asked"]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """A record as a kind gets it to index."""
+
+    record: MemoryRecord
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordQuery:
+    tenant: str
+    namespace: str
+    text: str
+    limit: int
+    now: int
+
+
+class RecordIndex(Protocol):
+    """How records are found. Called again with the same records, each call does the same as once."""
+
+    async def put(self, tenant: str, entries: Sequence[IndexEntry]) -> None:
+        """Enter accepted records, or enter them again after a change of the index."""
+        ...
+
+    async def search(self, query: RecordQuery) -> list[Ranked]:
+        """The best records of one namespace that are in force, best first, with scores from 0 to 1."""
+        ...
+
+    async def trim(self, tenant: str, records: Sequence[MemoryRecord]) -> None:
+        """Forget the records: nothing of their text stays behind."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFilter:
+    """Which records a list has; None means any."""
+
+    namespace: str | None = None
+    prefix: str | None = None
+    """Namespaces that begin so."""
+    status: str | None = None
+    kind: str | None = None
+    user: str | None = None
+    memory: str | None = None
+
+
+class RecordTable(Protocol):
+    """The stored records and their index. Every call names the tenant."""
+
+    async def record(self, tenant: str, record_id: str) -> MemoryRecord | None: ...
+
+    async def records(self, tenant: str, filter_: RecordFilter, after: int, limit: int) -> list[MemoryRecord]:
+        """By `seq`, after that one."""
+        ...
+
+    async def newest(self, tenant: str, namespace: str, limit: int, now: str = "") -> list[MemoryRecord]:
+        """Of those in force, newest first; with `now`, without those that have expired by then."""
+        ...
+
+    async def by_seq(self, tenant: str, seqs: Sequence[int], now: str = "") -> dict[int, MemoryRecord]:
+        """Those of them that are in force; with `now`, likewise."""
+        ...
+
+    async def contents(self, tenant: str, digests: Sequence[str]) -> dict[str, bytes]:
+        """The blobs that are still there."""
+        ...
+
+    async def matches(self, tenant: str, namespace: str, terms: Sequence[str], budget: int) -> Matches: ...
+
+    async def similar(
+        self, tenant: str, namespace: str, fingerprint: str, slot: str | None
+    ) -> tuple[list[MemoryRecord], list[MemoryRecord]]:
+        """Records in force that say the same, and those of the same slot."""
+        ...
+
+    async def index(self, tenant: str, record: MemoryRecord, entry: MemoryIndexed) -> None: ...
+
+    async def unindex(self, tenant: str, record: MemoryRecord) -> None: ...
+
+    async def counts(self, tenant: str) -> dict[str, int]:
+        """How many records each namespace has in force."""
+        ...
+
+    async def tenants(self) -> list[str]:
+        """Those that have records."""
+        ...
+
+
+Embed = Callable[[str, Sequence[str]], Awaitable["list[bytes] | Failure"]]
+"""Asked with a Model's name and texts; each vector is float32, little-endian, of length one."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryDeps:
+    """What a kind may use."""
+
+    table: RecordTable
+    clock: Clock
+    embed: Embed | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryKind(Kind):
+    make: Callable[[CompiledMemory, MemoryDeps], RecordIndex]
+    """Makes the index of one Memory document."""
+    transactional: bool = False
+    """Its index is written with the events of the records, in one commit; `put` is only for building it anew."""
+
+
+# -- what runs exchange with memory -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """On whose behalf: what the variables of a namespace stand for."""
+
+    tenant: str
+    agent: str
+    user: str
+    thread_id: str
+    run_id: str | None = None
+    actor: str = "system"
+
+    def values(self, memory: str) -> dict[str, str]:
+        return {
+            "tenant": self.tenant,
+            "agent": self.agent,
+            "user": self.user,
+            "thread": self.thread_id,
+            "memory": memory,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    memory: str
+    namespace: str
+    record_ids: tuple[str, ...]
+    context: str
+    failure: Failure | None = None
+    """Why a kind could not search; what is recalled then is what others found, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryCandidate:
+    """Something worth remembering, before anybody decided."""
+
+    text: str
+    kind: str
+    source: RecordSource
+    confidence: float
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+    slot: str | None = None
+    """What it is about: a later record with the same one supersedes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """What became of a candidate."""
+
+    memory: str
+    namespace: str
+    candidate: MemoryCandidate
+    outcome: Outcome
+    reason: str
+    record_id: str | None = None
+    interrupt_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a run has to learn from."""
+
+    given: str
+    output: str
+    tools: frozenset[str]
+    """The tools whose output it saw."""
+    given_event: str | None = None
+    output_event: str | None = None

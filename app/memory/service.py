@@ -1,0 +1,165 @@
+"""Memory as runs use it: recall before they plan and finish, learning before they end.
+
+Leaves to others: the parts it is made of (`recollection`, `governance`, `forgetting`) and recording in the run's own
+thread (the run's steps).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from app.core.clock import Clock
+from app.core.errors import Failure, HoldfastError
+from app.events.recorder import Recorder
+from app.memory.candidates import offered
+from app.memory.contract import (
+    IndexEntry,
+    MemoryCandidate,
+    MemoryDeps,
+    MemoryKind,
+    Recalled,
+    RecordIndex,
+    RecordTable,
+    RunIdentity,
+    Said,
+    Submitted,
+)
+from app.memory.forgetting import Forgetting
+from app.memory.governance import Check, Clean, Governance
+from app.memory.recollection import Recollection
+from app.memory.record_log import RecordLog
+from app.views.memory_record import MemoryRecord
+from app.views.ports import Reader
+from app.workspace.catalog import Kinds
+from app.workspace.compiled import CompiledMemory
+from app.workspace.namespaces import filled
+
+WORKING_RECORDS: Final = 20
+"""Of working memory in one namespace, unless its `config` says otherwise."""
+_MAX_RECORDS: Final = "maxRecords"
+_TRIMMED_AT_ONCE: Final = 200
+
+log = structlog.get_logger("holdfast.memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What a run offered to one memory."""
+
+    memory: CompiledMemory
+    namespace: str
+    submitted: Sequence[Submitted]
+    indexed_by: str | None = None
+    """The kind that was to index it after the commit, if it is one that does."""
+    failure: Failure | None = None
+    """Why that kind could not. The records are stored; maintenance indexes them later."""
+
+
+class MemoryService:
+    def __init__(
+        self,
+        recorder: Recorder,
+        reader: Reader,
+        table: RecordTable,
+        clock: Clock,
+        clean: Clean,
+        kinds: Kinds[MemoryKind],
+        deps: MemoryDeps,
+    ) -> None:
+        self.table, self._clock, self._kinds, self._deps = table, clock, kinds, deps
+        self.log = RecordLog(recorder)
+        self.recollection = Recollection(table, clock, self.index_of)
+        self.governance = Governance(self.log, table, clock, clean)
+        self.forgetting = Forgetting(self.log, table, reader)
+
+    def index_of(self, memory: CompiledMemory) -> RecordIndex:
+        kind = self._kinds.usable(memory.spec.kind)
+        if kind is None:
+            raise HoldfastError("MEMORY_KIND_GONE", f"The kind of memory {memory.spec.kind!r} is not installed.")
+        return kind.make(memory, self._deps)
+
+    def is_transactional(self, memory: CompiledMemory) -> bool:
+        kind = self._kinds.usable(memory.spec.kind)
+        return kind is not None and kind.transactional
+
+    # -- what runs ask ---------------------------------------------------------------------------------
+
+    async def recall(
+        self, identity: RunIdentity, memories: Sequence[CompiledMemory], query: str, seen: frozenset[str]
+    ) -> list[Recalled]:
+        return [await self.recollection.recall(identity, memory, query, seen) for memory in memories]
+
+    async def learn(
+        self,
+        identity: RunIdentity,
+        memories: Sequence[CompiledMemory],
+        said: Said,
+        key: str,
+        check: Check | None,
+        used: Sequence[str],
+    ) -> list[Learned]:
+        """Offers what the run said to each memory. Given the same key again, nothing is stored again."""
+        learned: list[Learned] = []
+        for number, memory in enumerate(memories):
+            candidates = offered(memory.spec.type, said)
+            first_used = used if number == 0 else ()
+            learned.append(await self.submit(identity, memory, candidates, key, check=check, used=first_used))
+        return learned
+
+    async def submit(
+        self,
+        identity: RunIdentity,
+        memory: CompiledMemory,
+        candidates: Sequence[MemoryCandidate],
+        key: str,
+        *,
+        check: Check | None = None,
+        used: Sequence[str] = (),
+        namespace: str | None = None,
+    ) -> Learned:
+        place = namespace or filled(memory.spec.namespace, memory.spec.type, identity.values(memory.name))
+        submitted = await self.governance.submit(
+            identity, memory, candidates, key, check=check, used=used, namespace=place
+        )
+        failure = await self.index_later(identity.tenant, memory, submitted)
+        await self.trim(identity.tenant, memory, place)
+        later = None if self.is_transactional(memory) else memory.spec.kind
+        return Learned(memory, place, submitted, later, failure)
+
+    async def index_later(self, tenant: str, memory: CompiledMemory, submitted: Sequence[Submitted]) -> Failure | None:
+        """For kinds whose index is not written with the events. What fails is done by maintenance."""
+        accepted = {one.record_id for one in submitted if one.outcome == "accepted" and one.record_id is not None}
+        if self.is_transactional(memory) or not accepted:
+            return None
+        found = [await self.table.record(tenant, record_id) for record_id in sorted(accepted)]
+        return await self.put(tenant, memory, [record for record in found if record is not None])
+
+    async def put(self, tenant: str, memory: CompiledMemory, records: Sequence[MemoryRecord]) -> Failure | None:
+        contents = await self.recollection.contents(tenant, records)
+        entries = [IndexEntry(record, contents[record.id]["text"]) for record in records if record.id in contents]
+        try:
+            await self.index_of(memory).put(tenant, entries)
+        except HoldfastError as error:
+            return error.failure
+        except Exception as error:  # a kind may come from another package
+            log.exception("memory.put_failed", memory=memory.name, kind=memory.spec.kind)
+            return Failure("MEMORY_PUT_FAILED", f"The kind {memory.spec.kind} raised {type(error).__name__}.")
+        return None
+
+    async def trim(self, tenant: str, memory: CompiledMemory, namespace: str) -> int:
+        """The oldest records over the limit are forgotten; how many."""
+        limit = memory.spec.config.get(_MAX_RECORDS)
+        if limit is None and memory.spec.type == "working":
+            limit = WORKING_RECORDS
+        if limit is None:
+            return 0
+        kept = await self.table.newest(tenant, namespace, int(limit) + _TRIMMED_AT_ONCE)
+        over = kept[int(limit) :]
+        if over:
+            await self.forget(tenant, over, reason="over the limit of the memory", by="system")
+        return len(over)
+
+    async def forget(self, tenant: str, records: Sequence[MemoryRecord], *, reason: str, by: str) -> list[MemoryRecord]:
+        return await self.forgetting.forget(tenant, records, reason=reason, by=by)

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from app.core.clock import Clock
 from app.evals.case_runs import CaseRuns
@@ -12,6 +11,7 @@ from app.evals.declared import Gates
 from app.evals.evaluations import Evaluations
 from app.evals.judges import Judges
 from app.evals.run_judgements import RunJudgements
+from app.evals.services import EvalServices
 from app.policy.redaction import CurrentRedaction
 from app.runtime.intake.ledger import EVALS_THREAD, Ledger
 from app.runtime.intake.ports import RunClient, RunLifecycle
@@ -20,16 +20,8 @@ from app.store.judgements import JudgementTable
 from app.wiring.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    runs: RunJudgements
-    collection: Collection
-    datasets: Datasets
-    evaluations: Evaluations
-
-
 @contextlib.asynccontextmanager
-async def open_judged(
+async def open_evals(
     store: Store,
     service: RunClient,
     lifecycle: RunLifecycle,
@@ -38,14 +30,14 @@ async def open_judged(
     judges: Judges,
     clock: Clock,
     redaction: CurrentRedaction,
-) -> AsyncIterator[Judged]:
+) -> AsyncIterator[EvalServices]:
     judgements = JudgementTable(store.database)
     ledger = Ledger(store.recorder, EVALS_THREAD, "Evaluations")
     datasets = Datasets(ledger, store.reader, redaction.clean)
     case_runs = CaseRuns(service, lifecycle, store.reader, store.hub)
     evaluations = Evaluations(ledger, store.reader, datasets, history, case_runs, gates, judges, clock)
     try:
-        yield Judged(
+        yield EvalServices(
             RunJudgements(store.recorder, store.reader, judgements, gates, judges, clock),
             Collection(store.reader, judgements),
             datasets,

@@ -20,6 +20,7 @@ from app.core.settings import Settings
 from app.core.signing import Signer, open_signer
 from app.evals.declared import Gates
 from app.evals.judges import Judges
+from app.evals.services import EvalServices
 from app.evals.shadow import ShadowGates
 from app.events.ports import StorageFull, StoreError
 from app.memory.service import MemoryService
@@ -62,7 +63,7 @@ from app.store.keys import StoredKeys
 from app.store.shared_limits import ModelLimitRecords, RunBuckets, TenantDays, purge_old_counts
 from app.store.vacuum import shrink
 from app.store.workspaces import WorkspaceTable
-from app.wiring.evals import Judged, open_judged
+from app.wiring.evals import open_evals
 from app.wiring.kinds import (
     Backends,
     ToolMakers,
@@ -119,7 +120,7 @@ class Holdfast:
     """The other servers on the same Postgres; None with SQLite."""
     gates: Gates
     shadow: ShadowGates
-    judged: Judged
+    evals: EvalServices
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +183,8 @@ async def open_holdfast(
         await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
         judges = Judges(router, budgets)
         shadow = await parts.enter_async_context(_shadow_gates(store, executor, history, gates, judges, clock))
-        judged = await parts.enter_async_context(
-            open_judged(store, intake.service, intake.lifecycle, history, gates, judges, clock, redaction)
+        evals = await parts.enter_async_context(
+            open_evals(store, intake.service, intake.lifecycle, history, gates, judges, clock, redaction)
         )
         metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace, replicas))
         yield Holdfast(
@@ -210,7 +211,7 @@ async def open_holdfast(
             replicas=replicas,
             gates=gates,
             shadow=shadow,
-            judged=judged,
+            evals=evals,
         )
 
 

@@ -49,6 +49,21 @@ async def events_until(holdfast: Holdfast, run: Run, *types: str) -> list[Event]
     raise AssertionError("the stream ended")
 
 
+def is_delta(event: Event) -> bool:
+    """Whether it is a piece of an answer."""
+    return event.type == "runtime.adapter.event" and event.payload["event"]["phase"] == "agent.output.delta"
+
+
+async def until_said(holdfast: Holdfast, run: Run) -> None:
+    """Returns when the run has said the first of its answer."""
+    store = holdfast.store
+    async with asyncio.timeout(30):
+        async for batch in follow(store.hub, store.reader.events, "default", run.thread_id, run.first_seq - 1):
+            if any(event.run_id == run.id and is_delta(event) for event in batch):
+                return
+    raise AssertionError("the stream ended")
+
+
 async def ended(holdfast: Holdfast, run: Run) -> Run:
     """The run as it is stored after its end."""
     await events_until(holdfast, run)

@@ -5,13 +5,16 @@ A backend has no other way out than its context. `resume` says what becomes of a
 Messages are documents in the shape of completion_request_v1, so that no backend depends on the models room.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
+from app.core.artifact import ArtifactRef, NewArtifact
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.events.catalog.values import Effect
 from app.workspace.catalog import Kind
+from app.workspace.compiled import CompiledAgent, CompiledWorkspace
 from app.workspace.specs.agent import ContextPolicy
 
 
@@ -19,9 +22,13 @@ from app.workspace.specs.agent import ContextPolicy
 class Output:
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    artifacts: Sequence[Mapping[str, Any]] = ()
+    artifacts: Sequence[ArtifactRef | NewArtifact | Mapping[str, Any]] = ()
+    """What belongs to the answer: artifacts that the run has stored, content to store now, or, as an object with `id`
+    and `name`, a reference to content elsewhere."""
     message_id: str | None = None
     """The message whose deltas already carried this text, if they did."""
+    parts: Sequence[Mapping[str, Any]] = ()
+    """The answer as message parts, in the shape of a request's, where it is more than text."""
 
 
 Result: TypeAlias = str | Output
@@ -53,6 +60,8 @@ class CallResult:
     ok: bool
     content: str
     """What the model is sent: the output, or what went wrong and how to do better."""
+    output: Any = None
+    """The output as structured data; None for a call that gave none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,42 @@ class ModelAnswer:
     message: JsonObject
     """The answer as a message, to be sent back with the next request."""
     message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpecView:
+    """A tool as a backend may describe it to its upstream."""
+
+    name: str
+    description: str
+    input: Mapping[str, Any]
+    """The JSON Schema of the arguments."""
+    output: Mapping[str, Any] | None
+    effect: Effect
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraTool:
+    """A tool that the backend runs itself, by `Context.step`."""
+
+    name: str
+    description: str
+    input: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestView:
+    """What was asked for, as it was accepted. `input` is what hooks and guardrails made of it."""
+
+    run_id: str
+    thread_id: str
+    agent: str
+    input: Any
+    parts: Sequence[Mapping[str, Any]]
+    """The message parts of the input; none where it is text or another value."""
+    metadata: Mapping[str, Any]
+    labels: Mapping[str, str]
+    parent_run_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +120,8 @@ class CallOptions:
     response_schema: JsonObject | None = None
     model: str | None = None
     """Another model of the workspace than the agent's plan names."""
+    extra_tools: Sequence[ExtraTool] = ()
+    """Tools that the backend runs itself and that the model is offered as well. `call_tools` does not know them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +160,19 @@ class Context(Protocol):
     def input(self) -> Any: ...
 
     @property
+    def workspace(self) -> CompiledWorkspace:
+        """The compiled workspace that the run was accepted with; frozen."""
+        ...
+
+    @property
+    def definition(self) -> CompiledAgent:
+        """The agent as it is declared; frozen."""
+        ...
+
+    @property
+    def request(self) -> RequestView: ...
+
+    @property
     def instructions(self) -> str: ...
 
     @property
@@ -132,7 +192,24 @@ class Context(Protocol):
         ...
 
     @property
-    def cancelled(self) -> bool: ...
+    def tool_definitions(self) -> Mapping[str, ToolSpecView]:
+        """The same by name, with their schemas."""
+        ...
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run is to end. An upstream may swallow the exception that says so: look here afterwards."""
+        ...
+
+    @property
+    def state(self) -> Any:
+        """The document that the thread's last completed run of this agent left; None if there is none."""
+        ...
+
+    def set_state(self, value: Any) -> None:
+        """Leave a JSON document for the thread's next run of this agent. The last call counts; it is stored when the
+        run completes. A fork of the thread gets it as well; subagents have no state."""
+        ...
 
     @property
     def history(self) -> Sequence[JsonObject]:
@@ -155,7 +232,8 @@ class Context(Protocol):
         ...
 
     async def emit(self, phase: str, **fields: Any) -> None:
-        """Record a signal of the backend's own, `agent.*`. Returns when it is durable."""
+        """Record a signal of the backend's own, `agent.*`. Returns when it is durable. Signals are matched by content
+        when the backend is entered again, so that each is recorded once: leave out times and random ids."""
         ...
 
     async def say(self, message_id: str, text: str, part: int = 0) -> None:
@@ -166,8 +244,12 @@ class Context(Protocol):
         """One completion with the agent's model and tools; raises `StepFailed` when no model answers."""
         ...
 
-    async def steering(self) -> list[JsonObject]:
-        """What was said to the run since the last model call, as messages for the next one."""
+    async def steering(self, key: str | None = None) -> list[JsonObject]:
+        """What was said to the run since the last model call, as messages for the next one.
+
+        A backend whose branches run in parallel passes a key that names the place, such as a hash of the messages so
+        far, so that re-entry returns the same ones there.
+        """
         ...
 
     async def call_agent(self, name: str, given: Any, call_id: str | None = None) -> AgentAnswer:
@@ -209,12 +291,35 @@ class Context(Protocol):
     async def call_tools(self, calls: Sequence[CallRequest], tools: frozenset[str] | None = None) -> list[CallResult]:
         """Through the gate. A refused or failed call is a result that the model can act on.
 
-        `tools` narrows what may be called, as it does in `CallOptions`.
+        `tools` narrows what may be called, as it does in `CallOptions`. May be called several times at once; a call
+        that has to wait for a person waits until the others have ended, and then raises `Suspended`.
         """
         ...
 
-    async def ask(self, title: str, questions: Sequence[JsonObject]) -> JsonObject:
-        """Ask a person and wait, without a worker, for the answers."""
+    async def step(
+        self,
+        key: str,
+        effect: Effect,
+        fn: Callable[[], Awaitable[Any]],
+        *,
+        tool: str | None = None,
+        args: JsonObject | None = None,
+    ) -> Any:
+        """Run what the upstream does itself, once: a recorded result is returned without running it again.
+
+        `key` names the step in this run, best by the id of the model's call. The result is JSON and is returned as it
+        was stored. A failure is recorded as well and raised as `StepFailed`, also on re-entry. One that was cut off
+        is repeated if it is `readonly` or `keyed`; an operator decides about an `unsafe` one. `tool` and `args` say
+        what it is in the log and to the hooks; without a name it is known by its key.
+        """
+        ...
+
+    async def artifact(self, name: str, mime: str, data: bytes | None = None, path: str | None = None) -> ArtifactRef:
+        """Store content under a name, once. `path` is a file beneath the folder of the file tools."""
+        ...
+
+    async def ask(self, title: str, questions: Sequence[JsonObject], key: str | None = None) -> JsonObject:
+        """Ask a person and wait, without a worker, for the answers. Found again by its key, else by its content."""
         ...
 
 

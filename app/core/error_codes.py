@@ -97,8 +97,23 @@ CODES: Final[dict[str, Code]] = {
     ),
     "AGENT_HAS_NO_MODEL": Code("The agent has no model.", "Set `model` or `modelPlan` in its document."),
     "BACKEND_NOT_DETERMINISTIC": Code(
-        "A resumed run did not repeat its recorded steps.",
+        "A strict rerun was resumed and did not repeat its recorded steps.",
         "Make the backend depend only on its context, then start a new run.",
+    ),
+    "TOOL_NAME_TAKEN": Code(
+        "A backend offers the model a tool of its own under the name of one of the agent's tools.",
+        "Rename the tool in the workspace, or take it from the agent's list.",
+    ),
+    "STATE_TOO_LARGE": Code(
+        "The state that a backend wants to leave for the thread's next run exceeds 4 MiB.",
+        "Keep large values in artifacts or files, and only references in the state.",
+    ),
+    "ARTIFACT_INVALID": Code(
+        "An artifact has no content, two contents, or an unusable name or media type.",
+        "Pass either data or a path, a name of at most 200 characters and a media type such as text/plain.",
+    ),
+    "ARTIFACT_TOO_LARGE": Code(
+        "An artifact exceeds 16 MiB.", "Store it in parts, or keep it elsewhere and store a reference."
     ),
     "RUN_KILLED_SERVER": Code(
         "The server crashed three times while it executed this run, before the run completed a step.",

@@ -107,6 +107,18 @@ class Recorder:
                 return None
         return drafts
 
+    def as_stored(self, payload: Payload, apart: tuple[str, ...] = (), *, whole: bool = False) -> dict[str, Any]:
+        """The payload as it would be stored, for a comparison; `whole` leaves large values in it."""
+        document = payload.to_json()
+        encoded = json.canonical(document)
+        if self._redactor.suspects(encoded):
+            document = self._redactor.clean(document)
+            encoded = json.canonical(document)
+        if apart and not whole:
+            document = _move_apart(document, apart)[0]
+            encoded = json.canonical(document)
+        return document if whole or len(encoded) <= MAX_INLINE_BYTES else _move_large_values_out(document)[0]
+
     def record_delta(self, scope: Scope, phase: str, message_id: str, part: int, text: str) -> Awaitable[Answer]:
         """The hot path of a streaming backend: one delta, written with whatever else is waiting."""
         signal = {

@@ -44,6 +44,13 @@ def hash_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def tenant_folder(files: Path, tenant: str) -> Path:
+    """Where a tenant's files are. Its name comes from a token; the hash is a folder name whatever it contains."""
+    folder = files / f"tenant-{hash_of(tenant.encode())[:16]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 class Rooted:
     """A folder and nothing above it. Safe against a link that is swapped in between check and use."""
 

@@ -4,13 +4,16 @@ Above stands the gateway, which is the only caller of `Tool.invoke`; below stand
 knows how arguments are checked (`guard`) or where a definition was written (the workspace).
 """
 
+import asyncio
 import hashlib
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from app.core import json
+from app.core.artifact import ArtifactRef, MakeArtifact
 from app.core.decisions import Approval, Decision
 from app.core.errors import Failure
 from app.core.json import Json, JsonObject
@@ -19,6 +22,7 @@ from app.events.catalog.tool import Finding, Repair
 from app.events.catalog.values import Effect
 
 DEFAULT_TIMEOUT: Final = 30.0  # seconds
+_STORING: Final = 10.0  # seconds beyond a call's own time for what it stores
 DEFAULT_MAX_OUTPUT: Final = 1024 * 1024  # bytes
 DEFAULT_EXCERPT: Final = 16 * 1024  # bytes
 
@@ -145,6 +149,21 @@ class ToolContext:
     idempotency_key: str | None = None
     max_output_bytes: int = DEFAULT_MAX_OUTPUT
     progress: Progress = _silent
+    make_artifact: MakeArtifact | None = None
+    loop: asyncio.AbstractEventLoop | None = None
+
+    async def artifact(self, name: str, mime: str, data: bytes | None = None, path: str | None = None) -> ArtifactRef:
+        """Store content under a name, as a version of it where the thread has one. For async functions."""
+        if self.make_artifact is None:
+            raise ToolError("artifacts cannot be stored here")
+        return await self.make_artifact(name, mime, data, path)
+
+    def save_artifact(self, name: str, mime: str, data: bytes | None = None, path: str | None = None) -> ArtifactRef:
+        """The same for a plain function, which runs in a thread and waits here."""
+        if self.loop is None:
+            raise ToolError("artifacts cannot be stored here")
+        stored = asyncio.run_coroutine_threadsafe(self.artifact(name, mime, data, path), self.loop)
+        return stored.result(max(0.0, self.deadline - time.monotonic()) + _STORING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +254,7 @@ class Ports:
     ask_model: AskModel | None = None
     cancelled: CancelFlag | None = None
     progress: Progress = _silent
+    artifact: MakeArtifact | None = None
     load_blob: LoadBlob | None = None
     """For `Gateway.finish`: without it a stored output that has a schema to satisfy is withheld."""
 

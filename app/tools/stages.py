@@ -258,6 +258,8 @@ def _context(attempt: ToolAttempt, key: str | None) -> ToolContext:
         idempotency_key=key,
         max_output_bytes=definition.max_output_bytes,
         progress=attempt.ports.progress,
+        make_artifact=attempt.ports.artifact,
+        loop=asyncio.get_running_loop(),
     )
 
 

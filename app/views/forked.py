@@ -33,6 +33,17 @@ def taken_over(thread_id: str, events: Sequence[Event]) -> tuple[Rows, Rows]:
     return [*(first.get("turns") or []), *turns], rows
 
 
+def states(events: Sequence[Event]) -> dict[str, Any]:
+    """What the source's runs had left for later ones, by agent; a large one is a reference to its blob."""
+    found: dict[str, Any] = {}
+    for event in events:
+        if event.type == facts.ThreadForked.type:
+            found |= event.payload.get("states") or {}
+        elif event.type == facts.ThreadStateSaved.type:
+            found[event.payload["agent"]] = event.payload["state"]
+    return found
+
+
 def earlier(thread_id: str, first: Event) -> tuple[list[Run], list[Entry]]:
     """Turns and entries that a fork began with; `first` is its first event, with large values in place."""
     turns: Rows = first.payload.get("turns") or []

@@ -26,6 +26,7 @@ TYPES: Final = frozenset(
         model.ModelCompleted.type,
         tool.ToolResulted.type,
         policy.HookFired.type,
+        thread.ThreadStateSaved.type,
     }
 )
 """All that a conversation is made of; whoever reads for it may leave out the rest, such as every single token."""
@@ -51,6 +52,10 @@ class _RunMessages:
     open_calls: dict[str, str] = field(default_factory=dict)
     """Calls without a result, by id, with the tool's name."""
     rolled_back: bool = False
+
+    def answer(self, call_id: str, name: str, content: str) -> None:
+        self.messages.append({"role": "tool", "content": content, "tool_call_id": call_id, "name": name})
+        del self.open_calls[call_id]
 
     def close(self) -> list[Message]:
         """As a model may be sent it: every call has its result."""
@@ -84,6 +89,8 @@ class History:
         """The type of the thread's first event."""
         self.seq = 0
         """The newest event that was folded."""
+        self.state: Any = None
+        """What the agent's last run left for the next one; a large one is a reference to its blob."""
         self.size = 0
         """Characters, about."""
 
@@ -94,6 +101,10 @@ class History:
         if event.type in (thread.ThreadCreated.type, thread.ThreadForked.type):
             self.began_with = event.type
             self._add(event.seq, event.payload.get("history") or ())
+            self.state = (event.payload.get("states") or {}).get(self._agent)
+        elif event.type == thread.ThreadStateSaved.type:
+            if event.payload["agent"] == self._agent:
+                self.state = event.payload["state"]
         elif event.run_id is not None:
             self._apply_to_run(event, event.run_id, event.payload)
 
@@ -201,6 +212,10 @@ def _apply(run: _RunMessages, event: Event) -> None:
     match event.type:
         case execution.StepCompleted.type if payload["step"] == "commands":
             run.messages += steered(payload["result"])
+        case execution.StepCompleted.type if payload["step"] == "tool" and payload["key"] in run.open_calls:
+            made = payload["result"]
+            content = _text(made.get("output")) if made["ok"] else made["error"]["message"]
+            run.answer(payload["key"], made["tool"], content)
         case execution.CommandInjected.type if payload["arguments"].get("rollback"):
             run.rolled_back = True
         case model.ModelCompleted.type if payload["toolCalls"] and payload.get("role") in (None, model.DRAFT):
@@ -209,10 +224,7 @@ def _apply(run: _RunMessages, event: Event) -> None:
             run.open_calls |= {call["id"]: call["name"] for call in calls}
         case tool.ToolResulted.type if payload["callId"] in run.open_calls:
             content = _text(payload.get("output")) if payload["ok"] else payload["error"]["message"]
-            run.messages.append(
-                {"role": "tool", "content": content, "tool_call_id": payload["callId"], "name": payload["tool"]}
-            )
-            del run.open_calls[payload["callId"]]
+            run.answer(payload["callId"], payload["tool"], content)
         case policy.HookFired.type:
             _heed(run, payload)
         case request.RequestCompleted.type:

@@ -173,7 +173,10 @@ async def open_holdfast(
         gates, budgets = make_gates(), BudgetAccounts(clock, store.reader.spent_since, days)
         memory = open_memory(store, clock, redaction)
         blobs = Blobs(store.database)
-        services = RunServices(store.recorder, store.reader, clock, router, blobs, budgets, gates=gates, memory=memory)
+        files = settings.data_dir / "files"
+        services = RunServices(
+            store.recorder, store.reader, clock, router, blobs, budgets, files, gates=gates, memory=memory
+        )
         traced = _conducting(settings, store, services, kinds, history, toolsets)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)

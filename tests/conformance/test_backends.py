@@ -161,7 +161,7 @@ async def test_a_failure_is_reported_with_a_known_code_in_one_last_event(
 
 
 @pytest.mark.requirement("G5")
-async def test_a_run_that_no_longer_follows_its_record_fails_and_says_so(
+async def test_a_call_that_matches_nothing_recorded_is_a_new_call(
     settings: Settings, root: Path, case: BackendCase
 ) -> None:
     async with opened(settings, root) as holdfast:
@@ -174,5 +174,5 @@ async def test_a_run_that_no_longer_follows_its_record_fails_and_says_so(
         run = await left_behind(holdfast, case.kind, ANSWER, another)
     async with opened(settings, root) as holdfast:
         over, events = await ended(holdfast, run), await events_until(holdfast, run)
-        assert over.error is not None and over.error["code"] == "BACKEND_NOT_DETERMINISTIC"
-        assert payloads(events, "model.requested") == [], "it acts no more"
+        assert (over.status, over.output) == ("completed", case.says[ANSWER])
+        assert payloads(events, "model.requested"), "another answer is not an answer to this"

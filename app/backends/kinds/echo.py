@@ -20,7 +20,6 @@ class EchoBackend:
     async def run(self, ctx: Context) -> Result:
         text = ctx.input if isinstance(ctx.input, str) else json.dumps(ctx.input).decode()
         message_id = new_id("message")
-        await ctx.emit("agent.handoff", tools=[], subagents=[])
         for piece in _pieces(text):
             await ctx.say(message_id, piece)
         return Output(text, message_id=message_id)

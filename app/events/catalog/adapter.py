@@ -7,6 +7,9 @@ from app.events.catalog.base import EventModel, Open, event
 OUTPUT_DELTA: Final = "agent.output.delta"
 REASONING_DELTA: Final = "agent.reasoning.delta"
 TOOL_DELTA: Final = "agent.tool.delta"
+HANDOFF: Final = "agent.handoff"
+TOOL_START: Final = "agent.tool.start"
+TOOL_RESULT: Final = "agent.tool.result"
 DELTAS: Final = frozenset({OUTPUT_DELTA, REASONING_DELTA, TOOL_DELTA})
 
 

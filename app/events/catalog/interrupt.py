@@ -24,6 +24,8 @@ class InterruptRaised(EventModel):
     submitted_by: str | None = None
     """Who submitted the run, for the approver `other`."""
     questions: list[dict[str, Any]] | None = None
+    key: str | None = None
+    """What a run that is entered again finds its question by."""
 
 
 @event("runtime.interrupt.resolved")

@@ -62,6 +62,8 @@ class ModelCompleted(EventModel):
     request_hash: str | None = None
     tools_hash: str | None = None
     """Of the tools of MCP servers that were offered, where there were any: what they offer may change meanwhile."""
+    messages_hash: str | None = None
+    """Of the request without its tools, where some are of MCP servers: what re-entry finds the answer by."""
     role: str | None = None
     repairs: str | None = None
     """The tool call that this one was asked to mend; it is no part of the conversation."""

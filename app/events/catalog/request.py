@@ -67,6 +67,10 @@ class RequestCompleted(EventModel):
     message_id: str | None = None
     metadata: dict[str, Any] | None = None
     usage: Usage | None = None
+    parts: list[dict[str, Any]] | None = None
+    """The answer as message parts, where it is more than text."""
+    artifacts: list[str] | None = None
+    """Ids of the artifacts that belong to the answer."""
 
 
 @event("runtime.request.failed")

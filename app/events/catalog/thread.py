@@ -41,9 +41,19 @@ class ThreadForked(EventModel):
     """The source's runs up to the fork: `{id, status, error}` each."""
     transcript: list[dict[str, Any]] | None = None
     """The source's transcript as it stood at the fork."""
+    states: dict[str, Any] | None = None
+    """What the source's runs had left for later ones, by agent."""
     title: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     labels: dict[str, str] = Field(default_factory=dict)
+
+
+@event("runtime.thread.state.saved")
+class ThreadStateSaved(EventModel):
+    """What a completed run leaves for the thread's next run of the agent. The newest counts."""
+
+    agent: str
+    state: Any
 
 
 @event("runtime.thread.closed", of_thread=True)

@@ -23,6 +23,10 @@ class ArtifactValue(Open):
     size: int | None = None
     sha256: str | None = None
     kind: str | None = None
+    version: int | None = None
+    """Of the thread's artifacts with this name, counted from 1."""
+    previous: str | None = None
+    """The id of the version before."""
 
 
 class Usage(Value):

@@ -282,6 +282,8 @@ def _upstream_tool(signal: Mapping[str, Any], call_id: str) -> Said:
     name = str(signal.get("tool") or signal.get("toolId") or "tool")
     if signal["phase"] == "agent.tool.start":
         shown = {"toolName": name, "inputPreview": values.preview(signal.get("args"))}
+        if isinstance(tried := signal.get("attempt"), int) and tried > 1:
+            return _say("run.status", "tool", "running", f"{name} is tried again", toolCallId=call_id, payload=shown)
         return _say("tool.started", "tool", "running", f"{name} started", toolCallId=call_id, payload=shown)
     if signal.get("error") is not None:
         shown = {"toolName": name, "errorPreview": values.preview(signal["error"])}

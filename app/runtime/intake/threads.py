@@ -14,6 +14,7 @@ from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.principal import Principal
 from app.events import ports
+from app.events.blobs import restored
 from app.events.catalog import Payload, execution, request
 from app.events.catalog import thread as facts
 from app.events.catalog.interrupt import InterruptExpired
@@ -23,7 +24,7 @@ from app.events.recorder import MAX_INLINE_BYTES, PayloadEntry, Recorder, Scope
 from app.runtime.intake.rejection import SYSTEM_THREADS, Rejected
 from app.runtime.run.inlined import inline, stored_blobs
 from app.runtime.scheduler import Scheduler
-from app.views.forked import taken_over
+from app.views.forked import states, taken_over
 from app.views.history import history
 from app.views.ports import Reader, Tombstone
 from app.views.run import ACTIVE, Run
@@ -146,6 +147,7 @@ class Threads:
             history=history(whole),
             turns=turns or None,
             transcript=transcript or None,
+            states=await restored(states(whole), load) or None,
             title=title or source.title,
             metadata=source.metadata,
             labels=source.labels,

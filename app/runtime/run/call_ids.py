@@ -21,10 +21,11 @@ class RunCallIds:
         self._used: set[str] = set()
         self._repeats: Counter[str] = Counter()
 
-    def of(self, asked: str, name: str, arguments: Mapping[str, Any] | str | None) -> str:
+    def of(self, asked: str, name: str, arguments: Mapping[str, Any] | str | None, *, taken: bool = False) -> str:
         """The id as it was asked for if it is well-formed and new in this run; else one that follows from the run, the
-        call and how often it was repeated, so that re-entry finds it."""
-        if asked not in self._used and _FORM.fullmatch(asked) is not None:
+        call and how often it was repeated, so that re-entry finds it. `taken` says that the log has another call of
+        this id: branches that come back in another order get the ids that their calls had."""
+        if not taken and asked not in self._used and _FORM.fullmatch(asked) is not None:
             self._used.add(asked)
             return asked
         content = _content(self._run_id, asked, name, arguments)

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import structlog
 
-from app.backends.contract import Backend, Output, StepFailed
+from app.backends.contract import Backend, StepFailed
+from app.core.artifact import ArtifactRef
 from app.core.errors import Failure, HoldfastError
 from app.core.json import present
-from app.events.catalog import Payload, artifact, model, request, skill, tool
+from app.events.catalog import Payload, artifact, model, request, skill, thread, tool
 from app.events.catalog.builders import BuiltRequestCompleted
 from app.events.catalog.values import ArtifactValue, ErrorValue
 from app.events.envelope import Event
@@ -28,6 +29,7 @@ from app.runtime.run.histories import Histories
 from app.runtime.run.inlined import Load, inline, stored_blobs
 from app.runtime.run.memo import Memo
 from app.runtime.run.rerun_check import RerunCheck
+from app.runtime.run.run_artifacts import RunArtifacts
 from app.runtime.run.run_hooks import RunHooks
 from app.runtime.run.run_log import CutOff, RunLog, Superseded
 from app.runtime.run.steps import RunScope, RunServices, Step, steps_for
@@ -81,7 +83,7 @@ class Conductor:
         run_scope = await self._open_scope(run, scope, control, toolset, family, before.messages, new=new)
         if isinstance(run_scope, Failure):
             return [_failed(run_scope)]
-        run_scope.brought = before.brought
+        run_scope.brought, run_scope.state = before.brought, before.state
         control.replays = run_scope.backend.resume == "replay"
         return await self._walk(run_scope)
 
@@ -142,8 +144,9 @@ class Conductor:
             resumed = any(event.run_id == run.id and event.type == entered for event in family)
             if resumed and backend.resume == "fail":
                 return Failure("BACKEND_CANNOT_RESUME", f"the backend {backend.kind!r} cannot resume a run")
-            if backend.resume == "replay":
-                memo = Memo.of(run.id, family)
+            memo = Memo.of(run.id, family)
+            if backend.resume != "replay":
+                memo = Memo(handed_over=memo.handed_over)
         asked = next((e.payload for e in family if e.run_id == run.id), {"input": run.input})
         if parent is not None:
             # Whatever a conversation asks for holds down the whole line of subagents.
@@ -203,7 +206,7 @@ class Conductor:
             for step in self._steps:
                 await step(run_scope)
             assert run_scope.output is not None
-            return _completed(run_scope.output)
+            return _completed(run_scope)
 
         try:
             ending = await self._ended(steps(), run_scope.run)
@@ -249,7 +252,9 @@ class Conductor:
             return await services.blobs.put(scope.tenant, scope.thread_id, data, mime)
 
         hooks, allowed = self._hooks(run_log, toolset, None, family), frozenset({name})
-        lent = ToolPorts(put, self._blobs(scope), hook=hooks.of_a_call if hooks.concern_tools else None)
+        artifacts = RunArtifacts(run_log, services.reader, services.files)
+        hook = hooks.of_a_call if hooks.concern_tools else None
+        lent = ToolPorts(put, self._blobs(scope), hook=hook, artifact=artifacts.of_a_tool)
         grants = session_grants(services.reader, scope.tenant, scope.thread_id)
         approvals = Approvals(run_log, grants, who="the caller", submitted_by=family[0].actor)
         calls = ToolCalls(
@@ -305,13 +310,30 @@ def _closing(chosen: CompiledSkill | None, *, ok: bool) -> list[Payload]:
     return [] if chosen is None else [skill.SkillCompleted(skill=chosen.name, ok=ok)]
 
 
-def _completed(output: Output) -> list[Payload]:
-    made: list[Payload] = [
-        artifact.ArtifactCreated(artifact=ArtifactValue.model_validate(value)) for value in output.artifacts
-    ]
-    if not output.metadata:
+def _completed(run_scope: RunScope) -> list[Payload]:
+    output = run_scope.output
+    assert output is not None
+    made: list[Payload] = []
+    if run_scope.left_state is not None and run_scope.depth == 0:
+        made.append(thread.ThreadStateSaved(agent=run_scope.agent.name, state=run_scope.left_state))
+    if not output.metadata and not output.parts and not output.artifacts:
         return [*made, BuiltRequestCompleted(output=output.text, message_id=output.message_id)]
-    ended = {"output": output.text, "messageId": output.message_id, "metadata": dict(output.metadata)}
+    refs: list[str] = []
+    for one in output.artifacts:
+        if isinstance(one, Mapping):
+            value = ArtifactValue.model_validate(one)
+            made.append(artifact.ArtifactCreated(artifact=value))
+            refs.append(value.id)
+        else:
+            assert isinstance(one, ArtifactRef)  # what was to be stored is stored by now
+            refs.append(one.id)
+    ended = {
+        "output": output.text,
+        "messageId": output.message_id,
+        "metadata": dict(output.metadata) or None,
+        "parts": [dict(part) for part in output.parts] or None,
+        "artifacts": refs or None,
+    }
     return [*made, request.RequestCompleted.unchecked(present(ended))]
 
 

@@ -1,47 +1,65 @@
 """The context of one run: everything its backend may do, each of it an event before it is seen.
 
-Resume is re-entry: the backend is called again, and each step that has a recorded result gets it back without acting.
-A step that differs from what was recorded fails the run. Leaves to others: model calls, tool calls, subagents.
+Resume is re-entry: the backend is called again, and each call that has a recorded result gets it back without acting.
+Results are matched by content, so that parallel branches may come back in any order; a call that matches none is new.
+Leaves to others: model calls, tool calls, steps of the upstream, subagents, commands.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
-from app.backends.contract import AgentAnswer, CallOptions, CallRequest, CallResult, ModelAnswer, Skill, StepFailed
+from app.backends.contract import (
+    AgentAnswer,
+    CallOptions,
+    CallRequest,
+    CallResult,
+    ModelAnswer,
+    RequestView,
+    Skill,
+    StepFailed,
+    ToolSpecView,
+)
+from app.core import json
+from app.core.artifact import ArtifactRef
 from app.core.decisions import Deny, Transform
 from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.json import JsonObject
 from app.core.schemas import SchemaRegistry
 from app.core.suspend import Suspended
-from app.events.catalog import Payload, adapter
-from app.events.catalog.execution import CheckpointCreated, ContextCompacted, StepCompleted
+from app.events.catalog import adapter
+from app.events.catalog.execution import CheckpointCreated, ContextCompacted
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.catalog.policy import SchemaViolated
 from app.events.catalog.skill import RoleReported, RoleTransitioned
-from app.events.catalog.values import IssueValue
-from app.events.recorder import PayloadEntry
+from app.events.catalog.values import Effect, IssueValue
 from app.policy.contract import Point
-from app.policy.points import prompt_input, prompt_subject
-from app.runtime.run.memo import MALFORMED, StoredPayload
+from app.runtime.run.calls_in_flight import CallsInFlight
+from app.runtime.run.memo import MALFORMED
 from app.runtime.run.model_calls import ModelCalls
+from app.runtime.run.recorded_facts import RecordedFacts
+from app.runtime.run.run_artifacts import RunArtifacts
+from app.runtime.run.run_commands import RunCommands
 from app.runtime.run.run_hooks import RunHooks
 from app.runtime.run.run_log import CutOff, RunLog, expect
 from app.runtime.run.tool_calls import ToolCalls
-from app.views.history import steered
+from app.runtime.run.unused import Unused, content_hash, not_recorded
+from app.runtime.run.upstream_steps import UpstreamSteps
+from app.workspace.compiled import CompiledAgent, CompiledWorkspace
 from app.workspace.specs.agent import ContextPolicy
 
 GO_ON: Final = "Go on."
 """What begins a turn that a Stop hook granted without saying what for."""
 
-_TAKEN_UP: Final = frozenset({"steer", "switch_model_plan", "set_limits", "set_parameters"})
-"""Commands that take effect with a model call."""
-
 _MAX_SAID: Final = 64 * 1024
 """Characters of one delta, whatever a backend says at once: it has to fit into its row of the log."""
 
-AskAgent = Callable[[str, Any, str], Awaitable[AgentAnswer]]
+MAX_STATE_BYTES: Final = 4 * 1024 * 1024
+"""Of the document that a run may leave for the next one."""
+
+AskAgent = Callable[[str, Any, str], Coroutine[Any, Any, AgentAnswer]]
 Finalize = Callable[[str], Awaitable[str]]
 SetLimits = Callable[[Mapping[str, Any]], None]
 
@@ -62,6 +80,11 @@ class Brief:
     max_turns: int
     max_reworks: int
     context_policy: ContextPolicy
+    workspace: CompiledWorkspace
+    definition: CompiledAgent
+    request: RequestView
+    state: Any = None
+    """What the thread's last run of the agent left."""
     config: Mapping[str, Any] = field(default_factory=dict)
     memory: str = ""
 
@@ -77,38 +100,59 @@ class RunContext:
         schemas: SchemaRegistry,
         set_limits: SetLimits,
         hooks: RunHooks,
+        artifacts: RunArtifacts,
         finalize: Finalize | None = None,
     ) -> None:
         self._log, self._models, self._tools, self._hooks = log, models, tools, hooks
         self._ask_agent, self._schemas, self._set_limits = ask_agent, schemas, set_limits
+        self._facts, self._steps = RecordedFacts(log), UpstreamSteps(log, tools, hooks)
+        self._commands = RunCommands(log, hooks, self._obey)
+        asked = [it for it in log.memo.interrupts if it["kind"] == "question"]
+        self._asked = Unused((it.get("key") or "", it) for it in asked)
+        self._compactions, self.artifacts = 0, artifacts
+        self.calls = CallsInFlight()
+        self.left_state: Any = None
         self._finalize = finalize
-        self._recorded_by_type: dict[str, int] = {}
-        self._questions = self._agents = self._compactions = 0
-        self._taken_up = -1
-        """The number of the model call for which commands were last taken up."""
-        self._steered: list[JsonObject] = []
         self.held_back = False
         """Whether nothing of the answer is said before a gate has decided about it."""
         self.run_id, self.thread_id, self.agent = brief.run_id, brief.thread_id, brief.agent
         self.input, self.instructions, self.history = brief.input, brief.instructions, brief.history
         self.skill, self.roles, self.tools = brief.skill, brief.roles, brief.tools
         self.max_turns, self.max_reworks, self.config = brief.max_turns, brief.max_reworks, brief.config
-        self.context_policy, self.memory = brief.context_policy, brief.memory
+        self.context_policy, self.state, self.memory = brief.context_policy, brief.state, brief.memory
+        self.workspace, self.definition, self.request = brief.workspace, brief.definition, brief.request
 
     @property
     def cancelled(self) -> bool:
         return self._log.control.cancelled.is_set()
 
+    @property
+    def tool_definitions(self) -> Mapping[str, ToolSpecView]:
+        offered = self._tools.offered()
+        return MappingProxyType(
+            {
+                tool.name: ToolSpecView(tool.name, tool.description, tool.input, tool.output, tool.effect)
+                for tool in offered
+            }
+        )
+
+    def set_state(self, value: Any) -> None:
+        size = len(json.canonical(value))
+        if size > MAX_STATE_BYTES:
+            message = f"The state of {size} bytes exceeds {MAX_STATE_BYTES} bytes."
+            raise StepFailed(Failure("STATE_TOO_LARGE", message))
+        self.left_state = value
+
     # -- signals and facts ---------------------------------------------------------------------------
 
     async def emit(self, phase: str, **fields: Any) -> None:
-        self._log.stop_if_cancelled()
         if self.held_back and phase in adapter.DELTAS:
             return
         kind = self._log.scope.actor.removeprefix("backend:")
-        await self._log.record(adapter.AdapterEvent(event=adapter.Signal(adapter=kind, phase=phase, **fields)))
+        await self._facts.record(adapter.AdapterEvent(event=adapter.Signal(adapter=kind, phase=phase, **fields)))
 
     async def say(self, message_id: str, text: str, part: int = 0) -> None:
+        await self._log.opened()
         await self._log.settle()
         self._log.stop_if_cancelled()
         if self.held_back:
@@ -119,96 +163,47 @@ class RunContext:
             expect(await self._log.recorder.record_delta(scope, adapter.OUTPUT_DELTA, message_id, part, piece))
 
     async def checkpoint(self, label: str, data: Any = None) -> None:
-        await self._tell_once(CheckpointCreated(label=label, data=data), "label")
+        await self._facts.record(CheckpointCreated(label=label, data=data))
 
     async def transition(self, to: str, from_: str | None = None, reason: str | None = None) -> None:
-        await self._tell_once(RoleTransitioned.model_validate({"to": to, "from": from_, "reason": reason}), "to")
+        await self._facts.record(RoleTransitioned.model_validate({"to": to, "from": from_, "reason": reason}))
 
     async def report(self, role: str, schema_name: str, report: JsonObject, message_id: str | None = None) -> None:
         payload = RoleReported(role=role, schema_name=schema_name, report=report, message_id=message_id)
-        await self._tell_once(payload, "role", apart=("report",) if self.held_back else ())
-
-    async def _tell_once(self, payload: Payload, compared: str, apart: tuple[str, ...] = ()) -> None:
-        """In order; one that was recorded before is not recorded again, and must be the same."""
-        number = self._recorded_by_type.get(payload.type, 0)
-        self._recorded_by_type[payload.type] = number + 1
-        recorded = self._log.memo.facts.get(payload.type, ())
-        if number >= len(recorded):
-            self._log.stop_if_cancelled()
-            await self._log.record(PayloadEntry(payload, apart=apart) if apart else payload)
-        elif recorded[number][compared] != payload.to_json()[compared]:
-            message = f"{payload.type} number {number + 1} is not the recorded one"
-            raise StepFailed(Failure("BACKEND_NOT_DETERMINISTIC", message))
+        await self._facts.record(payload, apart=("report",) if self.held_back else ())
 
     async def violations(self, schema_name: str, value: Any, boundary: str) -> list[str]:
         issues = self._schemas.validator(schema_name).issues(value)
         if issues:
             found = [IssueValue(path=issue.path, message=issue.message) for issue in issues]
             payload = SchemaViolated(schema_name=schema_name, boundary=boundary, code=MALFORMED, issues=found)
-            await self._tell_once(payload, "schemaName")
+            await self._facts.record(payload)
         return [f"{issue.path or '/'}: {issue.message}" for issue in issues]
 
     # -- models --------------------------------------------------------------------------------------
 
     async def call_model(self, messages: Sequence[JsonObject], options: CallOptions = CallOptions()) -> ModelAnswer:
-        await self._take_up_commands()
-        return await self._models.call(messages, self._tools.offered(options.tools), options)
+        return await self.calls.call(self._call_model(messages, options))
 
-    async def steering(self) -> list[JsonObject]:
-        await self._take_up_commands()
-        messages, self._steered = self._steered, []
-        return messages
+    async def _call_model(self, messages: Sequence[JsonObject], options: CallOptions) -> ModelAnswer:
+        tools, commands = self._tools.offered(options.tools), self._commands
+        if not commands.taken_up_at(self._models.number):
+            await commands.recorded_with(messages)
+            recorded = await self._models.recorded(messages, tools, options)
+            if recorded is not None:
+                return recorded
+            await commands.fresh_with(messages)
+        return await self._models.call(messages, tools, options)
 
-    async def _take_up_commands(self) -> None:
-        """Which commands count from which model call on is recorded, so that re-entry takes up the same ones."""
-        number, memo = self._models.number, self._log.memo
-        if self._taken_up == number:
-            return
-        self._taken_up = number
-        key = f"commands:{number}"
-        recorded = memo.steps.get(key)
-        if recorded is not None:
-            fresh: list[StoredPayload] = recorded["result"]
-        elif number < len(memo.answers):
-            return
+    async def steering(self, key: str | None = None) -> list[JsonObject]:
+        if key is not None:
+            await self._commands.at_key(key)
         else:
-            fresh = [await self._submitted(command) for command in self._new_commands()]
-            if not fresh:
-                return
-            await self._log.record(StepCompleted(step="commands", key=key, result=fresh))
-        self._log.control.taken |= {command["commandId"] for command in fresh}
-        self._steered += steered(fresh)
-        for command in fresh:
-            self._obey(command["command"], command["arguments"])
+            # While recorded answers are left, what came later is for the calls after them.
+            await self._commands.at_number(self._models.number, fresh=not self._models.has_recorded)
+        return self._commands.messages()
 
-    async def _submitted(self, command: StoredPayload) -> StoredPayload:
-        """A message sent to a running run passes the same hooks as its input."""
-        said = next((name for name in ("hint", "message") if name in command["arguments"]), None)
-        if command["command"] != "steer" or said is None:
-            return command
-        fired = await self._hooks.fire(
-            Point.USER_PROMPT_SUBMIT, prompt_subject(command["arguments"][said]), command["commandId"]
-        )
-        if isinstance(fired.decision, Deny):
-            return command | {"arguments": {"denied": fired.decision.reason}}
-        return command | {"arguments": {said: prompt_input(fired.subject)}}
-
-    def _new_commands(self) -> list[StoredPayload]:
-        memo = self._log.memo
-        if not memo.commands and not self._log.control.commands:
-            return []
-        steps = [step for step in memo.steps.values() if step["step"] == "commands"]
-        seen = self._log.control.taken.union(command["commandId"] for step in steps for command in step["result"])
-        fresh: dict[str, StoredPayload] = {}
-        # Commands are for the root run; those that came since it was entered are not a subagent's to take up.
-        since = self._log.control.commands if self._log.is_root else []
-        for command in memo.commands + since:
-            if command["commandId"] not in seen and command["command"] in _TAKEN_UP:
-                fresh[command["commandId"]] = command
-        self._log.control.commands = [c for c in self._log.control.commands if c["commandId"] not in fresh]
-        return list(fresh.values())
-
-    def _obey(self, command: str, arguments: StoredPayload) -> None:
+    def _obey(self, command: str, arguments: Mapping[str, Any]) -> None:
         if command == "switch_model_plan":
             self._models.model = arguments["model"]
         elif command == "set_limits":
@@ -258,26 +253,45 @@ class RunContext:
             summary=summary,
             kept_messages=kept,
         )
-        await self._tell_once(payload, "messagesBefore")
+        await self._facts.record(payload)
 
     # -- tools and subagents -------------------------------------------------------------------------
 
     async def call_tools(self, calls: Sequence[CallRequest], tools: frozenset[str] | None = None) -> list[CallResult]:
         try:
-            return await self._tools.call(calls, tools)
+            return await self.calls.effect(self._tools.call(calls, tools))
         except CutOff as cut:
             raise cut.cause from cut
 
     async def call_agent(self, name: str, given: Any, call_id: str | None = None) -> AgentAnswer:
-        number, self._agents = self._agents, self._agents + 1
-        return await self._ask_agent(name, given, self._tools.ids.of(call_id or f"agent-{number + 1}", name, given))
+        asked = call_id or f"agent-{content_hash(name, given)[:24]}"
+        return await self.calls.effect(self._ask_agent(name, given, self._tools.ids.of(asked, name, given)))
+
+    async def step(
+        self,
+        key: str,
+        effect: Effect,
+        fn: Callable[[], Awaitable[Any]],
+        *,
+        tool: str | None = None,
+        args: JsonObject | None = None,
+    ) -> Any:
+        return await self.calls.effect(self._steps.run(key, effect, fn, tool, args))
+
+    async def artifact(self, name: str, mime: str, data: bytes | None = None, path: str | None = None) -> ArtifactRef:
+        return await self.calls.effect(self.artifacts.create(name, mime, data, path))
 
     # -- interrupts --------------------------------------------------------------------------------------
 
-    async def ask(self, title: str, questions: Sequence[JsonObject]) -> JsonObject:
-        number, self._questions = self._questions, self._questions + 1
-        asked = self._log.memo.question(number)
+    async def ask(self, title: str, questions: Sequence[JsonObject], key: str | None = None) -> JsonObject:
+        return await self.calls.call(self._ask(title, questions, key))
+
+    async def _ask(self, title: str, questions: Sequence[JsonObject], key: str | None) -> JsonObject:
+        found_by = f"key-{content_hash(key)}" if key is not None else content_hash(title, list(questions))
+        asked = self._asked.take(found_by)
         if asked is None:
+            if self._asked and self._log.strict:
+                raise StepFailed(not_recorded("This question"))
             await self._log.begin_step()
             raise await self._log.raise_interrupt(
                 InterruptRaised(
@@ -285,11 +299,10 @@ class RunContext:
                     kind="question",
                     title=title,
                     questions=list(questions),
+                    key=found_by,
                     expires_at=self._log.expiry(),
                 )
             )
-        if asked["title"] != title:
-            raise StepFailed(Failure("BACKEND_NOT_DETERMINISTIC", f"Question {number + 1} is not the recorded one."))
         if asked.get("expired"):
             raise StepFailed(Failure("QUESTION_EXPIRED", "The question was not answered in time."))
         if "answer" not in asked:

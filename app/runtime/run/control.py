@@ -22,7 +22,8 @@ class RunCancellation(CancelSignal):
 
     def __init__(self) -> None:
         super().__init__()
-        self.acting = False
+        self.acting = 0
+        """How many batches of tool calls are at work."""
 
 
 @dataclass(slots=True)
@@ -42,6 +43,11 @@ class Control:
     """Records what was held, because the run did not get to record anything else at once."""
     draining: bool = False
     """The server stops: no tool begins any more whose repetition could do harm."""
+    pausing: str | None = None
+    """The interrupt of the pause that this entry of the run has come to; its branches wait for the same one."""
+    artifacts: asyncio.Lock = field(default_factory=asyncio.Lock)
+    versions: dict[str, tuple[int, str | None]] = field(default_factory=dict)
+    """By name: the number and the id of the thread's newest artifact, as far as they were looked up."""
     children: set[str] = field(default_factory=set)
     """Runs of subagents that have begun and not ended; they end with their parent."""
 

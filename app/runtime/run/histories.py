@@ -7,11 +7,12 @@ whether its thread was in memory or not. Leaves to the views: what a conversatio
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from cachetools import LRUCache
 
 from app.core.json import JsonObject
+from app.events.blobs import restored
 from app.events.catalog import request, thread
 from app.events.envelope import Event
 from app.runtime.run.inlined import inline, stored_blobs
@@ -37,6 +38,8 @@ class Before:
     messages: Sequence[JsonObject]
     brought: bool
     """Whether they came with the run's own request, so that nobody has looked at them yet."""
+    state: Any = None
+    """What the thread's last run of the agent left."""
 
 
 class Histories:
@@ -70,7 +73,10 @@ class Histories:
             self._keep(key, found)
         # A thread that began with a history began with the run whose request brought it.
         brought = found.began_with == thread.ThreadCreated.type and run.first_seq == 2
-        return Before(found.messages(run.first_seq), brought)
+        state = found.state
+        if isinstance(state, dict):
+            state = await restored(state, stored_blobs(self._reader, tenant, run.thread_id))
+        return Before(found.messages(run.first_seq), brought, state)
 
     def _take(self, key: _Key, until: int) -> History:
         """Out of the shelf while it is worked on: whoever else asks for it meanwhile begins at the beginning."""

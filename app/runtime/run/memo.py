@@ -1,14 +1,26 @@
 """What a run has already done, folded from its events: the results that re-entry gets back without acting.
 
-A tool call is known by its id, a subagent by the call that asked for it, other steps by kind and order. Leaves to the
-context: what to do about an intent that has no result.
+A tool call is known by its id, a subagent by the call that asked for it, everything else by its content (`unused`).
+Leaves to the context: what to do about an intent that has no result.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from app.events.catalog import execution, interrupt, log, memory, model, policy, request, skill, tool
+from app.events.catalog import (
+    adapter,
+    artifact,
+    execution,
+    interrupt,
+    log,
+    memory,
+    model,
+    policy,
+    request,
+    skill,
+    tool,
+)
 from app.events.envelope import Event
 from app.views.run import Run
 
@@ -25,7 +37,7 @@ _COUNTED: Final = frozenset(
         memory.MemoryRecallCompleted.type,
     }
 )
-"""Facts that a backend or a step reports in order and that are recorded once."""
+"""Facts that a backend or a step reports and that are recorded once."""
 
 
 @dataclass(slots=True)
@@ -39,6 +51,8 @@ class Memo:
     intents: dict[str, StoredPayload] = field(default_factory=dict)
     """Tool calls that were begun, by call id; the newest attempt."""
     results: dict[str, StoredPayload] = field(default_factory=dict)
+    starts: dict[str, StoredPayload] = field(default_factory=dict)
+    """Steps of the upstream that were begun, by call id; the newest attempt. Their results are among `steps`."""
     asked_since_intent: dict[str, str] = field(default_factory=dict)
     """By call id: the recovery that was raised after the newest attempt. An answer to an older one is used up."""
     interrupts: list[StoredPayload] = field(default_factory=list)
@@ -48,7 +62,12 @@ class Memo:
     steps: dict[str, StoredPayload] = field(default_factory=dict)
     """Steps that are neither a model nor a tool call, by key."""
     facts: dict[str, list[StoredPayload]] = field(default_factory=dict)
-    """Facts that are recorded once each, by type, in order."""
+    """Facts and signals that are recorded once each, by type, in order."""
+    handed_over: bool = False
+    """Whether the run's handoff to its backend is recorded."""
+    altered: set[str] = field(default_factory=set)
+    """Tool calls whose recorded arguments are not what was asked for: the guard or a hook changed them."""
+    artifacts: list[StoredPayload] = field(default_factory=list)
     children: dict[str, Run] = field(default_factory=dict)
     """Runs of subagents, by the call that asked for them."""
     skill: StoredPayload | None = None
@@ -102,8 +121,29 @@ class Memo:
                 self.facts.setdefault(event.type, []).append(payload)
             case skill.SkillInvoked.type:
                 self.skill = payload
+            case adapter.AdapterEvent.type:
+                self._apply_signal(payload)
+            case artifact.ArtifactCreated.type:
+                self.artifacts.append(payload["artifact"])
+            case tool.ToolGuarded.type if payload["outcome"] == "repaired":
+                self.altered.add(payload["callId"])
+            case policy.HookFired.type if payload["decision"] == "transform" and payload.get("callId"):
+                self.altered.add(payload["callId"])
             case _ if event.type in _COUNTED:
                 self.facts.setdefault(event.type, []).append(payload)
+
+    def _apply_signal(self, payload: StoredPayload) -> None:
+        signal = payload["event"]
+        phase = signal["phase"]
+        if phase in adapter.DELTAS or phase == adapter.TOOL_RESULT:
+            return
+        if phase == adapter.HANDOFF:
+            self.handed_over = True
+        elif phase == adapter.TOOL_START:
+            self.starts[signal["callId"]] = signal
+            self.asked_since_intent.pop(signal["callId"], None)
+        else:
+            self.facts.setdefault(adapter.AdapterEvent.type, []).append(payload)
 
     def _settle(self, interrupt_id: str, ending: StoredPayload) -> None:
         for asked in self.interrupts:
@@ -119,10 +159,6 @@ class Memo:
         """The question whether a call that was cut off may be repeated, if it was raised after the newest attempt."""
         asked = self.of_call("recovery", call_id)
         return asked if asked is not None and self.asked_since_intent.get(call_id) == asked["interruptId"] else None
-
-    def question(self, number: int) -> StoredPayload | None:
-        asked = [it for it in self.interrupts if it["kind"] == "question"]
-        return asked[number] if number < len(asked) else None
 
 
 _ANSWERS: Final = frozenset({interrupt.InterruptResolved.type, interrupt.InterruptExpired.type})

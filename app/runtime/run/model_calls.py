@@ -37,6 +37,7 @@ from app.runtime.run.memo import StoredPayload
 from app.runtime.run.parameters import RequestedParameters, requested_parameters
 from app.runtime.run.run_log import RunLog
 from app.runtime.run.toolsets import Toolset
+from app.runtime.run.unused import Unused, not_recorded
 from app.tools.contract import ToolDefinition, definition_hash
 from app.views.history import recorded_call
 from app.workspace.compiled import CompiledAgent
@@ -44,6 +45,7 @@ from app.workspace.specs.agent import ModelPlan
 
 REQUEST_WAITS_SECONDS: Final = 0.005
 """How long the note that a model is being asked may wait for the first of its answer, to be stored together."""
+_NO_HASHES: Final[dict[str, str]] = {}
 MAX_JUDGEMENT_TOKENS: Final = 1000
 _HELD_BACK: Final = ("text", "reasoning", "thoughts", "messages")
 """Fields in which a model's words would reach whoever follows the log before a gate has decided about them."""
@@ -76,6 +78,10 @@ class ModelCalls:
         self._requested: RequestedParameters | None = None
         """None as long as the client wants nothing of its own."""
         self._choice: str | None = None
+        self._foreign = any("messagesHash" in answer for answer in log.memo.answers)
+        self._recorded = Unused(
+            (answer.get("messagesHash") or answer.get("requestHash") or "", answer) for answer in log.memo.answers
+        )
 
     def ask(self, request: Mapping[str, Any]) -> None:
         """What the client wants of the answering calls from now on; its choice of a tool holds for the next one only,
@@ -87,23 +93,56 @@ class ModelCalls:
         choice = request.get("toolChoice")
         self._choice = choice["name"] if isinstance(choice, Mapping) else choice
 
+    @property
+    def has_recorded(self) -> bool:
+        """Whether answers are recorded that this entry of the run has not used."""
+        return bool(self._recorded)
+
+    async def recorded(
+        self, messages: Sequence[JsonObject], tools: Sequence[ToolDefinition], options: CallOptions
+    ) -> ModelAnswer | None:
+        """The answer to this call from before, if it was made; each is used once."""
+        if not self._recorded:
+            return None
+        tools, choice = _with_extra(tools, options), self._choice
+        plan, request = self._plan(options.model), await self._request(messages, tools, options, options.role is None)
+        found = self._take(plan, request)
+        if found is None:
+            self._choice = choice  # it is for the call that is made now
+        else:
+            self.number += 1
+        return found
+
+    def _take(self, plan: ModelChoice, request: CompletionRequest) -> ModelAnswer | None:
+        document = request.to_json(plan.primary.name)
+        found = self._recorded.take(request_hash(document))
+        if found is None and self._foreign:
+            # What an MCP server offers may have changed since: that is the server's doing, and not the backend's.
+            found = self._recorded.take(_without_tools(document))
+        return None if found is None else _recorded_answer(found)
+
     async def call(
         self, messages: Sequence[JsonObject], tools: Sequence[ToolDefinition], options: CallOptions
     ) -> ModelAnswer:
-        number, self.number = self.number, self.number + 1
+        self.number += 1
+        tools = _with_extra(tools, options)
         plan, request = self._plan(options.model), await self._request(messages, tools, options, options.role is None)
-        answers, foreign = self._log.memo.answers, foreign_tools(tools)
-        if number < len(answers):
-            same = answers[number].get("requestHash") == request_hash(request.to_json(plan.primary.name))
-            # What an MCP server offers may have changed since: that is the server's doing, and not the backend's.
-            if not same and answers[number].get("toolsHash") == foreign:
-                message = f"model call {number + 1} is not the recorded one"
-                raise StepFailed(Failure("BACKEND_NOT_DETERMINISTIC", message))
-            return _recorded_answer(answers[number])
+        if self._recorded:
+            found = self._take(plan, request)
+            if found is not None:
+                return found
+            if self._log.strict:
+                raise StepFailed(not_recorded(f"Model call {self.number}"))
         await self._log.begin_step()
         role = options.role or (DRAFT if self.held_back else None)
         marks = {"role": role} if role else {}
-        return _answer(await self._complete(plan, request, marks, foreign))
+        foreign = foreign_tools(tools)
+        hashes = (
+            {}
+            if foreign is None
+            else {"toolsHash": foreign, "messagesHash": _without_tools(request.to_json(plan.primary.name))}
+        )
+        return _answer(await self._complete(plan, request, marks, hashes))
 
     def room(self, tools: Sequence[ToolDefinition]) -> int | None:
         """What messages may come to, by the smallest model that might be asked; None when none of them says."""
@@ -160,7 +199,7 @@ class ModelCalls:
         return self._toolset.plans.plan(chosen)
 
     async def _complete(
-        self, plan: ModelChoice, request: CompletionRequest, marks: dict[str, str], foreign: str | None = None
+        self, plan: ModelChoice, request: CompletionRequest, marks: dict[str, str], hashes: dict[str, str] = _NO_HASHES
     ) -> CompletionResponse:
         scope, held = self._log.scope, list[Payload]()
 
@@ -172,8 +211,8 @@ class ModelCalls:
                 if marked is None:
                     return None
                 payload = marked
-            if foreign is not None and payload.type == ModelCompleted.type:
-                payload = ModelCompleted.unchecked(payload.to_json() | {"toolsHash": foreign})
+            if hashes and payload.type == ModelCompleted.type:
+                payload = ModelCompleted.unchecked(payload.to_json() | hashes)
             if payload.type == ModelNegotiated.type and "model" in payload.to_json():
                 held.append(payload)  # goes with the request that follows: one commit less before the first token
                 return None
@@ -303,6 +342,23 @@ def foreign_tools(tools: Sequence[ToolDefinition]) -> str | None:
     """What MCP servers said of the tools that a model is offered; None when none of them is theirs."""
     pinned = sorted(definition_hash(tool) for tool in tools if tool.pin is not None)
     return hashlib.sha256("".join(pinned).encode()).hexdigest() if pinned else None
+
+
+def _without_tools(document: JsonObject) -> str:
+    return request_hash({name: value for name, value in document.items() if name != "tools"})
+
+
+def _with_extra(tools: Sequence[ToolDefinition], options: CallOptions) -> Sequence[ToolDefinition]:
+    """What the backend runs itself comes last; a name that is taken would leave open who is meant."""
+    if not options.extra_tools:
+        return tools
+    names = {tool.name for tool in tools}
+    for extra in options.extra_tools:
+        if extra.name in names:
+            message = f"The backend offers a tool named {extra.name!r}, which the agent has already."
+            raise StepFailed(Failure("TOOL_NAME_TAKEN", message))
+        names.add(extra.name)
+    return [*tools, *(ToolDefinition(it.name, it.description, input=it.input) for it in options.extra_tools)]
 
 
 def _marked(payload: Payload, marks: Mapping[str, str]) -> Payload | None:

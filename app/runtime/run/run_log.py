@@ -4,7 +4,7 @@ A refused append means that the run ended or has a new owner. Leaves to the reco
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from app.backends.contract import StepFailed
@@ -76,22 +76,46 @@ class RunLog:
         self._clock, self._person_ms, self._over_time = clock, person_ms, over_time
         self._rerun_check = rerun_check
         self._root = root_run_id or scope.run_id
+        self._opening: list[Draft] = []
 
     @property
     def is_root(self) -> bool:
         return self._root == self.run_id
 
+    @property
+    def strict(self) -> bool:
+        """Whether this is a strict rerun, in which nothing may differ from what was recorded."""
+        return self._rerun_check is not None
+
+    async def open_with(self, payload: Payload) -> None:
+        """Recorded with the first that the run records, in the same commit: one less before the first token."""
+        opening = None if self.strict or not self.is_root else self.recorder.prepared(self.scope, payload)
+        if opening is None:
+            await self.record(payload)
+        else:
+            self._opening = opening
+
+    async def opened(self) -> None:
+        """Before anything that is not recorded here, the opening is recorded by itself."""
+        if self._opening:
+            await self.record()
+
+    def hold_opening(self) -> None:
+        """Of a run that recorded nothing else: the opening goes with its end."""
+        if self._opening:
+            self.hold()
+
     async def record(self, *payloads: Payload | PayloadEntry) -> Appended:
         self._check(payloads)
         control = self.control
-        if control.flushing is None and not control.held:
+        opening, self._opening = self._opening, []
+        if control.flushing is None and not control.held and not opening:
             return self._noted(expect(await self.recorder.record(self.scope, *payloads)))
-        held = await control.take_held()
+        held = [*await control.take_held(), *opening]
         answer = await self.recorder.record(self.scope, *held, *payloads)
         if isinstance(answer, Refused) and answer.failure.code in UNSTORABLE:
-            control.held[:0] = (
-                held  # what was ready is not lost with what cannot be stored: the run's end takes it along
-            )
+            # What was ready is not lost with what cannot be stored: the run's end takes it along.
+            control.held[:0] = held
         return Appended(self._noted(expect(answer)).events[len(held) :])
 
     def _noted(self, appended: Appended) -> Appended:
@@ -117,7 +141,8 @@ class RunLog:
             return None
         drafts = self.recorder.prepared(self.scope, *payloads)
         if drafts is not None:
-            self.control.held += drafts
+            opening, self._opening = self._opening, []
+            self.control.held += opening + drafts
             loop = asyncio.get_running_loop()
             if within:
                 loop.call_later(within, self._flush)
@@ -127,16 +152,19 @@ class RunLog:
 
     def _flush(self) -> None:
         """The run's task waits for something: what it held waits no longer."""
-        if self.control.held:
-            self.control.flushing = asyncio.create_task(self._record_held(self.control.flushing))
-            self.control.flushing.add_done_callback(_look_at)
-
-    async def _record_held(self, before: "asyncio.Task[None] | None") -> None:
-        if before is not None:
-            await before
         held, self.control.held = self.control.held, []
         if held:
-            self._noted(expect(await self.recorder.record(self.scope, *held)))
+            # It has its place in the log at once, before whatever another branch records.
+            stored = self.recorder.record(self.scope, *held)
+            self.control.flushing = asyncio.create_task(self._stored(stored, self.control.flushing))
+            self.control.flushing.add_done_callback(_look_at)
+
+    async def _stored(self, stored: Awaitable[Answer], before: "asyncio.Task[None] | None") -> None:
+        try:
+            if before is not None:
+                await before
+        finally:
+            self._noted(expect(await stored))
 
     async def settle(self) -> None:
         """Before a step, and before anything that is not recorded here: what is held comes first."""
@@ -155,15 +183,18 @@ class RunLog:
 
     async def pause_if_asked(self) -> None:
         """Before a step, and once more before the run completes."""
+        if self.control.pausing is not None:
+            raise Suspended(self.control.pausing)
         pause = self._open_pause()
         if pause is None:
             self.control.settle_pauses()
         else:
+            self.control.pausing = interrupt_id = new_id("interrupt")
             await self.settle()
             title = "The run was paused"
             arguments = {"commandId": pause}
             raised = InterruptRaised(
-                interrupt_id=new_id("interrupt"),
+                interrupt_id=interrupt_id,
                 kind="paused",
                 title=title,
                 expires_at=self.expiry(),

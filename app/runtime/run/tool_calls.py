@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from app.backends.contract import CallRequest, CallResult, StepFailed
+from app.backends.contract import CallRequest, CallResult
 from app.core import json
+from app.core.artifact import MakeArtifact
 from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.json import JsonObject
@@ -21,6 +22,7 @@ from app.events.catalog.tool import ToolResulted
 from app.events.catalog.values import Effect
 from app.runtime.run.approvals import Approvals
 from app.runtime.run.call_ids import RunCallIds
+from app.runtime.run.cut_off_calls import CutOffCall, decided
 from app.runtime.run.memo import StoredPayload
 from app.runtime.run.run_log import RunLog
 from app.tools.contract import (
@@ -40,6 +42,7 @@ from app.tools.contract import (
     ToolRequest,
 )
 from app.tools.gateway import Gateway
+from app.tools.stages import argument_hash
 
 _NO_LIMIT_SECONDS: Final = 7 * 24 * 3600.0
 """Of what is not a tool's own work: a subagent's run has budgets of its own."""
@@ -53,6 +56,7 @@ class ToolPorts:
     load_blob: LoadBlob
     hook: Hook | None = None
     ask_model: AskModel | None = None
+    artifact: MakeArtifact | None = None
 
 
 class ToolCalls:
@@ -72,7 +76,7 @@ class ToolCalls:
         self.ids = RunCallIds(log.run_id)
         self.limit = limit
         """How many calls may be begun; None for any number."""
-        self._begun = set(log.memo.intents)
+        self._begun = {*log.memo.intents, *log.memo.starts}
         self.evidence: set[str] = set()
         self.used: set[str] = set()
         """The tools whose output the run has seen, also of calls that failed."""
@@ -93,8 +97,19 @@ class ToolCalls:
 
     def _tool_call(self, call: CallRequest) -> ToolRequest:
         arguments = None if call.raw_args is not None else call.args
-        call_id = self.ids.of(call.id, call.name, call.args if call.raw_args is None else call.raw_args)
+        content = call.args if call.raw_args is None else call.raw_args
+        call_id = self.ids.of(call.id, call.name, content, taken=self._differs(call))
         return ToolRequest(call_id, call.name, arguments, raw=call.raw_args, complete=True)
+
+    def _differs(self, call: CallRequest) -> bool:
+        """Whether another call is recorded under this id, so that its result is not this one's."""
+        intent = self._log.memo.intents.get(call.id)
+        if intent is None or call.raw_args is not None or call.id in self._log.memo.altered:
+            return False
+        if intent["tool"] != call.name:
+            return True
+        # What is stored of them may be redacted, and the hash is not.
+        return bool(intent["arguments"] != call.args and intent["argumentHash"] != argument_hash(call.args))
 
     async def outcomes(self, calls: Sequence[ToolRequest], only: frozenset[str] | None = None) -> list[ToolOutcome]:
         scope = self._scope if only is None else replace(self._scope, allowed=self._scope.allowed & only)
@@ -134,6 +149,7 @@ class ToolCalls:
             approve=self._approvals.approve,
             ask_model=ask_model,
             cancelled=self._log.control.cancelled,
+            artifact=lent.artifact,
         )
 
     async def _record(self, payload: Payload) -> JsonObject | None:
@@ -148,18 +164,19 @@ class ToolCalls:
             # It might be cut off half-way, and then a person would have to decide. The next server begins it.
             raise Suspended("the server stops")
         await self._log.begin_step()
-        await self._count(calls)
+        await self.count([call.id for call in calls])
         cancelled = self._log.control.cancelled
-        cancelled.acting = True
+        cancelled.acting += 1
         try:
             return await self._gateway.call_all(calls, scope, ports, parallel=self.parallel)
         finally:
-            cancelled.acting = False
+            cancelled.acting -= 1
             # A result that came after the cancel is recorded, and not applied.
             self._log.stop_if_cancelled()
 
-    async def _count(self, calls: Iterable[ToolRequest]) -> None:
-        self._begun |= {call.id for call in calls}
+    async def count(self, call_ids: Iterable[str]) -> None:
+        """Before they begin: what the run's limit does not allow ends it here."""
+        self._begun |= set(call_ids)
         if self.limit is not None and len(self._begun) > self.limit:
             used = len(self._begun)
             raise await self._log.exceeded(
@@ -173,36 +190,12 @@ class ToolCalls:
         again = replace(call, attempt=intent.get("attempt", 1) + 1)
         if intent["effect"] != "unsafe":
             return again
-        asked = self._log.memo.recovery(call.id)
-        if asked is None:
-            raise await self._log.raise_interrupt(
-                InterruptRaised(
-                    interrupt_id=new_id("interrupt"),
-                    kind="recovery",
-                    expires_at=self._log.expiry(),
-                    tool=call.name,
-                    title=f"{call.name} was cut off; whether it took effect is unknown",
-                    call_id=call.id,
-                    arguments=intent["arguments"],
-                    argument_hash=intent["argumentHash"],
-                )
-            )
-        answer = asked.get("answer")
-        if answer is None and not asked.get("expired"):
-            raise Suspended(asked["interruptId"])
-        decision = answer["decision"] if answer else "fail"
-        if decision == "retry":
+        cut_off = CutOffCall(call.id, call.name, intent["arguments"], intent["argumentHash"])
+        used = await decided(self._log, cut_off)
+        if used is None:
             return again
-        if decision == "use" and answer is not None:
-            output = answer.get("output")
-            await self._record(ToolResulted(call_id=call.id, tool=call.name, ok=True, output=output))
-            return ToolOutcome(call.id, call.name, output=output, executed=True)
-        raise StepFailed(
-            Failure(
-                "TOOL_OUTCOME_UNKNOWN",
-                f"the tool {call.name} was interrupted; its outcome is unknown and it is not repeated",
-            )
-        )
+        await self._record(ToolResulted(call_id=call.id, tool=call.name, ok=True, output=used.output))
+        return ToolOutcome(call.id, call.name, output=used.output, executed=True)
 
 
 class ClientTool:
@@ -279,7 +272,7 @@ def _result(call: CallRequest, outcome: ToolOutcome) -> CallResult:
         return CallResult(call.id, outcome.tool, False, f"{outcome.error.code}: {outcome.error.message}")
     # Canonical, as the log keeps it: a result that is returned again must be the same text.
     content = outcome.output if isinstance(outcome.output, str) else json.canonical(outcome.output).decode()
-    return CallResult(call.id, outcome.tool, True, content)
+    return CallResult(call.id, outcome.tool, True, content, outcome.output)
 
 
 def _recorded_outcome(payload: StoredPayload, intent: StoredPayload | None) -> ToolOutcome:

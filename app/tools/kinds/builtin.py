@@ -15,7 +15,7 @@ from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.schemas import SchemaRegistry, Validator
 from app.outside.addresses import AddressPolicy
-from app.outside.files import Rooted, hash_of
+from app.outside.files import Rooted, hash_of, tenant_folder
 from app.outside.http import Deadlines, HttpClient, OutgoingRequest, OutsideError
 from app.tools.arithmetic import evaluate
 from app.tools.contract import BytesResult, JsonResult, Result, TextResult, Tool, ToolContext, ToolDefinition
@@ -252,10 +252,7 @@ class _Files:
         return Failure("WRITE_CONFLICT", "the notes keep changing", retryable=True)
 
     def _root(self, ctx: ToolContext) -> Rooted:
-        # A tenant's name comes from a token; its hash is a folder name whatever it contains.
-        folder = self._data / f"tenant-{hash_of(ctx.tenant.encode())[:16]}"
-        folder.mkdir(parents=True, exist_ok=True)
-        return Rooted(folder)
+        return Rooted(tenant_folder(self._data, ctx.tenant))
 
 
 def _changed(notes: list[JsonObject], arguments: JsonObject, key: str | None) -> list[JsonObject]:

@@ -99,7 +99,8 @@ async def test_a_models_request_is_stored_with_the_first_of_its_answer(settings:
         commits = Commits(holdfast)
         await submit(holdfast, "worker", "hello")
         stored = await commits.until(model.ModelRequested.type)
-        assert stored[:3] == [model.ModelNegotiated.type, model.ModelRequested.type, AdapterEvent.type]
+        assert stored[:3] == [AdapterEvent.type, model.ModelNegotiated.type, model.ModelRequested.type]
+        assert stored[3] == AdapterEvent.type, "the handoff comes first, a piece of the answer last"
         await asyncio.wait_for(holdfast.executor.idle(), 10)
 
 
@@ -110,6 +111,7 @@ async def test_a_models_request_is_stored_before_an_answer_that_takes_its_time(
         commits = Commits(holdfast)
         run = await submit(holdfast, "worker", "hello")
         assert await commits.until(model.ModelRequested.type) == [
+            AdapterEvent.type,
             model.ModelNegotiated.type,
             model.ModelRequested.type,
         ]

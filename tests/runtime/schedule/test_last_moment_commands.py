@@ -12,7 +12,7 @@ from app.events.envelope import Event
 from app.runtime.intake.rejection import Rejected
 from app.views.run import Run
 from app.wiring.runtime import Holdfast
-from tests.runs import events_until, opened, submit
+from tests.runs import events_until, opened, submit, until_said
 from tests.waiting import until
 
 SPACE = """
@@ -83,7 +83,7 @@ def denied(events: list[Event]) -> list[Any]:
 async def test_steering_during_the_last_model_call_gives_one_more_turn(settings: Settings, tmp_path: Path) -> None:
     async with opened(settings, workspace(tmp_path)) as holdfast:
         run = await submit(holdfast, "worker", "slowly")
-        await events_until(holdfast, run, "runtime.adapter.event")
+        await until_said(holdfast, run)
         await inject(holdfast, run.id, "steer", message="be quick")
         events = await events_until(holdfast, run)
         assert events[-1].payload["output"] == "quickly"
@@ -136,7 +136,7 @@ async def test_a_pause_during_the_last_model_call_takes_effect(
             at_the_very_end(holdfast, monkeypatch, lambda run_id: inject(holdfast, run_id, "pause"))
         run = await submit(holdfast, "worker", "slowly" if moment == "during the answer" else "hello")
         if moment == "during the answer":
-            await events_until(holdfast, run, "runtime.adapter.event")
+            await until_said(holdfast, run)
             await inject(holdfast, run.id, "pause")
         paused = await events_until(holdfast, run, "runtime.interrupt.raised")
         assert paused[-1].payload["kind"] == "paused"

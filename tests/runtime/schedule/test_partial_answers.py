@@ -8,19 +8,19 @@ from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.events.envelope import Event
 from app.runtime.intake.rejection import Rejected
-from tests.runs import events_until, opened, submit
+from tests.runs import events_until, is_delta, opened, submit, until_said
 from tests.runtime.schedule.test_last_moment_commands import workspace
 
 
 def said(events: list[Event]) -> str:
-    return "".join(event.payload["event"]["text"] for event in events if event.type == "runtime.adapter.event")
+    return "".join(event.payload["event"]["text"] for event in events if is_delta(event))
 
 
 @pytest.mark.requirement("G8")
 async def test_a_cancelled_run_keeps_its_partial_answer(settings: Settings, tmp_path: Path) -> None:
     async with opened(settings, workspace(tmp_path)) as holdfast:
         run = await submit(holdfast, "worker", "slowly")
-        await events_until(holdfast, run, "runtime.adapter.event")
+        await until_said(holdfast, run)
         assert not isinstance(await holdfast.lifecycle.cancel(LOCAL, run.id), Rejected)
         events = await events_until(holdfast, run)
         found = await holdfast.store.reader.run("default", run.id)

@@ -5,12 +5,16 @@ Leaves to the context: what the backend may do; to the conductor: how a failure 
 
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
-from app.backends.contract import AgentAnswer, Output, Skill, StepFailed
+from app.backends.contract import AgentAnswer, Output, RequestView, Skill, StepFailed
+from app.backends.contract import Result as BackendResult
 from app.core import json
+from app.core.artifact import NewArtifact
 from app.core.errors import Failure
-from app.core.json import JsonObject
+from app.core.json import JsonObject, present
+from app.events.catalog.adapter import HANDOFF, AdapterEvent, Signal
 from app.events.catalog.execution import BudgetExceeded
 from app.events.ports import StoreError
 from app.runtime.run.approvals import Approvals, session_grants
@@ -18,6 +22,7 @@ from app.runtime.run.context import Brief, RunContext
 from app.runtime.run.inlined import stored_blobs
 from app.runtime.run.media import RunMedia
 from app.runtime.run.model_calls import ModelCalls
+from app.runtime.run.run_artifacts import RunArtifacts
 from app.runtime.run.run_log import CutOff, Superseded
 from app.runtime.run.steps.memory import before_finalize
 from app.runtime.run.steps.run_scope import RunScope
@@ -26,29 +31,86 @@ from app.tools.contract import CallScope as ToolScope
 from app.tools.contract import JsonResult, Proposal, Result, Tool, ToolRequest
 from app.tools.gateway import Gateway
 from app.tools.registry import Registry
+from app.views.history import user_message
 from app.workspace.specs.base import Limits
 
 
 async def run_backend(run_scope: RunScope) -> None:
-    await answer(run_scope, make_context(run_scope))
+    context = make_context(run_scope)
+    if not run_scope.log.memo.handed_over:
+        await run_scope.log.open_with(_handoff(run_scope, context))
+    await answer(run_scope, context)
 
 
 async def answer(run_scope: RunScope, context: RunContext) -> None:
     """The backend's output. Asked again with the same context, it goes on where the calls of the first time ended."""
+    log = run_scope.log
     try:
         with run_scope.budget.timer() as timer:
-            result = await run_scope.backend.run(context)
+            result = await _run(run_scope, context)
     except TimeoutError:
         if not timer.ended:
             raise
         limit = run_scope.budget.wall_seconds or 0
         exceeded = BudgetExceeded(budget="wall_time", scope="run", limit=limit, used=limit)
         raise await run_scope.log.exceeded(exceeded) from None
-    if run_scope.log.is_root:
-        await run_scope.log.pause_if_asked()  # one that came with the last model call
-    output = Output(result) if isinstance(result, str) else result
+    finally:
+        log.hold_opening()
+    if log.is_root:
+        await log.pause_if_asked()  # one that came with the last model call
+    output = Output(result) if isinstance(result, str) else await _stored(result, context)
     # What was held back is no message that a client has seen.
     run_scope.output = replace(output, message_id=None) if context.held_back else output
+    run_scope.left_state = context.left_state
+
+
+async def _run(run_scope: RunScope, context: RunContext) -> BackendResult:
+    """An upstream may swallow what it is sent by an exception, so that is looked for once more."""
+    calls = context.calls
+    calls.open()
+    try:
+        result = await run_scope.backend.run(context)
+    except (Superseded, StoreError):
+        await calls.close()
+        raise
+    except Exception:
+        await calls.close()
+        calls.check()
+        run_scope.log.stop_if_cancelled()
+        raise
+    await calls.close()
+    calls.check()
+    run_scope.log.stop_if_cancelled()
+    return result
+
+
+async def _stored(output: Output, context: RunContext) -> Output:
+    """The answer with the content that it brings along stored."""
+    if not any(isinstance(one, NewArtifact) for one in output.artifacts):
+        return output
+    stored = [
+        await context.artifacts.create(one.name, one.mime, one.data) if isinstance(one, NewArtifact) else one
+        for one in output.artifacts
+    ]
+    return replace(output, artifacts=stored)
+
+
+def _handoff(run_scope: RunScope, context: RunContext) -> AdapterEvent:
+    agent, plan = run_scope.agent, run_scope.asked.get("modelPlan")
+    model = plan["model"] if plan else agent.model_plan.primary if agent.model_plan is not None else None
+    subagents = frozenset(agent.subagents)
+    signal = Signal.model_validate(
+        present(
+            {
+                "adapter": run_scope.backend.kind,
+                "phase": HANDOFF,
+                "modelRef": model,
+                "tools": sorted(context.tools - subagents),
+                "subagents": sorted(context.tools & subagents),
+            }
+        )
+    )
+    return AdapterEvent(event=signal)
 
 
 def make_context(run_scope: RunScope) -> RunContext:
@@ -61,12 +123,13 @@ def make_context(run_scope: RunScope) -> RunContext:
     models.response_schema = run_scope.asked.get("responseSchema") or models.response_schema
     if "parameters" in run_scope.asked or "toolChoice" in run_scope.asked:
         models.ask(run_scope.asked)
-    hooks = run_scope.hooks
+    hooks, artifacts = run_scope.hooks, RunArtifacts(log, services.reader, services.files)
     ports = ToolPorts(
         partial(_put_blob, run_scope),
         load,
         hook=hooks.of_a_call if hooks.concern_tools else None,
         ask_model=partial(_mend, models, gateway, allowed),
+        artifact=artifacts.of_a_tool,
     )
     scope = _approvals(run_scope, ToolScope(log.run_id, allowed, log.scope.tenant))
     submitted_by = run_scope.family[0].actor if run_scope.family else None
@@ -94,6 +157,7 @@ def make_context(run_scope: RunScope) -> RunContext:
         services.schemas,
         set_limits,
         hooks,
+        artifacts,
         partial(before_finalize, run_scope) if agent.spec.memory else None,
     )
     gates = services.gates.of(run_scope.workspace, agent)
@@ -125,7 +189,26 @@ def _brief(run_scope: RunScope, allowed: frozenset[str]) -> Brief:
         max_turns=agent.spec.max_turns,
         max_reworks=agent.spec.max_reworks,
         context_policy=agent.spec.context_policy,
+        workspace=run_scope.workspace,
+        definition=agent,
+        request=_request(run_scope),
+        state=run_scope.state,
         config=agent.spec.config.get(run_scope.backend.kind, {}),
+    )
+
+
+def _request(run_scope: RunScope) -> RequestView:
+    asked, given, run = run_scope.asked, run_scope.given, run_scope.run
+    parts = user_message(given).get("parts", ())
+    return RequestView(
+        run_id=run.id,
+        thread_id=run.thread_id,
+        agent=run_scope.agent.name,
+        input=given,
+        parts=tuple(parts),
+        metadata=MappingProxyType(dict(asked.get("metadata") or {})),
+        labels=MappingProxyType(dict(asked.get("labels") or {})),
+        parent_run_id=run.parent_run_id,
     )
 
 

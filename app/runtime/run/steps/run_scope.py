@@ -3,8 +3,9 @@
 Values that steps hand on to each other. Leaves to the steps: every decision.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from app.backends.contract import AgentAnswer, Backend, Output
@@ -39,6 +40,8 @@ class RunServices:
     router: ModelRouter
     blobs: BlobStore
     budgets: BudgetAccounts
+    files: Path | None = None
+    """Where the file tools keep each tenant's folder."""
     schemas: SchemaRegistry = field(default_factory=SchemaRegistry)
     guardrails: Guardrails = field(default_factory=NoGuardrails)
     gates: GateCatalog = field(default_factory=NoGates)
@@ -62,7 +65,7 @@ class RunScope:
     """What was stored of the root run and its subagents when it was entered."""
     given: Any
     """The input as the backend is to see it."""
-    ask_agent: Callable[["RunScope", str, Any, str], Awaitable[AgentAnswer]]
+    ask_agent: Callable[["RunScope", str, Any, str], Coroutine[Any, Any, AgentAnswer]]
     hooks: RunHooks
     ceiling: frozenset[str] | None = None
     """Of a subagent: the workspace's tools that its parent lets it use. None for a root run."""
@@ -71,6 +74,9 @@ class RunScope:
 
     brought: bool = False
     """Whether the history came with the request, so that nobody has looked at it yet."""
+
+    state: Any = None
+    """What the thread's last run of the agent left."""
 
     # Known after their steps.
     policy: Sequence[str] = ()
@@ -89,3 +95,5 @@ class RunScope:
     own_tools: frozenset[str] = frozenset()
     """The workspace's tools that this run may use, after its skill and its parents."""
     output: Output | None = None
+    left_state: Any = None
+    """What this run leaves for the next one."""

@@ -1,0 +1,121 @@
+"""The commands that reach a run: taken up with its model calls, and taken up the same when it is entered again.
+
+Which commands count from where on is recorded, by the place in the backend: a key that it passes, else the content of
+the model call, else how many calls were made. Leaves to the executor: the cancel and what comes too late.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from app.core.decisions import Deny
+from app.core.json import JsonObject
+from app.events.catalog.execution import StepCompleted
+from app.policy.contract import Point
+from app.policy.points import prompt_input, prompt_subject
+from app.runtime.run.memo import StoredPayload
+from app.runtime.run.run_hooks import RunHooks
+from app.runtime.run.run_log import RunLog
+from app.runtime.run.unused import Unused, content_hash
+from app.views.history import steered
+
+_TAKEN_UP: Final = frozenset({"steer", "switch_model_plan", "set_limits", "set_parameters"})
+"""Commands that take effect with a model call."""
+
+Obey = Callable[[str, Mapping[str, Any]], None]
+
+
+class RunCommands:
+    def __init__(self, log: RunLog, hooks: RunHooks, obey: Obey) -> None:
+        self._log, self._hooks, self._obey = log, hooks, obey
+        steps = [step for step in log.memo.steps.values() if step["step"] == "commands"]
+        self._recorded = Unused((_place(step["key"]), step) for step in steps)
+        self._seen = {command["commandId"] for step in steps for command in step["result"]}
+        self._keys = set(log.memo.steps)
+        self._taken_up = -1
+        """How many model calls there were when commands were last taken up."""
+        self._steered: list[JsonObject] = []
+
+    def messages(self) -> list[JsonObject]:
+        """What was said to the run and not handed out yet."""
+        messages, self._steered = self._steered, []
+        return messages
+
+    def taken_up_at(self, number: int) -> bool:
+        return self._taken_up == number
+
+    async def at_number(self, number: int, *, fresh: bool) -> None:
+        if self._taken_up != number:
+            self._taken_up = number
+            await self._take_up(str(number), fresh=fresh)
+
+    async def at_key(self, key: str) -> None:
+        await self._take_up(f"key-{content_hash(key)[:32]}", fresh=True)
+
+    async def recorded_with(self, messages: Sequence[JsonObject]) -> None:
+        """What took effect with the call of these messages when it was made."""
+        if self._recorded:
+            await self._take_up(_content(messages), fresh=False)
+
+    async def fresh_with(self, messages: Sequence[JsonObject]) -> None:
+        """Before a call of these messages that was not made yet."""
+        if self._log.memo.commands or self._log.control.commands:
+            await self._take_up(_content(messages), fresh=True)
+
+    async def _take_up(self, place: str, *, fresh: bool) -> None:
+        recorded = self._recorded.take(place) if self._recorded else None
+        if recorded is not None:
+            commands: list[StoredPayload] = recorded["result"]
+        elif not fresh:
+            return
+        else:
+            commands = [await self._submitted(command) for command in self._new()]
+            if not commands:
+                return
+            await self._log.record(StepCompleted(step="commands", key=self._unused_key(place), result=commands))
+        self._log.control.taken |= {command["commandId"] for command in commands}
+        self._steered += steered(commands)
+        for command in commands:
+            self._obey(command["command"], command["arguments"])
+
+    def _unused_key(self, place: str) -> str:
+        key, number = f"commands:{place}", 1
+        while key in self._keys:
+            number += 1
+            key = f"commands:{place}#{number}"
+        self._keys.add(key)
+        return key
+
+    async def _submitted(self, command: StoredPayload) -> StoredPayload:
+        """A message sent to a running run passes the same hooks as its input."""
+        said = next((name for name in ("hint", "message") if name in command["arguments"]), None)
+        if command["command"] != "steer" or said is None:
+            return command
+        fired = await self._hooks.fire(
+            Point.USER_PROMPT_SUBMIT, prompt_subject(command["arguments"][said]), command["commandId"]
+        )
+        if isinstance(fired.decision, Deny):
+            return command | {"arguments": {"denied": fired.decision.reason}}
+        return command | {"arguments": {said: prompt_input(fired.subject)}}
+
+    def _new(self) -> list[StoredPayload]:
+        memo, control = self._log.memo, self._log.control
+        if not memo.commands and not control.commands:
+            return []
+        # Commands are for the root run; those that came since it was entered are not a subagent's to take up.
+        since = control.commands if self._log.is_root else []
+        fresh: dict[str, StoredPayload] = {}
+        for command in memo.commands + since:
+            name = command["commandId"]
+            if name not in self._seen and name not in control.taken and command["command"] in _TAKEN_UP:
+                fresh[name] = command
+        self._seen |= set(fresh)
+        control.commands = [command for command in control.commands if command["commandId"] not in fresh]
+        return list(fresh.values())
+
+
+def _place(key: str) -> str:
+    return key.removeprefix("commands:").partition("#")[0]
+
+
+def _content(messages: Sequence[JsonObject]) -> str:
+    return f"call-{content_hash(list(messages))[:32]}"

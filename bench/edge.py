@@ -194,23 +194,27 @@ def request(model: str) -> bytes:
 async def client(port: int, load: Load, until: float, into: Measured, wait: float) -> None:
     await asyncio.sleep(wait)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    asked = request(load.model)
     while time.monotonic() < until:
-        began = time.monotonic_ns()
-        writer.write(asked)
-        seen, first = b"", 0
-        while not seen.endswith(b"\r\n0\r\n\r\n"):
-            piece = await reader.read(65536)
-            assert piece, "the server hung up"
-            now = time.monotonic_ns()
-            for stamp in _STAMP.findall(piece):
-                into.lags.append((now - int(stamp)) / 1e6)
-                first = first or now
-            seen = (seen + piece)[-200:]
-        assert b"[DONE]" in seen, seen
-        into.first.append((first - began) / 1e6)
-        into.streams += 1
+        await stream(reader, writer, load.model, into)
     writer.close()
+
+
+async def stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, model: str, into: Measured) -> None:
+    """Asks once and reads the answer to its end."""
+    began = time.monotonic_ns()
+    writer.write(request(model))
+    seen, first = b"", 0
+    while not seen.endswith(b"\r\n0\r\n\r\n"):
+        piece = await reader.read(65536)
+        assert piece, "the server hung up"
+        now = time.monotonic_ns()
+        for stamp in _STAMP.findall(piece):
+            into.lags.append((now - int(stamp)) / 1e6)
+            first = first or now
+        seen = (seen + piece)[-200:]
+    assert b"[DONE]" in seen, seen
+    into.first.append((first - began) / 1e6)
+    into.streams += 1
 
 
 async def measure(server: tuple[int, int], load: Load) -> Measured:

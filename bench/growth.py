@@ -2,7 +2,8 @@
 
 On a database that holds so many runs already: the CPU of a run, of a stored token and of a list call. On one long
 thread: an append, a page at its end, and the start of a stream there. And the memory of a server with idle sockets.
-Prints one JSON object. Runs are seeded through the real log; a million of them take a quarter of an hour on SQLite.
+Prints one JSON object, and each size on the way to standard error. Runs are seeded through the real log: a million
+(`--runs 1000 100000 1000000`) take a quarter of an hour on SQLite, longer on Postgres, and gigabytes in `--folder`.
 """
 
 import argparse
@@ -38,12 +39,13 @@ from app.wiring.runtime import Holdfast
 from bench.fanout import _read_forever
 from bench.runs import CASES, Ends, opened, play, seed, workspace
 from tests.postgres import PostgresServer
-from tests.server import ServerProcess
+from tests.server import ServerProcess, secret_file
 
 COUNT: Final = 128
 WORDS: Final = 400
 TIMES: Final = 15
 BATCH: Final = 500
+SEED_STEP: Final = 50_000
 SOCKETS_MB: Final = 600.0
 
 
@@ -68,15 +70,21 @@ async def _token_us(holdfast: Holdfast, ends: Ends) -> float:
     return round(least, 1)
 
 
-async def stored_runs(settings: Settings, sizes: list[int]) -> dict[str, Any]:
+async def stored_runs(settings: Settings, sizes: list[int], place: Path) -> dict[str, Any]:
+    """`place` is the folder of the database."""
     found: dict[str, Any] = {}
     async with opened(settings) as (holdfast, ends):
         await play(holdfast, ends, CASES["model"], COUNT)
         reader, stored = holdfast.store.reader, COUNT
         for size in sizes:
-            await seed(holdfast, max(0, size - stored))
+            began = time.monotonic()
+            while stored < size:
+                more = min(SEED_STEP, size - stored)
+                await seed(holdfast, more)
+                stored += more
+                _say(f"{stored:,} of {size:,} runs after {time.monotonic() - began:.0f} s")
             rounds = [await play(holdfast, ends, CASES["model"], COUNT) for _ in range(3)]
-            stored = max(stored, size) + 3 * COUNT
+            stored += 3 * COUNT
             found[str(size)] = {
                 "run cpu ms": min(one["cpu_ms"] for one in rounds),
                 "token cpu us": await _token_us(holdfast, ends),
@@ -88,8 +96,18 @@ async def stored_runs(settings: Settings, sizes: list[int]) -> dict[str, Any]:
                     lambda: reader.newest_threads(DEFAULT_TENANT, before=None, system=False, limit=100)
                 ),
                 "resident MB": _resident_mb("self"),
+                "stored MB": _stored_mb(place),
             }
+            _say(f"{size:,} runs: {found[str(size)]}")
     return found
+
+
+def _stored_mb(place: Path) -> float:
+    return round(sum(file.stat().st_size for file in place.rglob("*") if file.is_file()) / 1e6, 1)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 async def long_thread(settings: Settings, events: int) -> dict[str, Any]:
@@ -163,12 +181,12 @@ def idle_sockets(sockets: int) -> dict[str, Any]:
 
 async def databases(chosen: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="holdfast-growth-") as name:
+    with tempfile.TemporaryDirectory(prefix="holdfast-growth-", dir=chosen.folder) as name:
         folder = Path(name)
         root = workspace(folder)
         if chosen.database in ("sqlite", "both"):
             settings = Settings(data_dir=folder / "sqlite", workspace=root, log_level="error")
-            found["sqlite"] = await _both(settings, chosen)
+            found["sqlite"] = await _both(settings, chosen, folder / "sqlite")
         if chosen.database in ("postgres", "both"):
             (folder / "postgres").mkdir()
             server = PostgresServer(folder / "postgres")
@@ -177,16 +195,18 @@ async def databases(chosen: argparse.Namespace) -> dict[str, Any]:
                 admin = await asyncpg.connect(server.url("postgres"))
                 await admin.execute("CREATE DATABASE growth")
                 await admin.close()
-                settings = Settings(data_dir=folder / "data", workspace=root, database_url=server.url("growth"))
-                found["postgres"] = await _both(settings, chosen)
+                data, url = folder / "data", server.url("growth")
+                data.mkdir()
+                settings = Settings(data_dir=data, workspace=root, database_url=url, secret_file=secret_file(data))
+                found["postgres"] = await _both(settings, chosen, folder / "postgres")
             finally:
                 server.stop()
     return found
 
 
-async def _both(settings: Settings, chosen: argparse.Namespace) -> dict[str, Any]:
+async def _both(settings: Settings, chosen: argparse.Namespace, place: Path) -> dict[str, Any]:
     return {
-        "stored runs": await stored_runs(settings, chosen.runs),
+        "stored runs": await stored_runs(settings, chosen.runs, place),
         "events of a thread": await long_thread(settings, chosen.events),
     }
 
@@ -197,6 +217,7 @@ def main() -> None:
     parser.add_argument("--database", choices=["sqlite", "postgres", "both", "none"], default="both")
     parser.add_argument("--events", type=int, default=100_000, help="events of the long thread")
     parser.add_argument("--sockets", type=int, default=10_000, help="idle websockets; 0 leaves them out")
+    parser.add_argument("--folder", type=Path, help="where the databases are made; else the system's temporary folder")
     parser.add_argument("--quick", action="store_true", help="5,000 runs, 5,000 events and 500 sockets")
     chosen = parser.parse_args()
     if chosen.quick:

@@ -299,7 +299,9 @@ async def main() -> None:
                 admin = await asyncpg.connect(server.url("postgres"))
                 await admin.execute("CREATE DATABASE bench")
                 await admin.close()
-                settings = Settings(data_dir=folder / "data", workspace=root, database_url=server.url("bench"))
+                data, url = folder / "data", server.url("bench")
+                data.mkdir()
+                settings = Settings(data_dir=data, workspace=root, database_url=url, secret_file=secret_file(data))
                 results["postgres"] = await measure(settings, chosen, folder)
             finally:
                 server.stop()

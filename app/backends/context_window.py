@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from app.core import json
 from app.core.json import JsonObject
+from app.core.value import value
 
 Unit = tuple[JsonObject, ...]
 
@@ -22,7 +23,7 @@ _MEDIA_TOKENS: Final = 1000  # what the models room assumes for a picture, whate
 _MAX_NAMES: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Room:
     """How much may be sent; None means that nobody says."""
 
@@ -36,7 +37,7 @@ class Room:
         return self if self.tokens is None else Room(max(0, self.tokens - tokens), self.messages)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Window:
     """The messages to send, of the thread before and of the run itself, and those that had no room, each in order."""
 

@@ -18,13 +18,14 @@ A code is a promise: it is listed in `error_codes`, has a page with a remedy in 
 never reused for something else. HTTP status is decided by the protocols, not here.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from app.core.error_codes import CODES
+from app.core.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Failure:
     """What went wrong, as a value that can be returned, recorded in an event and shown to a client."""
 

@@ -94,8 +94,9 @@ def canonical(value: Any) -> bytes:
         written = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError as error:
         raise JsonError("JSON_UNENCODABLE", "the value cannot be written as JSON") from error
-    # orjson writes them as null in silence, so only a text with a null can hide one.
-    if b"null" in written and not _finite(value):
+    # orjson writes them as null in silence, so only a text with a null can hide one. `in` would do the same for several
+    # times the cost: it first takes what it looks for as a number, and throws the exception away.
+    if written.find(b"null") >= 0 and not _finite(value):
         raise JsonError("JSON_UNENCODABLE", "NaN and infinities cannot be written as JSON")
     return written
 

@@ -36,7 +36,7 @@ def stored_blobs(reader: BlobReader, tenant: str, thread_id: str) -> Load:
 
 def has_references(event: Event) -> bool:
     """Looked for in the bytes: most events have none."""
-    return _MARK in event.payload_bytes
+    return event.payload_bytes.find(_MARK) >= 0
 
 
 async def with_blobs(event: Event, load: Load) -> Event:
@@ -72,7 +72,7 @@ class _Restoring:
             return unsalted(data)
         if reference["mime"].startswith("text/"):
             return data.decode(errors="replace")
-        return await self.value(json.loads(data)) if _MARK in data else json.loads(data)
+        return await self.value(json.loads(data)) if data.find(_MARK) >= 0 else json.loads(data)
 
 
 def reference_of(value: Mapping[str, Any]) -> Mapping[str, Any] | None:

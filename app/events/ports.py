@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from app.core.errors import Failure, HoldfastError
 from app.core.ids import new_event_id
 from app.core.keys import ApiKey
+from app.core.value import value
 from app.events.envelope import Event
 
 
@@ -82,7 +83,7 @@ class BlobDraft:
     """The memory records whose text it holds: it is deleted when one of them is forgotten."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Fence:
     """The right of an executor to append for its run: a newer epoch makes it stale."""
 
@@ -93,7 +94,7 @@ class Fence:
 # -- conditions ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ThreadIsNew:
     """The thread does not exist yet, and never did (a tombstone counts)."""
 
@@ -131,7 +132,7 @@ class RunUnclaimed:
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CommandsSeen:
     """The run was sent no more than so many commands that it must have seen before it may complete."""
 
@@ -155,7 +156,7 @@ class KeyUnused:
     expires_at: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ClaimRun:
     """Takes the run's lease with the next epoch; refused while another owner's lease is alive.
 
@@ -278,7 +279,7 @@ class Command:
     fence: Fence | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Appended:
     events: tuple[Event, ...]
 

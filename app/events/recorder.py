@@ -6,7 +6,6 @@ Leaves to others: order, hash and durability (the store's log) and who may write
 
 import contextlib
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, Protocol
 
@@ -14,6 +13,7 @@ from app.core import json
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.schemas import Issue, SchemaRegistry, Validator
+from app.core.value import value
 from app.events.catalog import EVENTS, Payload, adapter, log, policy, request, schema_id
 from app.events.catalog.values import IssueValue
 from app.events.ports import Answer, BlobDraft, Command, Condition, Draft, EventLog, Fence, Refused
@@ -49,7 +49,7 @@ MAX_PAYLOAD_BYTES: Final = 1024 * 1024
 """A payload over this after its large values left is a mistake, not data."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Scope:
     """Where events go and who says so."""
 
@@ -60,7 +60,7 @@ class Scope:
     fence: Fence | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class PayloadEntry:
     """A payload with what differs from its scope."""
 

@@ -14,6 +14,7 @@ from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.json import JsonObject, present
 from app.core.tracing import step
+from app.core.value import value
 from app.events.catalog import values
 from app.events.catalog.builders import BuiltModelCompleted, BuiltModelRequested
 from app.events.catalog.model import ModelCompleted, ModelFailed
@@ -44,7 +45,7 @@ class AttemptServices:
     """Where several servers call the same models."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CompletionCall:
     """What stays the same over the attempts of one call."""
 
@@ -60,7 +61,7 @@ class CompletionCall:
     outside: Outside
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class AttemptFailed:
     """An attempt that gave no answer."""
 

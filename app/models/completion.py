@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple
 
 from app.core import json
+from app.core.value import value
 
 SCHEMA_VERSION: Final = "v1"
 Role = Literal["system", "user", "assistant", "tool"]
@@ -106,7 +107,7 @@ class ToolCall(NamedTuple):
         return made
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Message:
     role: Role
     content: str = ""
@@ -159,7 +160,7 @@ class ReasoningLevel:
         return {k: v for k, v in (("effort", self.effort), ("budget", self.budget)) if v is not None}
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CompletionRequest:
     messages: tuple[Message, ...]
     tools: tuple[ToolDef, ...] = ()
@@ -207,7 +208,7 @@ def request_hash(document: json.JsonObject) -> str:
     return hashlib.sha256(json.canonical(document)).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class TokenUsage:
     input_tokens: int = 0
     output_tokens: int = 0
@@ -224,7 +225,7 @@ class TokenUsage:
         return made
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CompletionResponse:
     text: str
     tool_calls: tuple[ToolCall, ...]

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.signal import CancelSignal
+from app.core.value import value
 from app.events.catalog.base import Payload
 from app.models.completion import (
     CompletionRequest,
@@ -106,7 +107,7 @@ StreamEvent = Started | TextDelta | ReasoningDelta | ToolCallDelta | ToolCall | 
 Batch = Sequence[StreamEvent]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ProviderCall:
     config: ModelConfig
     request: CompletionRequest
@@ -160,7 +161,7 @@ Record = Callable[[Payload], Awaitable[Any]]
 is then made of it, so that a resumed run sees what an uninterrupted one saw."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ContentPolicy:
     """How much of a call's content goes to the log; the recorder redacts whatever does."""
 

@@ -1,9 +1,10 @@
 """A request made fit for one model: defaults of the model filled in, what it cannot do left out and noted."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from app.core.errors import Failure
+from app.core.value import value
 from app.models.capabilities import REASONING, STREAMING, STRUCTURED_OUTPUT
 from app.models.completion import CompletionRequest, ReasoningLevel, TokenUsage, estimate_tokens
 from app.models.config import ModelConfig
@@ -15,7 +16,7 @@ _ASSUMED_OUTPUT = 4_096
 _KNOBS = ("max_tokens", "temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Prepared:
     call: ProviderCall
     estimate: Estimate

@@ -25,7 +25,7 @@ class SseParser:
 
     def feed(self, data: bytes) -> list[bytes]:
         """The data of each event that is now complete."""
-        if self._carriage or b"\r" in data:
+        if self._carriage or data.find(b"\r") >= 0:
             data = self._newlines(data)
         buffer = self._buffer
         if not buffer and data.endswith(b"\n\n"):
@@ -66,7 +66,7 @@ class SseParser:
 def _payloads(text: bytes) -> list[bytes]:
     found = []
     for block in text.split(b"\n\n"):
-        if block.startswith(b"data: ") and b"\n" not in block:
+        if block.startswith(b"data: ") and block.find(b"\n") < 0:
             found.append(block[6:])
         elif payload := _slow(block):
             found.append(payload)

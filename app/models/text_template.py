@@ -1,8 +1,8 @@
-"""Reads a part of a streamed answer by comparing it with an earlier one.
+"""Reads the parts of a streamed answer by comparing them with an earlier one.
 
 Nearly all parts of an answer say the same except for their text: the bytes before and after it are compared, and only
-the text is parsed. Ours, because this is done for every token of every model. Leaves to the decoders of the kinds:
-what a part means; whatever differs anywhere else is theirs to read.
+the texts are parsed, all that arrived together at once. Ours, because this is done for every token of every model.
+Leaves to the decoders of the kinds: what a part means; whatever differs anywhere else is theirs to read.
 """
 
 import sys
@@ -23,20 +23,33 @@ class TextTemplate:
         # Of the text with its quotes, which end what is before it and begin what is after it.
         self._start, self._end = len(before) - 1, 1 - len(after)
 
-    def text(self, payload: bytes) -> str | None:
-        """The text of a part that differs in nothing else; None if it differs, or if its text is empty."""
-        if len(payload) > self._least and payload.startswith(self._before) and payload.endswith(self._after):
-            try:
-                text = orjson.loads(payload[self._start : self._end])
-            except orjson.JSONDecodeError:
-                return None  # what looks like the end of the text is within it, or it is no JSON at all
-            if type(text) is str:
-                return text
-        return None
+    def alike(self, payloads: list[bytes], at: int) -> list[bytes]:
+        """The texts, as they are written, of the parts from there on up to one that differs in anything else, or whose
+        text is empty. What looks like the end of a text may be within it: `joined_text` finds that out."""
+        before, after, least, start, end = self._before, self._after, self._least, self._start, self._end
+        written: list[bytes] = []
+        for payload in payloads[at:] if at else payloads:
+            if len(payload) <= least or not payload.startswith(before) or not payload.endswith(after):
+                break
+            written.append(payload[start:end])
+        return written
 
 
 NO_TEMPLATE: Final = TextTemplate(b"", b"", sys.maxsize)
 """Nothing is like it."""
+
+
+def joined_text(written: list[bytes]) -> str | None:
+    """What the texts come to; None if one of them is no text by itself."""
+    array = b",".join(written)
+    if array.find(b'\\","') >= 0:
+        return None  # one may end in an escaped quote, and the next one would be taken for its end
+    try:
+        texts = orjson.loads(b"[%b]" % array)
+    except orjson.JSONDecodeError:
+        return None
+    # Each begins and ends with a quote: a quote in between makes two texts of one.
+    return "".join(texts) if len(texts) == len(written) else None
 
 
 def template_of(payload: bytes, text: str, read: Callable[[Any], str | None]) -> TextTemplate:

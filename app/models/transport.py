@@ -8,7 +8,6 @@ in an error.
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any, Final, Protocol
@@ -19,6 +18,7 @@ from pydantic import Field
 from app.core import json
 from app.core.clock import Clock
 from app.core.errors import Failure
+from app.core.value import value
 from app.models.contract import (
     Batch,
     ProviderCall,
@@ -30,7 +30,7 @@ from app.models.contract import (
     ToolCallDelta,
 )
 from app.models.sse import LineParser, PayloadTooLarge, SseParser
-from app.models.text_template import NO_TEMPLATE, template_of
+from app.models.text_template import NO_TEMPLATE, joined_text, template_of
 from app.outside.addresses import AddressPolicy, normal_host
 from app.outside.http import Deadlines, OutgoingRequest, OutsideError, Reply, Segments
 from app.workspace.specs.base import JsonMap, Spec, Text
@@ -92,7 +92,7 @@ class Decoder(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Encoded:
     path: str
     headers: Mapping[str, str]
@@ -258,11 +258,18 @@ class _Answer:
 
     def _events(self, payloads: list[bytes]) -> list[StreamEvent]:
         events, pieces = list[StreamEvent](), list[str]()
+        at, count = 0, len(payloads)
         try:
-            for payload in payloads:
-                text = self._like.text(payload) or self._text(payload, events, pieces)
-                if text is not None:
+            while at < count:
+                alike = self._like.alike(payloads, at)
+                end = at + (len(alike) or 1)
+                if alike and (text := joined_text(alike)) is not None:
                     pieces.append(text)
+                else:
+                    for payload in payloads[at:end]:
+                        if (text := self._text(payload, events, pieces)) is not None:
+                            pieces.append(text)
+                at = end
         except _FAULTS as fault:
             self._fault = fault
         if pieces:

@@ -1,9 +1,9 @@
-"""A request with a small body, handed to aiohttp's connections without its session in between.
+"""What aiohttp need not do for us: its session around a small request, and keeping the chunks of an answer apart.
 
 The session looks at cookies, redirects, middlewares, traces and proxies, none of which we want, and on Python 3.11 it
 starts a task to write a body: together a third of what a short request costs. Pools, TLS, the protocol and its parser
 stay aiohttp's. Uses fields that aiohttp does not document, so only with versions that were tested; with any other one
-requests go through the session, as large uploads and requests to a proxy always do.
+requests go through the session, as large uploads and requests to a proxy always do, and answers are read by chunks.
 """
 
 from functools import lru_cache
@@ -13,6 +13,7 @@ from typing import Any, Final
 import aiohttp
 from aiohttp.helpers import TimerNoop
 from aiohttp.http_writer import StreamWriter
+from aiohttp.streams import StreamReader
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -25,6 +26,39 @@ _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELET
 @lru_cache(maxsize=1)
 def is_tested() -> bool:
     return version("aiohttp").startswith(TESTED)
+
+
+class JoinedBody(StreamReader):
+    """The body of an answer, read as whatever has arrived. aiohttp's keeps track of where each chunk of the transfer
+    ends, and does its accounts for each of them: a streamed answer has a chunk for every token."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, response: aiohttp.ClientResponse) -> None:
+        """Makes the response's body one of these; what has arrived of it stays."""
+        if type(response.content) is StreamReader and is_tested():
+            response.content.__class__ = cls  # the parser made it, and asks nobody which class to take
+
+    def begin_http_chunk_receiving(self) -> None:
+        """Nobody asks where chunks end."""
+
+    def end_http_chunk_receiving(self) -> None:
+        if len(self._buffer) > self._high_water_chunks:
+            self._protocol.pause_reading()  # few bytes in very many pieces are much memory all the same
+
+    def _read_nowait(self, n: int) -> bytes:
+        if n != -1 or self._buffer_offset:
+            return super()._read_nowait(n)
+        self._timer.assert_timeout()
+        buffer = self._buffer
+        data = buffer[0] if len(buffer) == 1 else b"".join(buffer)
+        buffer.clear()
+        self._http_chunk_splits = None
+        self._size = 0
+        self._cursor += len(data)
+        self._protocol.resume_reading()
+        return data
 
 
 class UnaskedAnswer(Exception):

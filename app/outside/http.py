@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from yarl import URL
 
 from app.core import tracing
+from app.core.value import value
 from app.outside.addresses import PUBLIC_ONLY, AddressPolicy
 from app.outside.failures import OutsideError as OutsideError
 from app.outside.inflate import BrokenBody, Inflater, inflater
@@ -69,7 +70,7 @@ class Segments:
     pieces: Callable[[], Iterator[bytes]]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class OutgoingRequest:
     method: str
     url: str

@@ -16,6 +16,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 
 from app.outside.addresses import is_public, normal_host
+from app.outside.direct import JoinedBody
 from app.outside.direct import UnaskedAnswer as UnaskedAnswer
 from app.outside.failures import OutsideError, not_public
 
@@ -89,6 +90,7 @@ class _Response(aiohttp.ClientResponse):
             if protocol is not None:
                 protocol.force_close()  # it may be back among the kept ones already
             raise aiohttp.ClientResponseError(self.request_info, (), message="unclear framing")
+        JoinedBody.of(self)
         return self
 
 

@@ -17,6 +17,7 @@ from app.core.clock import Clock, SystemClock
 from app.core.decisions import Allow, Decision, Deny, Transform
 from app.core.json import JsonError, JsonObject
 from app.core.schemas import Issue, SchemaRegistry
+from app.core.value import value
 from app.events.catalog.policy import HookFired, SchemaViolated
 from app.events.catalog.values import IssueValue
 from app.events.recorder import PayloadEntry
@@ -27,7 +28,7 @@ _REASON_LENGTH: Final = 2000  # characters; a reason is for people
 _DECISION_SCHEMA: Final = "hook_decision_v1"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Fired:
     """What was decided, the subject after all changes, and the events that say so, in order."""
 

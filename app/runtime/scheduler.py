@@ -5,17 +5,18 @@ Every call comes after the commit it is about, except `reserve`. Leaves to the e
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from app.core.errors import Failure
+from app.core.value import value
+from app.events.blobs import has_references
 from app.events.catalog import Payload
 from app.events.envelope import Event
 from app.events.ports import ClaimRun, StorageDown, StoreError
 from app.views.run import Run
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class AcceptedRun:
     """A run that was accepted a moment ago, so that nobody has to read it back."""
 
@@ -27,12 +28,12 @@ class AcceptedRun:
         """The whole thread including the events that follow; None when it has to be read from the store."""
         if not self.thread or (events and events[0].seq != self.thread[-1].seq + 1):
             return None
-        if any(b'"$blob"' in event.payload_bytes for event in self.thread):
+        if any(map(has_references, self.thread)):
             return None
         return [*self.thread, *events]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class WorkerReservation:
     """A worker kept free for a run that is being submitted: the commit that accepts the run also claims it.
 

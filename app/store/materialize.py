@@ -116,10 +116,16 @@ async def write(tx: Tx, accepted: Sequence[Accepted], heads: Iterable[ThreadHead
     moved_threads = await _write_threads(tx, changed)
     events: list[Row] = []
     deltas: list[Row] = []
+    begins: dict[int, int] = {}
+    """By the thread's row: the first `seq` of the batch."""
     for head, _, placed in accepted:
+        assert head.key is not None, "threads are written first"
         add_rows(head.key, placed, head.bases, events, deltas)
+        if placed:
+            begins.setdefault(head.key, placed[0].seq)
     moved_runs: list[Row] = []
     changed_runs: list[tuple[ThreadHead, Run]] = []
+    labels: list[Row] = []
     siblings_moved = False
     for head in changed:
         runs = head.records.runs
@@ -127,12 +133,16 @@ async def write(tx: Tx, accepted: Sequence[Accepted], heads: Iterable[ThreadHead
             run = runs[run_id]
             if beyond_counters:
                 changed_runs.append((head, run))
+                if run.labels and head.key is not None and run.first_seq >= begins[head.key]:
+                    labels += label_rows(head.tenant, head.key, run)  # a run has its labels from its first event on
             else:
                 moved_runs.append((head.tenant, run_id, run.last_seq, run.run_seq))
         siblings_moved = siblings_moved or bool(head.moves)
     await tx.append(events, deltas, moved_threads, moved_runs)
     if changed_runs:
         await _write_runs(tx, changed_runs)
+    if labels:
+        await tx.many(_PUT_LABEL, labels)
     if siblings_moved:
         await _write_moved(tx, changed)
     await _write_outside_the_fold(tx, accepted)
@@ -166,10 +176,7 @@ async def _write_runs(tx: Tx, runs: Iterable[tuple[ThreadHead, Run]]) -> None:
     changed: list[Row] = []
     claims: list[Row] = []
     released: list[Row] = []
-    labels: list[Row] = []
     for head, run in runs:
-        if run.labels:
-            labels += label_rows(head.tenant, head.key, run)
         changed.append(
             (
                 head.tenant,
@@ -203,7 +210,7 @@ async def _write_runs(tx: Tx, runs: Iterable[tuple[ThreadHead, Run]]) -> None:
         elif run.epoch and run.status != "running":
             # A run that ended or waits holds no worker: its lease goes with the event that says so.
             released.append((head.tenant, run.id))
-    for sql, rows in ((_CHANGE_RUN, changed), (_CLAIM, claims), (_RELEASE, released), (_PUT_LABEL, labels)):
+    for sql, rows in ((_CHANGE_RUN, changed), (_CLAIM, claims), (_RELEASE, released)):
         if rows:
             await tx.many(sql, rows)
 

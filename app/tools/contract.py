@@ -17,6 +17,7 @@ from app.core.artifact import ArtifactRef, MakeArtifact
 from app.core.decisions import Approval, Decision
 from app.core.errors import Failure
 from app.core.json import Json, JsonObject
+from app.core.value import value
 from app.events.catalog import Payload
 from app.events.catalog.tool import Finding, Repair
 from app.events.catalog.values import Effect
@@ -82,6 +83,8 @@ class ToolDefinition:
     """Whether undeclared arguments are refused; False keeps a foreign (MCP) schema as it was written."""
     pin: str | None = None
     """The hash of what a foreign server (MCP) says of the tool, whatever the workspace says instead."""
+    sandbox: str | None = None
+    """What confines it: `process` for a program in the sandbox. None for what runs in the server or elsewhere."""
 
 
 def definition_hash(definition: ToolDefinition) -> str:
@@ -111,7 +114,7 @@ class ToolRequest:
     message_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CallScope:
     """On whose behalf: the tools this caller may use, which only ever narrow, and the ids to account to."""
 
@@ -224,11 +227,15 @@ class Proposal:
 
 
 class CancelFlag(Protocol):
-    """An `asyncio.Event` will do."""
+    """Such as `core.signal.CancelSignal`."""
 
     def is_set(self) -> bool: ...
 
-    async def wait(self) -> Any: ...
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call it when the flag is set, at once if it is."""
+        ...
+
+    def forget(self, listener: Callable[[], None]) -> None: ...
 
 
 Record = Callable[[Payload], Awaitable[JsonObject | None]]

@@ -68,7 +68,7 @@ class Gateway:
     ) -> list[ToolOutcome]:
         """Several calls of one message. In parallel they act at once; results are recorded in
         call order. When some wait for a person, the others finish first, then `Suspended` is raised."""
-        if not parallel:
+        if not parallel or len(calls) == 1:
             return [await self.call(call, scope, ports) for call in calls]
         turns = Turn.line(len(calls))
         tasks = [

@@ -38,20 +38,26 @@ async def invoke(
     grace: float = CANCEL_GRACE,
 ) -> Invoked:
     """Always answers, also when the caller's task is cancelled: then the task's `cancelling()` says so."""
-    task = asyncio.ensure_future(_guarded(tool, arguments, ctx))
-    watch = asyncio.ensure_future(cancelled.wait()) if cancelled is not None else None
-    left = ctx.deadline - asyncio.get_running_loop().time()
+    loop = asyncio.get_running_loop()
+    task, stopped = loop.create_task(_guarded(tool, arguments, ctx)), loop.create_future()
+
+    def stop() -> None:
+        if not stopped.done():
+            stopped.set_result(None)
+
+    if cancelled is not None:
+        cancelled.subscribe(stop)
+    left = ctx.deadline - loop.time()
     try:
-        waiting = {task} if watch is None else {task, watch}
-        await asyncio.wait(waiting, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, stopped}, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
         return await _ended(task, grace + _MARGIN, CANCELLED, applied=False)
     finally:
-        if watch is not None:
-            watch.cancel()
+        if cancelled is not None:
+            cancelled.forget(stop)
     if task.done():
         return Invoked(task.result())
-    if watch is not None and cancelled is not None and cancelled.is_set():
+    if stopped.done():
         return await _ended(task, grace + _MARGIN, CANCELLED, applied=False)
     timeout = Failure("TOOL_TIMEOUT", f"{ctx.tool} did not finish within its time")
     return await _ended(task, _TIMEOUT_GRACE, timeout, applied=True)

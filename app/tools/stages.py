@@ -125,6 +125,7 @@ async def perform(gate: GatewayServices, attempt: ToolAttempt) -> Returned:
             idempotency_key=key,
             message_id=call.message_id,
             approval_id=attempt.approval_id,
+            sandbox=definition.sandbox,
         )
     )
     started = gate.clock.monotonic()

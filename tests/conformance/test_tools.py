@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from app.core.json import JsonObject
+from app.core.signal import CancelSignal
 from app.events.catalog import EVENTS, Payload
 from app.outside.files import hash_of
 from app.policy.redaction import LogRedaction
@@ -181,7 +182,7 @@ async def test_a_tool_that_is_too_slow_times_out_and_its_work_ends(setup: ToolSe
 @pytest.mark.requirement("G8")
 @pytest.mark.parametrize("how", ["command", "task"])
 async def test_a_cancelled_tool_ends_within_the_grace(setup: ToolSetup, how: str) -> None:
-    log, cancelled = Recording(), asyncio.Event()
+    log, cancelled = Recording(), CancelSignal()
     loop = asyncio.get_running_loop()
     async with Presence.watching() as presence:
         work = asyncio.create_task(call(setup, "work", log, port=presence.port, cancelled=cancelled))

@@ -349,6 +349,28 @@ async def test_whoever_reads_slowly_makes_the_other_side_wait() -> None:
             assert len(await reply.read()) == size
 
 
+async def test_a_body_in_very_many_pieces_waits_for_its_reader_too() -> None:
+    blocked = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.say(OK + b"Transfer-Encoding: chunked\r\n\r\n")
+        while not blocked.is_set():
+            peer.writer.write(b"2\r\nxx\r\n" * 10_000)
+            drained = asyncio.create_task(peer.writer.drain())
+            if not (await asyncio.wait([drained], timeout=0.2))[0]:
+                blocked.set()
+                drained.cancel()
+
+    async with speaking(script) as place, a_client() as client:
+        async with await client.send(place.get()) as reply:
+            await blocked.wait()
+            # What is paused is the connection: what one read of it held is parsed to its end.
+            assert 0 < len(reply._content._buffer) < 60_000
+            first = await reply.some()
+            assert set(first) == {ord("x")}
+
+
 async def test_a_deadline_ends_a_body_that_comes_too_slowly() -> None:
     async def script(peer: Peer) -> None:
         await peer.request()

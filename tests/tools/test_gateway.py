@@ -9,6 +9,7 @@ import pytest
 from app.core.decisions import ALLOW, Approval, Approved, Decision, Deny, NotApproved, Transform
 from app.core.errors import Failure
 from app.core.json import JsonObject
+from app.core.signal import CancelSignal
 from app.core.suspend import Suspended
 from app.tools.contract import (
     BytesResult,
@@ -397,7 +398,7 @@ async def test_no_tool_starts_after_the_cancel() -> None:
 @pytest.mark.requirement("G8")
 @pytest.mark.parametrize("how", ["command", "task"])
 async def test_a_result_that_arrives_within_the_grace_is_recorded_and_not_applied(how: str) -> None:
-    started, cancelled = asyncio.Event(), asyncio.Event()
+    started, cancelled = asyncio.Event(), CancelSignal()
 
     class Finishing(Spy):
         async def invoke(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
@@ -428,7 +429,7 @@ async def test_a_result_that_arrives_within_the_grace_is_recorded_and_not_applie
 
 @pytest.mark.requirement("G8")
 async def test_a_tool_that_ignores_its_cancel_is_left_behind_after_the_grace() -> None:
-    started, release, cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    started, release, cancelled = asyncio.Event(), asyncio.Event(), CancelSignal()
 
     class Stubborn(Spy):
         async def invoke(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:

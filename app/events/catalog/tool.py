@@ -72,6 +72,8 @@ class ToolInvoked(EventModel):
     message_id: str | None = None
     approval_id: str | None = None
     """The interrupt whose answer allowed the call, where it needed an approval."""
+    sandbox: str | None = None
+    """What confines the tool, if anything does: `process` for a program in the sandbox."""
 
 
 @event("runtime.tool.resulted")

@@ -5,12 +5,13 @@ shapes; to `parameters`: sampling; to `tool_choice`: the client's tools and whic
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Any, Final, Literal
 
 from app.core import json
 from app.core.json import JsonObject
+from app.core.value import value
 from app.protocols.dialects.openai_segment import parse_response_id
 from app.protocols.http.request_fields import wrong_metadata
 from app.protocols.openai.errors import Refusal
@@ -28,7 +29,7 @@ THREAD: Final = "thread_id"
 ON_DISCONNECT: Final = "on_disconnect"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ClientRequest:
     api: Literal["chat", "responses"]
     agent: str

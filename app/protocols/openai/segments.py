@@ -5,13 +5,13 @@ Leaves to others: what the body meant (`client_request`), frames (`segment_strea
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
 from app.core.errors import Failure
 from app.core.json import JsonObject, canonical
 from app.core.principal import Principal
+from app.core.value import value
 from app.events.catalog.execution import CommandInjected
 from app.events.catalog.request import RequestQueued
 from app.events.envelope import Event
@@ -42,7 +42,7 @@ _MAX_LOOKED_AT: Final = 2000
 """Runs that are looked through for an earlier try; only retries look."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Segment:
     run: Run
     number: int = 0

@@ -5,13 +5,13 @@ and the store's reader), status codes (the protocols).
 """
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass
 from typing import Final
 
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.principal import Principal
+from app.core.value import value
 from app.events import ports
 from app.events.catalog import Payload, request
 from app.events.ports import Condition, Refused
@@ -35,7 +35,7 @@ _RACES: Final = 20
 """How often a submission that ends other runs is tried again because one of them moved meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Taken:
     """A run that was accepted, now or, if `replayed`, earlier under the same key."""
 

@@ -8,7 +8,6 @@ estimated to cost.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
 from typing import Final, Protocol, TypeVar
@@ -16,6 +15,7 @@ from typing import Final, Protocol, TypeVar
 from app.core.clock import Clock
 from app.core.ending import Ending
 from app.core.errors import Failure
+from app.core.value import value
 from app.events.catalog.execution import BudgetExceeded
 from app.models.budget import LocalBudget, exceeded
 from app.models.completion import TokenUsage
@@ -33,7 +33,7 @@ Spent = Callable[[str, int], Awaitable[tuple[int, float]]]
 """(tenant, since in milliseconds) to the tokens and the cost of its runs since then."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Used:
     """What a run had used when it was entered; a resumed one goes on from there."""
 

@@ -6,12 +6,12 @@ whether its thread was in memory or not. Leaves to the views: what a conversatio
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from cachetools import LRUCache
 
 from app.core.json import JsonObject
+from app.core.value import value
 from app.events.blobs import restored
 from app.events.catalog import request, thread
 from app.events.envelope import Event
@@ -31,7 +31,7 @@ MAX_KEPT: Final = 2 * MAX_SIZE
 """Characters of all conversations that are kept in memory; each takes one to four bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Before:
     """What a run gets of its thread."""
 

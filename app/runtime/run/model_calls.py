@@ -279,7 +279,7 @@ class ModelCalls:
             stored, encoded = event.payload, event.payload_bytes
         else:
             stored, encoded = drafts[0].payload, drafts[0].encoded
-        if b'"$blob"' in encoded or (words_only and stored["text"] == made["text"]):
+        if encoded.find(b'"$blob"') >= 0 or (words_only and stored["text"] == made["text"]):
             return None
         return ModelCompleted.model_validate(stored)
 

@@ -5,7 +5,7 @@ pass the same gate. Leaves to others: guard, repair, hooks, output (the tools ro
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from app.backends.contract import CallRequest, CallResult
@@ -15,6 +15,7 @@ from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.json import JsonObject
 from app.core.suspend import Suspended
+from app.core.value import value
 from app.events.catalog import Payload
 from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.interrupt import InterruptRaised
@@ -48,7 +49,7 @@ _NO_LIMIT_SECONDS: Final = 7 * 24 * 3600.0
 """Of what is not a tool's own work: a subagent's run has budgets of its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ToolPorts:
     """What the gateway is lent for a run's calls."""
 

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from app.core.errors import Failure
+from app.core.value import value
 from app.runtime.scheduler import AcceptedRun
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RunRef:
     """A run that may be claimable."""
 

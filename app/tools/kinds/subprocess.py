@@ -169,7 +169,7 @@ def make(declared: CompiledTool, workspace: CompiledWorkspace, deps: ToolDeps) -
         data=deps.data,
         required=workspace.runtime.sandbox == "required",
     )
-    return SubprocessTool(define(declared), command, secret=deps.secret)
+    return SubprocessTool(replace(define(declared), sandbox="process"), command, secret=deps.secret)
 
 
 KIND: Final = ToolKind(name="subprocess", make=make)

@@ -1,0 +1,200 @@
+"""Instructions and Python calls of one streamed answer: `python -m bench.instructions [--against CHECKOUT]`.
+
+Prints JSON. Seconds depend on what else the machine does; these counts hardly do (they repeat to about 1%). The server
+runs under callgrind, which makes it some fifty times slower, so the fake model is slower still. A second server counts
+the calls of its loop's thread. Needs `valgrind`.
+"""
+
+import argparse
+import asyncio
+import collections
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import uvloop
+
+from bench import edge
+
+SLOWER: Final = 100
+"""Slow enough that the server keeps up and every token comes by itself."""
+LOADS: Final = {"burst": (16, 12), "pace5": (16, 2)}
+"""Clients at once, and the streams of each."""
+WARM: Final = 3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--upstream", type=float, help="be the fake model, so many times slower")
+    parser.add_argument("--serve", type=Path, help="serve, and write the calls between two SIGUSR2 into this file")
+    parser.add_argument("--only", default="", help="burst or pace5")
+    parser.add_argument("--against", type=Path, help="another checkout with its .venv")
+    parser.add_argument("--keep", type=Path, help="keep callgrind's files and the lists of calls in this folder")
+    parser.add_argument("--calls-only", action="store_true", help="no callgrind")
+    options = parser.parse_args()
+    if options.upstream is not None:
+        edge.PACES = {name: pace * options.upstream for name, pace in edge.PACES.items()}
+        uvloop.run(edge.upstream())
+    elif options.serve is not None:
+        serve_counted(options.serve)
+    else:
+        print(orjson.dumps(bench(options), option=orjson.OPT_INDENT_2).decode())
+
+
+# -- the counted server -------------------------------------------------------------------------------
+
+
+def serve_counted(into: Path) -> None:
+    """The server of the checkout in the working folder, counting its loop's calls while it is asked to."""
+    calls: collections.Counter[Any] = collections.Counter()
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        if event == "call":
+            calls[frame.f_code] += 1
+        elif event == "c_call":
+            calls[getattr(argument, "__qualname__", repr(argument))] += 1
+
+    def toggle(*_: object) -> None:
+        if sys.getprofile() is None:
+            sys.setprofile(count)
+            return
+        sys.setprofile(None)
+        made = {"python": {}, "builtin": {}}  # type: dict[str, dict[str, int]]
+        for key, times in calls.most_common():
+            if isinstance(key, str):
+                made["builtin"][key] = times
+            else:
+                name = f"{key.co_filename.rpartition('/site-packages/')[2]}:{key.co_firstlineno} {key.co_qualname}"
+                made["python"][name] = made["python"].get(name, 0) + times
+        partial = into.with_suffix(".partial")
+        partial.write_bytes(orjson.dumps(made))
+        partial.rename(into)
+
+    signal.signal(signal.SIGUSR2, toggle)
+    sys.path.insert(0, os.getcwd())
+    sys.argv = ["holdfast", "serve", "--port", "0"]
+    from app.main import main as serve
+
+    serve()
+
+
+@contextlib.contextmanager
+def served(checkout: Path, folder: Path, slower: float, *prefix: str) -> Iterator[tuple[int, int]]:
+    """(port, pid) of a server of that checkout, in front of a fake model of its own."""
+    python = sys.executable if checkout == edge.ROOT else str(checkout / ".venv/bin/python")
+    model = edge.started(1, "-m", "bench.instructions", "--upstream", str(slower))
+    processes = [model]
+    try:
+        settings = {
+            "HOLDFAST_WORKSPACE": str(edge.workspace(folder / "workspace", edge.port_of(model))),
+            "HOLDFAST_LOG_LEVEL": "error",
+            "HOLDFAST_DATA_DIR": str(folder / "data"),
+            "HOLDFAST_MAX_CONCURRENT_RUNS": "512",
+            "HOLDFAST_RATE_PER_KEY": "0",
+            "PYTHONPATH": str(checkout),
+            "PYTHONHASHSEED": "0",
+        }
+        command = prefix[1:] if prefix[0] == "--" else (*prefix, python, "-m", "app.main", "serve", "--port", "0")
+        command = tuple(python if word == "{python}" else word for word in command)
+        server = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, cwd=checkout, env={**os.environ, **settings}
+        )
+        processes.append(server)
+        yield edge.port_of(server), server.pid
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+            process.wait(120)
+
+
+async def streams(port: int, model: str, clients: int, each: int) -> int:
+    made = edge.Measured(first=[], lags=[])
+
+    async def client() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(each):
+            await edge.stream(reader, writer, model, made)
+        writer.close()
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+    return made.streams
+
+
+# -- the figures --------------------------------------------------------------------------------------
+
+
+def instructions(checkout: Path, model: str, keep: Path | None) -> float:
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as made:
+        folder = Path(made)
+        out = folder / "callgrind.out"
+        grind = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}", "-q"]
+        clients, each = LOADS[model]
+        with served(checkout, folder, SLOWER, *grind) as (port, pid):
+            uvloop.run(streams(port, model, clients, WARM if model == "burst" else 1))
+            control(pid, "-i", "on")
+            count = uvloop.run(streams(port, model, clients, each))
+            control(pid, "-i", "off")
+            control(pid, "-d")
+        dumps = sorted(folder.glob("callgrind.out*"))
+        total = sum(int(found[1]) for dump in dumps for found in re.finditer(r"(?m)^totals: (\d+)", dump.read_text()))
+        if keep is not None:
+            for dump in dumps:
+                shutil.copy(dump, keep / f"{checkout.name}.{model}.{dump.name}")
+        return total / count
+
+
+def control(pid: int, *words: str) -> None:
+    subprocess.run(["callgrind_control", *words, str(pid)], check=True, stdout=subprocess.DEVNULL, timeout=120)
+
+
+def calls(checkout: Path, model: str, keep: Path | None) -> dict[str, float]:
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as made:
+        folder = Path(made)
+        into = folder / "calls.json"
+        script = str(Path(__file__).resolve())
+        with served(checkout, folder, 5, "--", "{python}", script, "--serve", str(into)) as (port, pid):
+            clients, each = LOADS[model]
+            uvloop.run(streams(port, model, clients, WARM))
+            os.kill(pid, signal.SIGUSR2)
+            count = uvloop.run(streams(port, model, clients, each))
+            os.kill(pid, signal.SIGUSR2)
+            for _ in range(100):
+                if into.exists():
+                    break
+                uvloop.run(streams(port, model, 1, 1))  # the signal is seen when the loop turns
+                time.sleep(0.05)
+            counted = orjson.loads(into.read_bytes())
+        if keep is not None:
+            lines = [f"{n / count:9.2f} {name}" for kind in counted.values() for name, n in kind.items()]
+            (keep / f"{checkout.name}.{model}.calls").write_text("\n".join(lines))
+        return {kind: round(sum(made.values()) / count, 1) for kind, made in counted.items()}
+
+
+def bench(options: argparse.Namespace) -> dict[str, Any]:
+    result: dict[str, Any] = {"bench": "instructions", "tokens": edge.TOKENS}
+    checkouts = {"ours": edge.ROOT} | ({"against": options.against.resolve()} if options.against else {})
+    for model in LOADS:
+        if options.only not in ("", model):
+            continue
+        made: dict[str, Any] = {"callsPerStream": {n: calls(c, model, options.keep) for n, c in checkouts.items()}}
+        if not options.calls_only:
+            counts = {name: instructions(checkout, model, options.keep) for name, checkout in checkouts.items()}
+            made["instructionsPerStream"] = {name: round(value) for name, value in counts.items()}
+            if "against" in counts:
+                made["toAgainst"] = round(counts["ours"] / counts["against"], 3)
+        result[model] = made
+    return result
+
+
+if __name__ == "__main__":
+    main()

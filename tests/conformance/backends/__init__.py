@@ -1,0 +1,1 @@
+"""What every backend with a loop of its own must do, whoever wrote the loop."""

@@ -3,7 +3,6 @@
 import os
 import shutil
 import sys
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -63,7 +63,7 @@ def test_pydantic_evals_reads_our_yaml_and_we_read_theirs(tmp_path: Path) -> Non
         (case.id, case.input, case.expected) for case in cases
     ]
     assert loaded.cases[0].metadata == {"team": "a"}
-    assert loaded.cases[1].metadata["holdfast"]["source"]["runId"] == "run_1"
+    assert (loaded.cases[1].metadata or {})["holdfast"]["source"]["runId"] == "run_1"
     theirs = tmp_path / "theirs.yaml"
     loaded.to_file(theirs)
     assert read_yaml(theirs.read_bytes()) == cases

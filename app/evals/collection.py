@@ -82,9 +82,9 @@ class Collection:
         for run_id in dict.fromkeys(run_ids):
             run = await self._reader.run(tenant, run_id)
             if run is None:
-                return Failure("RUN_NOT_FOUND", f"There is no run {run_id[:100]}.")
+                return Failure("RUN_NOT_FOUND", "There is no such run among those of `runIds`.")
             if not run.terminal:
-                return Failure("RUN_NOT_ENDED", f"The run {run_id} has not ended.")
+                return Failure("RUN_NOT_ENDED", "One of the runs has not ended.")
             runs.append(run)
         return await self._cases(tenant, runs, None, redact)
 

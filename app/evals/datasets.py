@@ -81,11 +81,11 @@ class Datasets:
         """The newest version, or that one."""
         known = await self.versions(tenant, name)
         if not known:
-            return Failure("DATASET_NOT_FOUND", f"There is no dataset {name!r}.")
+            return Failure("DATASET_NOT_FOUND", "There is no such dataset.")
         if version is None:
             return known[-1]
         wanted = next((one for one in known if one.version == version), None)
-        return wanted or Failure("DATASET_NOT_FOUND", f"The dataset {name!r} has no version {version}.")
+        return wanted or Failure("DATASET_NOT_FOUND", "The dataset has no such version.")
 
     async def cases(self, tenant: str, dataset: DatasetVersion) -> list[Case]:
         kept = self._kept.get((tenant, dataset.digest))

@@ -135,15 +135,14 @@ class Evaluations:
     def _thresholds(self, workspace: CompiledWorkspace, asked: EvaluationRequest) -> Mapping[str, float] | Failure:
         agent = workspace.agents.get(asked.agent)
         if agent is None:
-            return Failure("AGENT_NOT_FOUND", f"The workspace has no agent {asked.agent!r}.")
+            return Failure("AGENT_NOT_FOUND", "The workspace has no such agent.")
         if asked.model_plan is not None and asked.model_plan not in workspace.models:
-            return Failure("MODEL_NOT_FOUND", f"The workspace has no model {asked.model_plan!r}.")
-        unknown = sorted(asked.thresholds.keys() - workspace.evaluators.keys())
-        if unknown:
-            return Failure("EVALUATOR_NOT_FOUND", f"The workspace has no evaluator {unknown[0]!r}.")
+            return Failure("MODEL_NOT_FOUND", "The workspace has no such model.")
+        if asked.thresholds.keys() - workspace.evaluators.keys():
+            return Failure("EVALUATOR_NOT_FOUND", "The workspace does not have all of the evaluators in `gates`.")
         thresholds = dict(asked.thresholds) or {gate.evaluator: gate.min_score for gate in agent.spec.gates}
         if not thresholds:
-            message = f"The agent {asked.agent!r} has no gates, so name the evaluators in `gates`."
+            message = "The agent has no gates, so name the evaluators in `gates`."
             return Failure("EVALUATOR_NOT_FOUND", message)
         return thresholds
 
@@ -159,7 +158,7 @@ class Evaluations:
                 return str(one["id"])
         if asked.baseline == "latest":
             return None  # the first one has nothing to be compared with
-        return Failure("EVALUATION_NOT_FOUND", f"There is no completed evaluation {asked.baseline!r}.")
+        return Failure("EVALUATION_NOT_FOUND", "There is no such evaluation that has completed.")
 
     # -- reading -------------------------------------------------------------------------------------
 
@@ -181,7 +180,7 @@ class Evaluations:
         """The evaluation; one that lost its server goes on from here."""
         found = next((one for one in await self.all_of(tenant) if one["id"] == evaluation_id), None)
         if found is None:
-            return Failure("EVALUATION_NOT_FOUND", f"There is no evaluation {evaluation_id[:100]!r}.")
+            return Failure("EVALUATION_NOT_FOUND", "There is no such evaluation.")
         if found["status"] == "running" and (tenant, evaluation_id) not in self._active:
             await self._resume(tenant, evaluation_id)
         return found

@@ -110,7 +110,7 @@ _DETAILED: Final[Mapping[str, Sentence]] = {
     policy.HookFired.type: _hooked,
     policy.SchemaViolated.type: lambda payload: f"Something broke the schema {payload['schemaName']}.",
 }
-_BY_STYLE: Final = {"brief": _BRIEF, "detailed": _DETAILED}
+_BY_STYLE: Final = {"brief": _BRIEF, "concise": _BRIEF, "detailed": _DETAILED}
 
 
 def narrate(event_type: str, payload: PayloadMap, style: str = "brief") -> str | None:

@@ -43,6 +43,8 @@ from app.policy.kinds import builtin as builtin_hook
 from app.policy.kinds import command as command_hook
 from app.policy.kinds import python as python_hook
 from app.policy.redaction import PERSONAL
+from app.protocols.telemetry.sinks import OTLP, STDOUT, SinkKind
+from app.runtime.narration_queue import NarratorKind, PackageNarrator
 from app.tools.declared import build
 from app.tools.entry_loader import load_entry
 from app.tools.kind import ToolDeps, ToolKind
@@ -117,6 +119,16 @@ def evaluators() -> Kinds[EvaluatorKind]:
     return with_installed("holdfast.evaluators", EvaluatorKind, EVALUATORS)
 
 
+@cache
+def narrators() -> Kinds[NarratorKind]:
+    return with_installed("holdfast.narrators", NarratorKind, ())
+
+
+@cache
+def sinks() -> Kinds[SinkKind]:
+    return with_installed("holdfast.sinks", SinkKind, (STDOUT, OTLP))
+
+
 def with_installed(group: str, kind: type[K], shipped: Iterable[K]) -> Kinds[K]:
     """The kinds that ship, and those that installed packages offer as entry points of the group."""
     known = {one.name for one in shipped}
@@ -168,7 +180,8 @@ def kind_catalog(brought: Iterable[str] = ()) -> KindCatalog:
         builtin_hooks=builtin_hooks(),
         evaluators=evaluators(),
         memories=memories(),
-        narrators=frozenset(NARRATORS),
+        narrators=frozenset({*NARRATORS, *narrators()}),
+        sinks=frozenset(sinks()),
         redaction_kinds=frozenset({"secret", *PERSONAL}),
         unserved=UNSERVED,
     )
@@ -206,6 +219,21 @@ class Backends(Mapping[str, Backend]):
 
 def narrator(chosen: Narration) -> Narrator | None:
     return NARRATORS[chosen.provider](chosen.style) if chosen.enabled and chosen.provider in NARRATORS else None
+
+
+def package_narrator(chosen: Narration) -> PackageNarrator | None:
+    """The narrator of an installed package, if the workspace chose one. A broken one narrates nothing."""
+    if not chosen.enabled or chosen.provider in NARRATORS:
+        return None
+    kind = narrators().usable(chosen.provider)
+    if kind is None:
+        log.warning("narrator cannot be used", kind=chosen.provider)
+        return None
+    try:
+        return kind.make()
+    except Exception as error:
+        log.warning("narrator cannot be made", kind=chosen.provider, reason=f"{type(error).__name__}: {error}")
+        return None
 
 
 def http_client(settings: Settings, environ: Mapping[str, str] = os.environ) -> HttpClient:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Container, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
@@ -22,6 +22,7 @@ from app.evals.declared import Gates
 from app.evals.judges import Judges
 from app.evals.services import EvalServices
 from app.evals.shadow import ShadowGates
+from app.events.envelope import Event
 from app.events.ports import StorageFull, StoreError
 from app.memory.service import MemoryService
 from app.models.router import ModelRouter
@@ -31,6 +32,7 @@ from app.policy.redaction import CurrentRedaction, secret_values
 from app.protocols.auth.access import Access
 from app.protocols.auth.setup import open_access
 from app.protocols.telemetry.setup import telemetry
+from app.protocols.telemetry.sinks import Sinks
 from app.protocols.telemetry.trace_scope import InTrace
 from app.runtime.intake.cancel_events import CancelEvents
 from app.runtime.intake.commands import Commands
@@ -43,6 +45,7 @@ from app.runtime.intake.reruns import Reruns
 from app.runtime.intake.run_rates import RunRates
 from app.runtime.intake.service import Service
 from app.runtime.intake.threads import Threads
+from app.runtime.narration_queue import NarrationQueue
 from app.runtime.run.budgets import BudgetAccounts
 from app.runtime.run.conductor import Conductor
 from app.runtime.run.steps import RunServices
@@ -74,6 +77,8 @@ from app.wiring.kinds import (
     make_hooks,
     model_router,
     narrator,
+    package_narrator,
+    sinks,
 )
 from app.wiring.memory import candidate_decision, open_memory
 from app.wiring.replicas import joined, make_replicas
@@ -160,7 +165,9 @@ async def open_holdfast(
         access = await parts.enter_async_context(open_access(settings, keys, find_key, ledger, clock, bootstrap_token))
         client = await parts.enter_async_context(_closing(http_client(settings)))
         catalog = kind_catalog(kinds)
-        workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger)
+        narration = await parts.enter_async_context(_closing(NarrationQueue(store.recorder)))
+        sent = await parts.enter_async_context(_closing(Sinks(sinks())))
+        workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger, narration, sent)
         history = WorkspaceHistory(workspace, catalog, WorkspaceTable(store.database))
         effective = EffectiveSettings(settings, workspace)
         tools = await parts.enter_async_context(_closing(ToolMakers(settings, clock, client)))
@@ -189,7 +196,11 @@ async def open_holdfast(
         evals = await parts.enter_async_context(
             open_evals(store, intake.service, intake.lifecycle, history, gates, judges, clock, redaction)
         )
-        metrics = parts.enter_context(_telemetry(settings, store, executor, router, traced, workspace, replicas))
+        observers = narration.committed, sent.committed
+        metrics = parts.enter_context(
+            _telemetry(settings, store, executor, router, traced, workspace, replicas, observers)
+        )
+        sent.watch(metrics)
         yield Holdfast(
             store=store,
             workspace=workspace,
@@ -334,12 +345,13 @@ def _telemetry(
     traced: InTrace,
     workspace: CurrentWorkspace,
     replicas: Replicas | None,
+    observers: Sequence[Callable[[Sequence[Event]], None]],
 ) -> contextlib.AbstractContextManager[Metrics]:
     def permitted() -> Sequence[str]:
         return workspace.current.runtime.redaction.trace_fields
 
     watched = store.log, store.hub, store.database.load, executor, router, store.reader.open_interrupts
-    return telemetry(settings, *watched, traced, permitted, replicas)
+    return telemetry(settings, *watched, traced, permitted, replicas, observers)
 
 
 @contextlib.asynccontextmanager
@@ -373,14 +385,24 @@ async def _purge_hourly(store: Store, effective: EffectiveSettings, clock: Clock
 
 
 async def _load_workspace(
-    settings: Settings, store: Store, catalog: KindCatalog, clock: Clock, redaction: CurrentRedaction, ledger: Ledger
+    settings: Settings,
+    store: Store,
+    catalog: KindCatalog,
+    clock: Clock,
+    redaction: CurrentRedaction,
+    ledger: Ledger,
+    narration: NarrationQueue,
+    sent: Sinks,
 ) -> CurrentWorkspace:
     """The workspace, recorded in the ledger and followed by the redaction; without a valid one nothing starts."""
 
     async def loaded(status: WorkspaceStatus) -> None:
         runtime = workspace.current.runtime
         redaction.follow(runtime.redaction.kinds, secret_values(os.environ, runtime.env))
-        store.recorder.narrator = narrator(runtime.progress.narration)
+        chosen = runtime.progress.narration
+        store.recorder.narrator = narrator(chosen)
+        narration.follow(package_narrator(chosen), chosen.provider, chosen.style)
+        await sent.follow(runtime.telemetry.sinks, runtime.redaction.trace_fields)
         with _unless_full("workspace.loaded"):
             await ledger.record(DEFAULT_TENANT, status.loaded_event(len(workspace.current.agents)))
 

@@ -111,6 +111,7 @@ class KindCatalog:
     memories: Kinds[Kind] = field(default_factory=Kinds)
     adapters: frozenset[str] = frozenset()
     narrators: frozenset[str] = frozenset()
+    sinks: frozenset[str] = frozenset()
     redaction_kinds: frozenset[str] = frozenset()
     unserved: UnservedParts = field(default_factory=UnservedParts)
     has_module: Callable[[str], bool] = field(default=has_module, compare=False)

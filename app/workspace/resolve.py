@@ -125,6 +125,8 @@ class Resolver:
         self.index.refers_all("Hook", spec.hooks, place, ("spec", "hooks"), self.report)
         narrator = spec.progress.narration.provider
         self._one_of(self.catalog.narrators, narrator, place, ("spec", "progress", "narration", "provider"))
+        for number, sink in enumerate(spec.telemetry.sinks):
+            self._one_of(self.catalog.sinks, sink.kind, place, ("spec", "telemetry", "sinks", number, "kind"))
         for number, kind in enumerate(spec.redaction.kinds):
             self._one_of(self.catalog.redaction_kinds, kind, place, ("spec", "redaction", "kinds", number))
         for number, name in enumerate(spec.redaction.trace_fields):

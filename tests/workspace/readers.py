@@ -28,7 +28,9 @@ _MODEL: Final = {
 READERS: Final[dict[str, str]] = {
     # -- Runtime
     **_of("RuntimeSpec", "workspace/compiled", "default_agent"),
-    **_of("RuntimeSpec", "wiring/runtime", "env", "redaction", "progress"),
+    **_of("RuntimeSpec", "wiring/runtime", "env", "redaction", "progress", "telemetry"),
+    **_of("Telemetry", "wiring/runtime", "sinks"),
+    **_of("TelemetrySink", "protocols/telemetry/sinks", "kind", "config"),
     **_of("RuntimeSpec", "tools/kinds/mcp", "outgoing"),
     **_of("RuntimeSpec", "runtime/schedule/effective_settings", "concurrency", "retention", "drain_seconds"),
     **_of("RuntimeSpec", "runtime/intake/service", "busy_policy"),

@@ -6,14 +6,15 @@ from fastapi import APIRouter, Response
 
 from app.protocols.context import ServerContext
 from app.protocols.http import shapes
-from app.protocols.http.answers import events_answer, json_answer, page_answer
+from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import Cursor
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import follows, may_answer
+from app.protocols.http.event_dialects import EventDialect, EventDialects
 from app.protocols.http.lookups import existing_run, existing_thread, whole_run, whole_thread
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
-from app.protocols.http.submission import run_stream
+from app.protocols.http.submission import last_of, run_stream
 from app.runtime.intake.audits import expected_hooks
 from app.views.artifact import artifact_json
 from app.views.audit import audit
@@ -37,16 +38,23 @@ def routes(server: ServerContext) -> APIRouter:
 
 
 def _add_events(router: APIRouter, server: ServerContext) -> None:
+    dialects = EventDialects(server)
+
     @router.get("/events", response_model=shapes.EventPage, summary="The run's events, from a cursor on")
     async def events(
-        run_id: str, caller: Caller, after: Cursor = 0, limit: Limit = 200, type: EventType = None
+        run_id: str,
+        caller: Caller,
+        after: Cursor = 0,
+        limit: Limit = 200,
+        type: EventType = None,
+        dialect: EventDialect = "native",
     ) -> Response:
         """With `type` a page may be empty though there is more: only `nextCursor` says whether there is."""
         await existing_run(server, caller, run_id)
         found = await server.reader.run_events(caller.tenant, run_id, after, limit)
         cursor = found[-1].seq if len(found) == limit else None
         keep = of_type(type)
-        return events_answer(found if keep is None else list(filter(keep, found)), cursor)
+        return await dialects.page(found if keep is None else list(filter(keep, found)), cursor, dialect)
 
     @router.get(
         "/stream",
@@ -57,9 +65,21 @@ def _add_events(router: APIRouter, server: ServerContext) -> None:
             **may_answer("CURSOR_INVALID"),
         },
     )
-    async def stream(run_id: str, caller: Caller, after: Cursor = 0, last_event_id: LastEventId = None) -> Response:
+    async def stream(
+        run_id: str,
+        caller: Caller,
+        after: Cursor = 0,
+        dialect: EventDialect = "native",
+        last_event_id: LastEventId = None,
+    ) -> Response:
         run = await existing_run(server, caller, run_id)
-        return run_stream(server, caller, run, resume_after(after, last_event_id))
+        start = resume_after(after, last_event_id)
+        if dialect == "native" or (run.terminal and start >= run.last_seq):
+            return run_stream(server, caller, run, start)
+        first = max(start, run.first_seq - 1)
+        return dialects.stream(
+            caller, run.thread_id, first, dialect, ending=last_of(run), keep=lambda event: event.run_id == run.id
+        )
 
 
 def _add_views(router: APIRouter, server: ServerContext) -> None:

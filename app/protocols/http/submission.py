@@ -27,7 +27,7 @@ from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.parts import with_content
 from app.protocols.http.request_fields import Labels, Metadata
-from app.protocols.http.sse import LastFrame, event_stream
+from app.protocols.http.sse import Ending, LastFrame, event_stream
 from app.protocols.wire.sse import OneFrame, named_frame
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.submission import Submission
@@ -152,16 +152,27 @@ def run_stream(
     server: ServerContext, caller: Principal, run: Run, after: int, headers: Mapping[str, str] | None = None
 ) -> Response:
     """The run's events after that `seq`, and `end` after its last."""
-
-    def ending(event: Event) -> LastFrame | None:
-        return {"runId": run.id, "seq": event.seq, "type": event.type} if event.type in TERMINAL else None
-
     if run.terminal and after >= run.last_seq:  # the client has seen it all
         return OneFrame(named_frame("end", {"runId": run.id, "seq": run.last_seq}), headers)
     start = max(after, run.first_seq - 1)
     return event_stream(
-        server, caller, run.thread_id, start, ending=ending, keep=lambda event: event.run_id == run.id, headers=headers
+        server,
+        caller,
+        run.thread_id,
+        start,
+        ending=last_of(run),
+        keep=lambda event: event.run_id == run.id,
+        headers=headers,
     )
+
+
+def last_of(run: Run) -> Ending:
+    """What the `end` frame of a run's stream says."""
+
+    def ending(event: Event) -> LastFrame | None:
+        return {"runId": run.id, "seq": event.seq, "type": event.type} if event.type in TERMINAL else None
+
+    return ending
 
 
 async def wait_for_end(server: ServerContext, caller: Principal, run: Run, seconds: float) -> Run:

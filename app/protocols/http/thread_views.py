@@ -13,16 +13,17 @@ from app.events.envelope import Event
 from app.protocols.context import ServerContext
 from app.protocols.dialects import agent_os, native
 from app.protocols.http import shapes
-from app.protocols.http.answers import events_answer, page_answer
+from app.protocols.http.answers import page_answer
 from app.protocols.http.body import Cursor
 from app.protocols.http.caller import Caller
 from app.protocols.http.content import PART, Content, content_answer
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import follows, may_answer, streams
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.event_dialects import EventDialect, EventDialects
 from app.protocols.http.lookups import existing_thread, whole_transcript
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
-from app.protocols.http.sse import LastFrame, event_stream
+from app.protocols.http.sse import LastFrame
 from app.runtime.run.histories import fold
 from app.runtime.run.newest_messages import newest_messages
 from app.views.history import MAX_SIZE, History
@@ -48,16 +49,23 @@ def routes(server: ServerContext) -> APIRouter:
 
 
 def _add_events(router: APIRouter, server: ServerContext) -> None:
+    dialects = EventDialects(server)
+
     @router.get("/events", response_model=shapes.EventPage, summary="The thread's events, from a cursor on")
     async def events(
-        thread_id: str, caller: Caller, after: Cursor = 0, limit: Limit = 200, type: EventType = None
+        thread_id: str,
+        caller: Caller,
+        after: Cursor = 0,
+        limit: Limit = 200,
+        type: EventType = None,
+        dialect: EventDialect = "native",
     ) -> Response:
         """With `type` a page may be empty though there is more: only `nextCursor` says whether there is."""
         await existing_thread(server, caller, thread_id)
         found = await server.reader.events(caller.tenant, thread_id, after, limit)
         cursor = found[-1].seq if len(found) == limit else None
         keep = of_type(type)
-        return events_answer(found if keep is None else list(filter(keep, found)), cursor)
+        return await dialects.page(found if keep is None else list(filter(keep, found)), cursor, dialect)
 
     @router.get(
         "/stream",
@@ -73,6 +81,7 @@ def _add_events(router: APIRouter, server: ServerContext) -> None:
         caller: Caller,
         after: Cursor = 0,
         type: EventType = None,
+        dialect: EventDialect = "native",
         last_event_id: LastEventId = None,
     ) -> Response:
         await existing_thread(server, caller, thread_id)
@@ -81,7 +90,7 @@ def _add_events(router: APIRouter, server: ServerContext) -> None:
         def ending(event: Event) -> LastFrame | None:
             return {"threadId": thread_id, "seq": event.seq} if event.type == ThreadDeleted.type else None
 
-        return event_stream(server, caller, thread_id, start, ending=ending, keep=of_type(type))
+        return dialects.stream(caller, thread_id, start, dialect, ending=ending, keep=of_type(type))
 
 
 def _add_what_was_said(router: APIRouter, server: ServerContext) -> None:

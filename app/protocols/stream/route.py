@@ -9,8 +9,10 @@ from app.core import json
 from app.core.clock import SystemClock
 from app.protocols.auth.shown import SUBPROTOCOL
 from app.protocols.context import ServerContext
+from app.protocols.dialects import stable_harness
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
+from app.protocols.http.lineages import Lineages
 from app.protocols.stream import asyncapi
 from app.protocols.stream.event_context import EventContexts
 from app.protocols.stream.frame_cache import FrameCache
@@ -26,6 +28,7 @@ def routes(server: ServerContext) -> APIRouter:
     watch("titles_remembered", "Titles of threads that the stream knows.", lambda: contexts.titles)
     watch("stories_remembered", "Threads whose plan and tokens the stream knows.", lambda: contexts.stories)
     watch("frames_in_the_making", "Events whose frames wait for the store.", lambda: frames.in_progress)
+    lineages = Lineages(server.reader)
     described = cache(lambda: json.dumps(asyncapi.document()))
 
     @router.get("/asyncapi.json", include_in_schema=False)
@@ -36,6 +39,7 @@ def routes(server: ServerContext) -> APIRouter:
     async def stream(websocket: WebSocket, caller: Caller) -> None:
         await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in websocket.scope["subprotocols"] else None)
         query = {name: websocket.query_params.getlist(name) for name in _QUERY}
-        await Socket(server, frames, caller, websocket).serve(query)
+        stable = websocket.query_params.get("dialect") == stable_harness.NAME
+        await Socket(server, frames, caller, websocket, lineages if stable else None).serve(query)
 
     return router

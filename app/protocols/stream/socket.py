@@ -17,13 +17,16 @@ from app.events.envelope import Event
 from app.events.ports import StoreError
 from app.protocols.auth.permissions import may_follow
 from app.protocols.context import ServerContext
+from app.protocols.dialects.stable_harness import stable_event
+from app.protocols.http.lineages import Lineages
 from app.protocols.stream import commands, frames
 from app.protocols.stream.commands import Cursor
 from app.protocols.stream.frame_cache import FrameCache
-from app.protocols.stream.frames import EventFrames, Types
+from app.protocols.stream.frames import EventFrames, Part, Types
 from app.protocols.wire.asgi import AsgiSocket
 from app.protocols.wire.connection import CONNECTION, Connection
 from app.protocols.wire.follower import End, ThreadFollower
+from app.protocols.wire.websocket import text_frame
 from app.runtime.intake.rejection import SYSTEM_THREADS
 
 TRY_AGAIN_LATER: Final = 1013
@@ -67,12 +70,43 @@ class SocketFrames:
         return made.select(self.types, self.filtered)
 
 
+class StableHarnessSocketFrames(SocketFrames):
+    """The same events in the spelling of the stable-harness event model, one frame each."""
+
+    def __init__(self, cache: FrameCache, lineages: Lineages) -> None:
+        super().__init__(cache)
+        self._lineages = lineages
+
+    def of(self, event: Event, followed: bool) -> bytes | None:
+        if event.run_id is not None and self._lineages.cached(event) is None:
+            return None
+        return self._select(event, self._spelled(event), followed)
+
+    async def load(self, event: Event, followed: bool) -> bytes:
+        await self._lineages.of(event)
+        return self._select(event, self._spelled(event), followed)
+
+    def _spelled(self, event: Event) -> EventFrames:
+        line, everywhere = self._lineages.cached(event), frames.is_global(event)
+        made = stable_event(event, None if line is None else line.name)
+        made |= {"threadId": None if everywhere else event.thread_id, "part": 0, "last": True}
+        return EventFrames([Part(event.type, everywhere, text_frame(json.dumps(made)))])
+
+
 class Socket:
-    def __init__(self, server: ServerContext, cache: FrameCache, caller: Principal, websocket: WebSocket) -> None:
+    def __init__(
+        self,
+        server: ServerContext,
+        cache: FrameCache,
+        caller: Principal,
+        websocket: WebSocket,
+        lineages: Lineages | None = None,
+    ) -> None:
+        """With `lineages` the client asked for the stable-harness spelling."""
         self._websocket, self._caller = websocket, caller
         self._connection: Connection = websocket.scope["extensions"].get(CONNECTION) or AsgiSocket(websocket.send)
         self._connection.credentials = server.access.credentials_of(caller)
-        self._frames = SocketFrames(cache)
+        self._frames = SocketFrames(cache) if lineages is None else StableHarnessSocketFrames(cache, lineages)
         self._listening: asyncio.Task[None] | None = None
         subscription = server.hub.subscribe(caller.tenant, None)
         self._follower = ThreadFollower(

@@ -55,6 +55,7 @@ def telemetry(
     traced: InTrace,
     permitted: Callable[[], Sequence[str]] = tuple,
     bus: WatchedBus | None = None,
+    observers: Sequence[Callable[[Sequence[Event]], None]] = (),
 ) -> Iterator[Metrics]:
     """Each queue and cache is bounded where it stands; here it only gets a number. `permitted` are the payload fields
     that traces may show."""
@@ -94,6 +95,8 @@ def telemetry(
             traced.committed(events)
             if export is not None:
                 export(events)
+            for observe in observers:
+                observe(events)
 
         log.on_commit = committed
         lag.start()

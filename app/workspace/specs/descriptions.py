@@ -74,8 +74,13 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
     "Progress": {"narration": "Sentences about a run's progress, recorded as events."},
     "Narration": {
         "enabled": "Whether to record sentences.",
-        "style": "How detailed the sentences are.",
+        "style": "How detailed the sentences are; `concise` and `brief` mean the same.",
         "provider": "What generates the sentences; `template` needs no model.",
+    },
+    "Telemetry": {"sinks": "Where events are sent besides the log. What a sink cannot take in time is dropped."},
+    "TelemetrySink": {
+        "kind": "The kind of sink: `stdout` for JSON lines, `otlp` for traces, or one of an installed package.",
+        "config": "Settings of a sink of an installed package.",
     },
     "Cli": {"events": "Which events `holdfast run` shows."},
     "CliEvents": {"include": "Event types to show; `*` matches any text."},

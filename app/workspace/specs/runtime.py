@@ -95,7 +95,7 @@ class Redaction(Spec):
 
 class Narration(Spec):
     enabled: bool = False
-    style: Literal["brief", "detailed"] = "brief"
+    style: Literal["brief", "concise", "detailed"] = "brief"
     provider: KindName = "template"
 
 
@@ -129,6 +129,15 @@ class Interrupts(Spec):
     expires_seconds: Annotated[float, Field(gt=0, le=365 * 86_400)] = 86_400
 
 
+class TelemetrySink(Spec):
+    kind: KindName
+    config: Mapping[str, Any] = Field(default_factory=dict)
+
+
+class Telemetry(Spec):
+    sinks: tuple[TelemetrySink, ...] = Field((), max_length=8)
+
+
 class RuntimeSpec(Spec):
     default_agent: Name | None = Field(
         None, description="the agent that answers when a request names none; not needed where there is only one"
@@ -142,6 +151,7 @@ class RuntimeSpec(Spec):
     retention: Retention = Retention()
     redaction: Redaction = Redaction()
     progress: Progress = Progress()
+    telemetry: Telemetry = Telemetry()
     cli: Cli = Cli()
     hooks: tuple[Name, ...] = ()
     trust: Trust = Trust()

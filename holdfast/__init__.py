@@ -8,6 +8,7 @@
     from holdfast.hooks import BuiltinHook               a hook of a package
     from holdfast.evaluators import EvaluatorKind        a kind of evaluator of a package
     from holdfast.buses import BusKind                   a bus of a package
+    from holdfast.memories import MemoryKind             a kind of memory of a package
 
 The server itself is the package `app`, which may change at any time; what is here does not without notice.
 """

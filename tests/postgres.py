@@ -47,6 +47,10 @@ class PostgresServer:
     def _data(self) -> Path:
         return self._folder / "data"
 
+    @property
+    def port(self) -> int:
+        return self._port
+
     def url(self, database: str) -> str:
         return f"postgresql://postgres@127.0.0.1:{self._port}/{database}"
 

@@ -19,7 +19,7 @@ from typing import Final, Self
 from fastapi import FastAPI
 
 from app.backends.contract import Backend
-from app.core.clock import Clock, SystemClock
+from app.core.clock import Clock
 from app.core.settings import Settings
 from app.wiring.runtime import Holdfast, open_holdfast
 from app.wiring.web import build_web, server_context
@@ -172,7 +172,7 @@ async def in_process(
     settings = settings.model_copy(update={"port": 0})
     if settings.is_postgres and settings.secret_file is None:
         settings = settings.model_copy(update={"secret_file": secret_file(settings.data_dir)})
-    async with open_holdfast(settings, backends=backends, clock=clock or SystemClock()) as holdfast:
+    async with open_holdfast(settings, backends=backends, clock=clock) as holdfast:
         listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         web = build_web(settings, server_context(settings, holdfast), listening.set_result, direct=direct)
         serving = asyncio.create_task(web.serve())

@@ -51,7 +51,7 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkOffer:
     """There are runs that any server may take."""
 
     sender: str
@@ -88,7 +88,7 @@ class RateUse:
     """Tenant, caller and number."""
 
 
-Message: TypeAlias = News | Hello | Work | RunCommand | KeyRevocation | WorkspaceChange | RateUse
+Message: TypeAlias = News | Hello | WorkOffer | RunCommand | KeyRevocation | WorkspaceChange | RateUse
 
 
 def encode(message: Message) -> bytes:
@@ -98,7 +98,7 @@ def encode(message: Message) -> bytes:
             return orjson.dumps(["news", sender, rows])
         case Hello(sender, waiting, answer):
             return orjson.dumps(["hello", sender, waiting, answer])
-        case Work(sender):
+        case WorkOffer(sender):
             return orjson.dumps(["work", sender])
         case RunCommand(sender, tenant, run_id):
             return orjson.dumps(["command", sender, tenant, run_id])
@@ -142,7 +142,7 @@ def _read(value: Sequence[object]) -> Message | None:
         case "hello", [int() as waiting, bool() as answer]:
             return Hello(sender, waiting, answer)
         case "work", []:
-            return Work(sender)
+            return WorkOffer(sender)
         case "command", [tenant, run_id]:
             return RunCommand(sender, _text(tenant), _text(run_id))
         case "revoked", [key_id]:

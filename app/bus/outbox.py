@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from app.bus.contract import CONTROL, Bus, BusDown
-from app.bus.messages import ANNOUNCES, ENDS, Message, ThreadNews, encode, portions
+from app.bus.messages import ANNOUNCES, ENDS, Message, RateUse, ThreadNews, encode, portions
 from app.events.catalog import request
 from app.events.envelope import Event
 from app.events.hub import ANNOUNCED
 
-GATHER_SECONDS: Final = 0.005
-"""Between two messages. The first one after a rest leaves at once."""
+GATHER_SECONDS: Final = 0.02
+"""Between two messages. The first one after a rest leaves at once. A busy server says fifty times a second what is new:
+more often would cost everybody more than it is worth to a reader."""
 
 _FLAGS: Final = {
     name: (ANNOUNCES if name in ANNOUNCED else 0) | (ENDS if name in request.TERMINAL else 0)
@@ -57,6 +58,8 @@ class Outbox:
 
     def say(self, message: Message) -> None:
         """To every server of the installation."""
+        if message in self._control and not isinstance(message, RateUse):
+            return  # one of these says it for all
         self._control.append(message)
         self._something.set()
 
@@ -75,7 +78,7 @@ class Outbox:
     def _take(self) -> list[tuple[str, bytes]]:
         news, self._news = self._news, {}
         control, self._control = self._control, []
-        messages = [(CONTROL, encode(message)) for message in dict.fromkeys(control)]
+        messages = [(CONTROL, encode(message)) for message in control]
         for tenant, threads in news.items():
             rows = (ThreadNews(thread, *row) for thread, row in threads.items())
             messages += [(subject_of(tenant), message) for message in portions(self._sender, rows)]

@@ -14,10 +14,10 @@ import structlog
 
 from app.bus import messages
 from app.bus.contract import CONTROL, Bus, BusDown
-from app.bus.messages import ENDS, Hello, KeyRevocation, Message, News, RateUse, RunCommand, Work, WorkspaceChange
+from app.bus.messages import ENDS, Hello, KeyRevocation, Message, News, RateUse, RunCommand, WorkOffer, WorkspaceChange
 from app.bus.outbox import Outbox, subject_of
 from app.bus.relay import Relay
-from app.core.clock import Clock
+from app.core.clock import CorrectedClock
 from app.core.ids import new_id
 from app.core.json import JsonObject
 from app.events.hub import Hub
@@ -37,6 +37,7 @@ PEER_SECONDS: Final = 10.0
 LINGER_SECONDS: Final = 60.0
 """How long a tenant is heard after its last listener left."""
 COMMAND_SECONDS: Final = 1.0
+SKEW_MS: Final = 1000
 MAX_PEERS: Final = 1000
 
 log = structlog.get_logger("holdfast.bus")
@@ -51,15 +52,22 @@ class ThreadPositions(Protocol):
         """(thread, first `seq` of its newest run, last `seq`) of the threads with the newest runs."""
         ...
 
+    async def now_ms(self) -> int:
+        """The database's clock."""
+        ...
+
 
 class FindOwner(Protocol):
     async def __call__(self, tenant: str, run_id: str) -> str | None: ...
 
 
 class Replicas:
-    def __init__(self, bus: Bus, kind: str, hub: Hub, relay: Relay, positions: ThreadPositions, clock: Clock) -> None:
+    def __init__(
+        self, bus: Bus, kind: str, hub: Hub, relay: Relay, positions: ThreadPositions, clock: CorrectedClock
+    ) -> None:
         self._bus, self.kind, self._hub, self._relay = bus, kind, hub, relay
         self._positions, self._clock = positions, clock
+        self._time = asyncio.get_running_loop().time
         self.id = new_id("key").replace("key_", "server_")
         self._outbox = Outbox(bus, self.id)
         self._peers: dict[str, float] = {}
@@ -70,7 +78,7 @@ class Replicas:
         self._echo_at = float("-inf")
         self._doubt_until = float("-inf")
         self._polled_at = float("-inf")
-        self._beat_at = clock.monotonic()
+        self._beat_at = self._time()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop_task: asyncio.Task[None] | None = None
         self._poll_now = asyncio.Event()
@@ -84,7 +92,7 @@ class Replicas:
         self.on_ended: Callable[[str, str], None] = lambda tenant, thread_id: None
         self.on_revoked: Callable[[str | None], None] = lambda key_id: None
         """With None for any key: the bus is lost, and nobody would say it."""
-        self.on_workspace: Callable[[], None] = lambda: None
+        self.on_workspace: Callable[[], Coroutine[Any, Any, None]] | None = None
         self.on_rates: Callable[[RateUse], None] = lambda used: None
         self.on_poll: Callable[[], Awaitable[None]] | None = None
         """Looks in the store for what commands would have said."""
@@ -105,7 +113,7 @@ class Replicas:
 
     def say_work(self) -> None:
         """There are runs here that another server could take."""
-        self._say(Work(self.id))
+        self._say(WorkOffer(self.id))
 
     def say_revoked(self, key_id: str) -> None:
         self._say(KeyRevocation(self.id, key_id))
@@ -113,8 +121,9 @@ class Replicas:
     def say_workspace(self) -> None:
         self._say(WorkspaceChange(self.id))
 
-    def say_rates(self, used: Sequence[tuple[str, str, int]]) -> None:
-        self._say(RateUse(self.id, tuple(used)))
+    def say_rate(self, who: tuple[str, str], count: int) -> None:
+        """A caller of a tenant made so many requests here."""
+        self._say(RateUse(self.id, ((*who, count),)))
 
     def _say(self, message: Message) -> None:
         if self._peers:
@@ -154,6 +163,14 @@ class Replicas:
         self._outbox.start()
         self._loop_task = asyncio.create_task(self._beat_forever(), name="bus heartbeat")
 
+    async def set_clock(self) -> None:
+        """All servers go by the database's clock, whatever their own ones say: times, and what expires at them."""
+        before, offset = self._clock.now_ms(), self._clock.offset_ms
+        self._clock.correct(before, await self._positions.now_ms())
+        moved = self._clock.offset_ms - offset
+        if abs(moved) >= SKEW_MS:
+            log.warning("clock.corrected", milliseconds=moved, reason="this machine's clock is not the database's")
+
     async def close(self) -> None:
         for task in (self._loop_task, *self._tasks):
             if task is not None:
@@ -170,7 +187,7 @@ class Replicas:
 
     async def _beat_forever(self) -> None:
         while True:
-            now = self._clock.monotonic()
+            now = self._time()
             if now - self._beat_at > SILENCE_SECONDS:
                 self._doubt()  # this process stood still, and nobody knows what it missed
             self._beat_at = now
@@ -218,7 +235,7 @@ class Replicas:
         return now - self._polled_at >= every - BEAT_SECONDS / 2
 
     def _doubt(self) -> None:
-        self._doubt_until = self._clock.monotonic() + DOUBT_SECONDS
+        self._doubt_until = self._time() + DOUBT_SECONDS
         self._poll_now.set()
 
     # -- what others say -------------------------------------------------------------------------------
@@ -228,7 +245,7 @@ class Replicas:
         if message is None:
             self.malformed += 1
             return
-        now = self._clock.monotonic()
+        now = self._time()
         if message.sender == self.id:
             if isinstance(message, Hello):
                 self._echo_at, self.lost = now, False
@@ -255,20 +272,24 @@ class Replicas:
                     self._outbox.say(Hello(self.id, self.waiting()))
                 if waiting:
                     self.on_work()
-            case Work():
+            case WorkOffer():
                 self.on_work()
             case RunCommand(tenant=tenant, run_id=run_id):
                 self.on_command(tenant, run_id)
             case KeyRevocation(key_id=key_id):
                 self.on_revoked(key_id)
-            case WorkspaceChange():
-                self.on_workspace()
+            case WorkspaceChange() if self.on_workspace is not None:
+                self._start(self._look(self.on_workspace))
             case RateUse():
                 self.on_rates(message)
 
+    async def _look(self, look: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        with contextlib.suppress(StoreError):  # the next poll looks again
+            await look()
+
     def _interested(self, tenant: str) -> None:
         known = tenant in self._tenants
-        self._tenants[tenant] = self._clock.monotonic()
+        self._tenants[tenant] = self._time()
         if not known:
             self._start(self._listen(tenant))
 
@@ -287,18 +308,18 @@ class Replicas:
     # -- polling ---------------------------------------------------------------------------------------
 
     async def _poll(self) -> None:
-        self._polled_at = self._clock.monotonic()
+        self._polled_at = self._time()
         self.polls += 1
         try:
             for tenant in self._hub.tenants():
                 await self._poll_tenant(tenant)
             if self.on_poll is not None:
                 await self.on_poll()
+            await self.set_clock()
         except StoreError:
             return  # the next one is soon
         if self.lost:
             self.on_revoked(None)
-            self.on_workspace()
 
     async def _poll_tenant(self, tenant: str) -> None:
         if self._hub.hears_all(tenant):

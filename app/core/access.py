@@ -19,6 +19,9 @@ SCOPES: Final[Mapping[str, str]] = {
     "tools:invoke": "invoke a tool directly",
     "files:read": "download files and artifacts",
     "files:write": "upload files",
+    "memory:read": "search, list and export what agents remember",
+    "memory:write": "store, change and forget what agents remember",
+    "memory:delegate": "submit runs whose memory is that of another user",
     "workspace:read": "see the workspace and its agents",
     "workspace:reload": "make the server read the workspace's files again",
     "metrics:read": "read the process's metrics",
@@ -29,9 +32,16 @@ SCOPES: Final[Mapping[str, str]] = {
 """Every scope there is, with what it allows. `<family>:*` stands for all of a family."""
 
 _VIEWER: Final = frozenset(
-    {"runs:read", "threads:read", "interrupts:read", "tools:read", "files:read", "workspace:read"}
+    {"runs:read", "threads:read", "interrupts:read", "tools:read", "files:read", "memory:read", "workspace:read"}
 )
-_MEMBER: Final = _VIEWER | {"runs:write", "threads:write", "interrupts:answer", "tools:invoke", "files:write"}
+_MEMBER: Final = _VIEWER | {
+    "runs:write",
+    "threads:write",
+    "interrupts:answer",
+    "tools:invoke",
+    "files:write",
+    "memory:write",
+}
 _OPERATOR: Final = _MEMBER | {"interrupts:recover", "metrics:read", "audit:read"}
 _ADMIN: Final = frozenset(SCOPES) - {"tenants:manage"}
 

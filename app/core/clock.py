@@ -26,6 +26,28 @@ class SystemClock:
         return time.monotonic()
 
 
+class CorrectedClock:
+    """Another clock, put right by one that several processes share, such as the database's."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        """A clock that is given is meant as it is, and stays so; without one, the system's is put right."""
+        self._clock, self._as_it_is = clock or SystemClock(), clock is not None
+        self.offset_ms = 0
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms() + self.offset_ms
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+    def correct(self, before_ms: int, shared_ms: int) -> None:
+        """The shared clock said `shared_ms` between `before_ms`, as `now_ms` had it, and now. A difference that the
+        time of asking explains is none."""
+        after_ms = self.now_ms()
+        if not self._as_it_is and not before_ms <= shared_ms <= after_ms:
+            self.offset_ms += shared_ms - (before_ms + after_ms) // 2
+
+
 class ManualClock:
     """A clock that stands still until it is advanced; for embedding and for tests."""
 

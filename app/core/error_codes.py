@@ -262,6 +262,10 @@ CODES: Final[dict[str, Code]] = {
         "The workspace has mistakes and was not loaded.",
         "Run `holdfast check`. It reports file, line and remedy of each mistake.",
     ),
+    "WORKSPACE_UNAVAILABLE": Code(
+        "Another server of the installation loaded a workspace that this server cannot load, so it takes no new runs.",
+        "Send the request to another server. Deploy the same packages and settings to every server.",
+    ),
     "WORKSPACE_NOT_LOADED": Code(
         "No workspace has been loaded yet.",
         "Wait until the server has started, or correct what `holdfast check` reports.",
@@ -484,6 +488,10 @@ CODES: Final[dict[str, Code]] = {
     "ARTIFACT_HAS_NO_CONTENT": Code(
         "The artifact is a reference; its content is not stored on this server.", "Follow the reference in its fields."
     ),
+    "ARTIFACT_HAS_NO_DIFF": Code(
+        "The artifact has no earlier version, or one of the two is not a text of at most 1 MiB.",
+        "Fetch both contents and compare them yourself, or name another artifact with `against`.",
+    ),
     "UPLOAD_NOT_FOUND": Code("There is no such uploaded file.", "Check the id, or upload the file again."),
     "UPLOAD_DELETED": Code("The uploaded file was deleted.", "Upload it again."),
     "UPLOAD_INVALID": Code(
@@ -518,6 +526,13 @@ CODES: Final[dict[str, Code]] = {
     "MEMORY_PUT_FAILED": Code(
         "A kind of memory failed while it indexed records. They are stored, and are indexed later.",
         "Find the cause in the server's log, and correct the kind or its settings.",
+    ),
+    "EMBEDDING_NOT_AVAILABLE": Code(
+        "The provider of a model makes no embeddings.",
+        "Use a Model of the provider openai, gemini or ollama for `embedding`.",
+    ),
+    "SKILL_CANDIDATE_NOT_FOUND": Code(
+        "There is no such skill candidate.", "See `holdfast skills candidates` or GET /api/skills/candidates."
     ),
     "MEMORY_REJECTED": Code(
         "The memory did not accept the text.", "Read the reason; the policy of the Memory document decides."

@@ -31,7 +31,9 @@ _SELF: Final = re.compile(
     r"nosotros|nuestr\w+|io|mio|mia|miei|noi|nostr\w+|eu|meu|minha|nós|nosso|nossa|ik|mijn|wij|ons|onze|jag|min|mitt|vi|"
     r"vår|benim|ben|ja|mój|moja|moje)\b"
 )
-_ASKED: Final = re.compile(r"^(?:please |kindly )?(?:remember|note|keep in mind|don't forget)(?: that|:)?\s+", re.I)
+_ASKED: Final = re.compile(
+    r"^(?:please |kindly )?(?:(?:remember|keep in mind|don't forget)(?: that|:)?|note(?: that|:))\s+", re.I
+)
 _REQUEST: Final = re.compile(
     r"^(?:please|can you|could you|would you|will you|i want you|i need you|i'd like you|let me|let's|tell me|show me|"
     r"give me|help me|write me|bitte|kannst du|können sie|peux-tu|pouvez-vous|puedes)\b"

@@ -108,6 +108,30 @@ class RecordTable(Protocol):
         ...
 
 
+class VectorTable(Protocol):
+    """Stored vectors. They are deleted with the record's entry in the search index."""
+
+    async def put_vectors(self, tenant: str, namespace: str, model: str, vectors: Mapping[int, bytes]) -> None:
+        """By `seq`; only of records that are in force."""
+        ...
+
+    async def vectors(self, tenant: str, namespace: str, model: str, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """By `seq`, after that one."""
+        ...
+
+    async def vector_stamp(self, tenant: str, namespace: str, model: str) -> tuple[int, int]:
+        """How many there are, and the last `seq`: whoever keeps them sees by it whether they have changed."""
+        ...
+
+    async def without_vector(self, tenant: str, model: str, limit: int) -> list[MemoryRecord]:
+        """Records in force of memories with this model that lack a vector of it."""
+        ...
+
+    async def drop_other_vectors(self, tenant: str, models: Sequence[str]) -> int:
+        """Those of models that no memory uses any more; how many."""
+        ...
+
+
 Embed = Callable[[str, Sequence[str]], Awaitable["list[bytes] | Failure"]]
 """Asked with a Model's name and texts; each vector is float32, little-endian, of length one."""
 
@@ -119,6 +143,9 @@ class MemoryDeps:
     table: RecordTable
     clock: Clock
     embed: Embed | None = None
+    vectors: VectorTable | None = None
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What a kind keeps as long as the server runs."""
 
 
 @dataclass(frozen=True, kw_only=True)

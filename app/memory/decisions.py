@@ -17,12 +17,12 @@ MAX_RECORD: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class CandidateRuling:
     ruling: Ruling
     reason: str
 
 
-def judged(candidate: MemoryCandidate, memory: CompiledMemory, namespace: str) -> Judgement:
+def judged(candidate: MemoryCandidate, memory: CompiledMemory, namespace: str) -> CandidateRuling:
     """The first rule that holds. A rule that cannot be evaluated asks a person, and so does a policy without a rule
     that holds."""
     values: dict[str, Any] = {
@@ -34,23 +34,23 @@ def judged(candidate: MemoryCandidate, memory: CompiledMemory, namespace: str) -
     for number, rule in enumerate(memory.rules, 1):
         holds = rule.when.evaluate(values)
         if isinstance(holds, Failure):
-            return Judgement("ask", f"rule {number} of the policy could not be evaluated")
+            return CandidateRuling("ask", f"rule {number} of the policy could not be evaluated")
         if holds:
-            return Judgement(rule.then, f"rule {number} of the policy")
+            return CandidateRuling(rule.then, f"rule {number} of the policy")
     if memory.rules:
-        return Judgement("ask", "no rule of the policy holds")
+        return CandidateRuling("ask", "no rule of the policy holds")
     return _by_default(candidate, memory)
 
 
-def _by_default(candidate: MemoryCandidate, memory: CompiledMemory) -> Judgement:
+def _by_default(candidate: MemoryCandidate, memory: CompiledMemory) -> CandidateRuling:
     """What a user said is accepted, everything else asks. `auto` accepts also what the model said, but never what may
     come from a tool's output."""
     if candidate.source in ("user", "operator"):
-        return Judgement("accept", f"the {candidate.source} said it")
+        return CandidateRuling("accept", f"the {candidate.source} said it")
     if candidate.source == "tool":
         if candidate.kind == "working" and memory.spec.write == "auto":
-            return Judgement("accept", "the scratchpad of the run's own thread")
-        return Judgement("ask", "it may come from the output of a tool")
+            return CandidateRuling("accept", "the scratchpad of the run's own thread")
+        return CandidateRuling("ask", "it may come from the output of a tool")
     if memory.spec.write == "auto" or candidate.kind == "working":
-        return Judgement("accept", "`write: auto`" if memory.spec.write == "auto" else "the thread's scratchpad")
-    return Judgement("ask", "a model said it")
+        return CandidateRuling("accept", "`write: auto`" if memory.spec.write == "auto" else "the thread's scratchpad")
+    return CandidateRuling("ask", "a model said it")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final
 
+from app.core import json
 from app.core.clock import Clock, iso
 from app.core.errors import Failure, HoldfastError
 from app.core.ids import new_id
@@ -76,10 +77,12 @@ class Governance:
         check: Check | None = None,
         used: Sequence[str] = (),
         namespace: str | None = None,
+        supersedes: MemoryRecord | None = None,
     ) -> list[Submitted]:
         """What became of each. `key` stands for the whole submission: given again, nothing is stored again.
 
         `used` are records that the run recalled. `namespace` is the memory's own unless a caller names another.
+        `supersedes` is a record whose text is replaced.
         """
         spec = memory.spec
         place = namespace or filled(spec.namespace, spec.type, identity.values(memory.name))
@@ -92,6 +95,8 @@ class Governance:
                     submitted.append(Submitted(memory.name, place, candidate, "rejected", refused))
                 else:
                     submitted.append(await self._place(batch, identity, memory, place, candidate, record_id))
+            if supersedes is not None and submitted[0].record_id is not None:
+                self._supersede(batch, [supersedes], submitted[0].record_id)
             await self._note_used(batch, identity.tenant, used)
             if not batch.entries:
                 return submitted
@@ -109,6 +114,11 @@ class Governance:
             return candidate, "it contains a secret"
         if not terms(text):
             return candidate, "it has no words"
+        if candidate.attributes:
+            kept, secret = self._clean(json.dumps(dict(candidate.attributes)).decode())
+            if secret or len(kept) > MAX_RECORD:
+                return candidate, "its attributes contain a secret" if secret else "its attributes are too long"
+            candidate = replace(candidate, attributes=json.loads(kept.encode()))
         if check is not None:
             passed = await check(text)
             if passed is None:

@@ -4,8 +4,9 @@ Leaves to others: the parts it is made of (`recollection`, `governance`, `forget
 thread (the run's steps).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final
 
 import structlog
@@ -40,6 +41,8 @@ WORKING_RECORDS: Final = 20
 """Of working memory in one namespace, unless its `config` says otherwise."""
 _MAX_RECORDS: Final = "maxRecords"
 _TRIMMED_AT_ONCE: Final = 200
+_MISSING_AT_ONCE: Final = 2_000
+_PUT_AT_ONCE: Final = 100
 
 log = structlog.get_logger("holdfast.memory")
 
@@ -163,3 +166,38 @@ class MemoryService:
 
     async def forget(self, tenant: str, records: Sequence[MemoryRecord], *, reason: str, by: str) -> list[MemoryRecord]:
         return await self.forgetting.forget(tenant, records, reason=reason, by=by)
+
+    async def trim_indexes(
+        self, tenant: str, memories: Mapping[str, CompiledMemory], records: Sequence[MemoryRecord]
+    ) -> None:
+        """Forgets forgotten records also in kinds that have an index of their own."""
+        for memory in memories.values():
+            own = [record for record in records if record.memory == memory.name]
+            if own and not self.is_transactional(memory):
+                await self.index_of(memory).trim(tenant, own)
+
+    async def lacking(self, tenant: str, memory: CompiledMemory) -> list[Sequence[MemoryRecord]]:
+        """Pages of records that the memory's own index does not have yet; of a bounded number."""
+        index = self.index_of(memory)
+        missing = getattr(index, "missing", None)
+        if missing is None:
+            return []
+        found: list[MemoryRecord] = [
+            record for record in await missing(tenant, _MISSING_AT_ONCE) if record.memory == memory.name
+        ]
+        return [found[start : start + _PUT_AT_ONCE] for start in range(0, len(found), _PUT_AT_ONCE)]
+
+    async def replace(
+        self, tenant: str, record: MemoryRecord, memory: CompiledMemory, text: str, *, by: str
+    ) -> str | Failure:
+        """Another text for a record: a new one, which supersedes it. Its id."""
+        key, actor = f"{record.id}:{sha256(text.encode()).hexdigest()}", by
+        identity = RunIdentity(tenant, "-", record.user or "-", "-", None, actor)
+        candidate = MemoryCandidate(text, record.kind, "operator", record.confidence, sources=tuple(record.sources))
+        submitted = await self.governance.submit(
+            identity, memory, [candidate], key, namespace=record.namespace, supersedes=record
+        )
+        if submitted[0].record_id is None:
+            return Failure("MEMORY_REJECTED", f"The memory did not accept the text: {submitted[0].reason}.")
+        await self.index_later(tenant, memory, submitted)
+        return submitted[0].record_id

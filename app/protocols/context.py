@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from app.core.clock import Clock
 from app.core.json import JsonObject
@@ -15,13 +15,21 @@ from app.runtime.intake.commands import Commands
 from app.runtime.intake.interrupts import InterruptAnswers
 from app.runtime.intake.keys import Keys
 from app.runtime.intake.ledger import Ledger
+from app.runtime.intake.memory_desk import MemoryDesk
 from app.runtime.intake.ports import RunClient, RunLifecycle
 from app.runtime.intake.reruns import Reruns
+from app.runtime.intake.skill_desk import SkillDesk
 from app.runtime.intake.threads import Threads
 from app.runtime.run.toolsets import Toolsets
 from app.runtime.workspaces import CurrentWorkspace
 from app.views.file import Files
 from app.views.ports import Reader
+
+
+class SharedRates(Protocol):
+    on_use: Callable[[tuple[str, str], int], None] | None
+
+    def used_elsewhere(self, who: tuple[str, str], count: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,8 @@ class ServerContext:
     reruns: Reruns
     threads: Threads
     interrupts: InterruptAnswers
+    memory: MemoryDesk
+    skills: SkillDesk
     reader: Reader
     hub: EventSource
     metrics: Metrics
@@ -54,5 +64,7 @@ class ServerContext:
     """How complete the sandbox of programs is; None while that is being looked up."""
     bus: Callable[[], JsonObject | None] = lambda: None
     """How this server hears of others on the same database; None where there can be none."""
+    share_rates: Callable[[SharedRates], None] = lambda rates: None
+    """Makes callers' limits hold at all servers together."""
     on_disconnect: Literal["detach", "cancel"] = "detach"
     """What becomes of a run whose OpenAI client goes away, unless the request says it."""

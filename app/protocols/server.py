@@ -29,9 +29,11 @@ from app.protocols.http import (
     interrupts,
     judgements,
     keys,
+    memory,
     metrics,
     run_views,
     runs,
+    skills,
     strictness,
     thread_views,
     threads,
@@ -72,6 +74,7 @@ def create_edge(server: ServerContext, app: FastAPI) -> ASGIApp:
     settings, watch = server.settings, server.metrics.watch
     server.interrupts.denied = server.access.denials.count
     rates = Rates(settings.rate_per_key, server.clock)
+    server.share_rates(rates)
     in_flight = InFlight(settings.max_requests, settings.max_requests_per_tenant)
     origins = Origins(settings.hosts, settings.origins)
     meter = RequestMeter(server.metrics, access_log=settings.access_log, log_level=settings.log_level)
@@ -126,6 +129,8 @@ _ROUTES = (
     files,
     workspace,
     keys,
+    memory,
+    skills,
     ui,
     evidence,
     judgements,

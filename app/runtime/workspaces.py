@@ -86,6 +86,13 @@ class CurrentWorkspace:
         self._current: CompiledWorkspace | None = None
         self._lock = asyncio.Lock()
         self._rejected_digest: str | None = None
+        self._folder_digest: str | None = None
+        """Of the folder as it was loaded last; another server's workspace may have come after it."""
+        self.recorded_seq = 0
+        """Where the ledger says that the one in use was loaded."""
+        self.unavailable: str | None = None
+        """The workspace that is in force and cannot be loaded here."""
+        self.on_adopted: Callable[[], Awaitable[None]] | None = None
         self.status = WorkspaceStatus()
 
     @property
@@ -105,6 +112,20 @@ class CurrentWorkspace:
             else:
                 await self._reject(files.digest, result)
             return self.status
+
+    async def adopt(self, workspace: CompiledWorkspace, seq: int) -> None:
+        """Another server loaded it: it is in force for this one as well, whatever this one's folder holds.
+
+        Unless this one has loaded another meanwhile: the ledger, where this was recorded at `seq`, has the order.
+        """
+        async with self._lock:
+            if seq <= self.recorded_seq:
+                return
+            self._current, self.unavailable, self.recorded_seq = workspace, None, seq
+            self.status = replace(self.status, digest=workspace.digest, loaded_at_ms=self._clock.now_ms())
+            if self.on_adopted is not None:
+                await self.on_adopted()
+            _log.info("workspace.adopted", digest=workspace.digest)
 
     async def watch(self, stop: asyncio.Event) -> None:
         """Reload on every change until `stop` is set. Survives the folder being replaced."""
@@ -150,8 +171,11 @@ class CurrentWorkspace:
     async def _accept(self, result: Compiled) -> None:
         workspace = result.workspace
         recovered = self.status.rejected is not None
-        changed = self._current is None or self._current.digest != workspace.digest
-        self._rejected_digest = None
+        # A folder that did not change is no reason to leave what another server loaded after it.
+        changed = self._current is None or workspace.digest not in (self._current.digest, self._folder_digest)
+        self._folder_digest, self._rejected_digest = workspace.digest, None
+        if workspace.digest == self.unavailable:
+            changed, self.unavailable = True, None
         if not changed:
             self.status = replace(self.status, rejected=None, rejected_at_ms=None)
             if recovered:
@@ -193,6 +217,9 @@ class WorkspaceHistory:
     async def for_new_run(self) -> CompiledWorkspace:
         """The current workspace, once its files are safe: nothing may refer to a digest that could be lost."""
         workspace = self._current.current
+        if self._current.unavailable is not None:
+            message = "The workspace that is in force cannot be loaded on this server."
+            raise HoldfastError("WORKSPACE_UNAVAILABLE", message, retryable=True)
         if workspace.digest not in self._kept:
             async with self._keeping:  # the first run of many at once keeps it for all of them
                 if workspace.digest not in self._kept:

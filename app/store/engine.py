@@ -18,7 +18,8 @@ class Sql:
     """A statement with `$n` parameters and a few words that the dialects spell differently.
 
     `{in:$2}` tests membership in a list parameter, `{pairs:$1,$2}` is the table `v` of a list of numbers and a list of
-    texts side by side (`first`, `second`), `{lock}` holds rows until the end of the transaction, `{now}` is the
+    texts side by side (`first`, `second`), `{lock}` holds rows until the end of the transaction, `{lock_free}`
+    only those that nobody else holds, `{now}` is the
     database's own clock in milliseconds. `{arm}` and `{end}` enclose each part of a UNION ALL that is ordered by its
     first column: Postgres merges such parts only if each of them has the order, which SQLite knows and does not allow.
     """
@@ -41,6 +42,7 @@ class Sql:
             r"unnest($\1::bigint[], $\2::text[]) AS v(first, second)",
             self._IN.sub(r"= ANY($\1)", text)
             .replace("{lock}", "FOR UPDATE")
+            .replace("{lock_free}", "FOR UPDATE SKIP LOCKED")
             .replace("{arm}", "(")
             .replace("{end}", " ORDER BY 1)")
             .replace("{now}", "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"),
@@ -67,6 +69,7 @@ class Sql:
 def _of_sqlite(text: str) -> str:
     return (
         text.replace("{lock}", "")
+        .replace("{lock_free}", "")
         .replace("{arm}", "")
         .replace("{end}", "")
         .replace("{now}", "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)")
@@ -156,6 +159,13 @@ class Conflict(StorageDown):
 
     def __init__(self) -> None:
         super().__init__("another replica wrote at the same moment")
+
+
+class Locked(StorageDown):
+    """Another replica has locked a row for longer than it should; the transaction was rolled back."""
+
+    def __init__(self) -> None:
+        super().__init__("another server keeps what is to be changed locked")
 
 
 EVENT_COLUMNS: Final = (

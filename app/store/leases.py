@@ -10,9 +10,22 @@ from typing import Final
 from app.runtime.ports import LastLease
 from app.store.engine import Database, Sql, Tx
 
+# All of them in one statement. One whose row another server has locked is left for the next time: it is kept as long as
+# its epoch says that nobody took it.
 _RENEW: Final = Sql(
     "UPDATE leases SET until = {now} + $4 WHERE tenant = $1 AND run_id = $2 AND epoch = $3 AND until > 0 "
-    "RETURNING run_id"
+    "RETURNING tenant, run_id",
+    bulk="WITH v AS (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) "
+    "AS v(tenant, run_id, epoch, ms)), "
+    "free AS (SELECT l.tenant, l.run_id, v.ms FROM leases l JOIN v ON l.tenant = v.tenant AND l.run_id = v.run_id "
+    "WHERE l.epoch = v.epoch AND l.until > 0 FOR UPDATE OF l SKIP LOCKED), "
+    "renewed AS (UPDATE leases l SET until = CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint) + free.ms "
+    "FROM free WHERE l.tenant = free.tenant AND l.run_id = free.run_id) "
+    "SELECT l.tenant, l.run_id FROM leases l JOIN v ON l.tenant = v.tenant AND l.run_id = v.run_id "
+    "WHERE l.epoch = v.epoch AND l.until > 0",
+    sqlite_bulk="UPDATE OR FAIL leases SET until = "
+    "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + v.column4 FROM (VALUES {rows}) AS v "
+    "WHERE tenant = v.column1 AND run_id = v.column2 AND epoch = v.column3 AND until > 0 RETURNING tenant, run_id",
 )
 # A run that has ended or waits holds no lease, so the few runs at work lead to every lease that is held.
 _AT_WORK: Final = "r.status IN ('queued', 'running', 'waiting') AND r.status IN ('queued', 'running')"
@@ -45,14 +58,10 @@ class LeaseTable:
     async def renew(self, held: Sequence[tuple[str, str, int]], seconds: float) -> set[tuple[str, str]]:
         """(tenant, run, epoch) in; those that are still ours out. A lost one was taken over."""
 
-        async def work(tx: Tx) -> set[tuple[str, str]]:
-            kept = set()
-            for tenant, run_id, epoch in held:
-                if await tx.rows(_RENEW, tenant, run_id, epoch, round(seconds * 1000)):
-                    kept.add((tenant, run_id))
-            return kept
-
-        return await self._database.write(work) if held else set()
+        rows = [(tenant, run_id, epoch, round(seconds * 1000)) for tenant, run_id, epoch in held]
+        if not rows:
+            return set()
+        return {(row[0], row[1]) for row in await self._database.act(lambda tx: tx.returning(_RENEW, rows))}
 
     async def release(self, owner: str, held: Sequence[tuple[str, str, int]]) -> None:
         """Give runs back unfinished: another executor takes them at once. Somebody else's leases are left alone."""

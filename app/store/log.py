@@ -25,8 +25,9 @@ from app.events.ports import (
 )
 from app.store import materialize
 from app.store.decide import ThreadHead, decide
-from app.store.engine import CommitUnknown, Conflict, Database, Sql, Tx
+from app.store.engine import CommitUnknown, Conflict, Database, Locked, Sql, Tx
 from app.store.heads import Needs, load_heads, load_keys, load_records
+from app.store.parked import AGAIN_SECONDS, ParkedCommands, locked_threads
 
 MAX_BATCH_EVENTS: Final = 2000
 """Bounds how long one transaction takes; what is over waits for the next."""
@@ -81,12 +82,14 @@ class Log:
         self._something = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
+        self._parked = ParkedCommands[_Waiting]()
         self._hot = RecentDict[tuple[str, str], ThreadHead](MAX_HOT_THREADS)
         self._turn = 0
         self._after_others = 0
         self._down: StoreError | None = None
         self._closing = False
         self._task: asyncio.Task[None] | None = None
+        self._unparking: asyncio.Task[None] | None = None
         self.on_commit: Callable[[Sequence[Event], float], None] = lambda events, seconds: None
         """Called with the events and the duration of every commit, after everybody else, for metrics and traces."""
 
@@ -100,6 +103,7 @@ class Log:
         if self._task is not None:
             await self._task
             self._task = None
+        self._fail(self._parked.take_all(), Locked())
 
     @property
     def hot_threads(self) -> int:
@@ -107,7 +111,7 @@ class Log:
 
     @property
     def pending(self) -> int:
-        return len(self._waiting)
+        return len(self._waiting) + len(self._parked)
 
     def append(self, command: Command) -> Awaitable[Answer]:
         if self._down is not None or len(self._waiting) >= self._max_pending:
@@ -127,6 +131,9 @@ class Log:
     def _accept(self, command: Command) -> "asyncio.Future[Answer]":
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         waiting = _Waiting(command, answer)
+        if self._parked and self._parked.has(command.tenant, command.thread_id):
+            self._parked.add(waiting)  # behind those that came before
+            return answer
         if len(command.drafts) == 1 and not command.conditions:
             text, delta = _delta_of(command)
             if delta is not None:
@@ -190,6 +197,10 @@ class Log:
         giving_up = asyncio.get_running_loop().call_later(self._patience, self._give_up, batch)
         try:
             answers, heads = await self._commit(commands, batch)
+        except Locked:
+            self._forget(commands)
+            await self._write_apart(batch)
+            return
         except StoreError as error:
             self._fail(batch, error)
             if isinstance(error, StorageDown):
@@ -237,6 +248,50 @@ class Log:
                 self._forget(commands)
                 raise
         raise StorageDown("too many replicas write to the same threads")
+
+    async def _write_apart(self, batch: list[_Waiting]) -> None:
+        """Another server keeps rows of this batch locked: what needs them waits apart, the rest is written now."""
+        try:
+            locked = await locked_threads(self._database, [waiting.command for waiting in batch])
+        except StoreError as error:
+            self._fail(batch, error)
+            return
+        places = {(waiting.command.tenant, waiting.command.thread_id) for waiting in batch}
+        if not locked and len(places) == 1:
+            locked = places  # not the thread's own row, but one that only this thread's commands need
+        for waiting in batch:
+            if (waiting.command.tenant, waiting.command.thread_id) in locked:
+                self._park(waiting)
+        rest = [w for w in batch if (w.command.tenant, w.command.thread_id) not in locked]
+        if locked and rest:
+            await self._write_batch(rest)
+        elif rest:  # whichever it is that needs the locked row: each thread by itself
+            for place in places:
+                await self._write_batch([w for w in rest if (w.command.tenant, w.command.thread_id) == place])
+
+    def _park(self, waiting: _Waiting) -> None:
+        loop = asyncio.get_running_loop()
+        if not self._parked:
+            loop.call_later(AGAIN_SECONDS, self._try_parked)
+        self._parked.add(waiting)
+        loop.call_later(self._patience, self._fail, [waiting], Locked())
+
+    def _try_parked(self) -> None:
+        self._unparking = asyncio.create_task(self._unpark())
+
+    async def _unpark(self) -> None:
+        """Those whose threads are free again, or whose callers do not wait any more, go first."""
+        try:
+            locked = await locked_threads(self._database, self._parked.commands())
+        except StoreError:
+            locked = set()  # the log finds out what is wrong, and says it to them
+        free = self._parked.take(locked)
+        for waiting in reversed(free):
+            if not waiting.answer.done():
+                self._waiting.appendleft(waiting)
+        self._something.set()
+        if self._parked:
+            asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._try_parked)
 
     async def _decide_and_write(self, tx: Tx, commands: Sequence[Command]) -> tuple[list[Answer], Heads]:
         now = self._clock.now_ms()

@@ -1,6 +1,6 @@
 """Reads the memory records and their index. Every query carries the tenant."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from app.events.catalog.memory import MEMORY_THREAD
@@ -42,6 +42,29 @@ _SAME: Final = Sql("SELECT seq FROM memory_index WHERE namespace_key = $1 AND fi
 _SAME_SLOT: Final = Sql("SELECT seq FROM memory_index WHERE namespace_key = $1 AND slot = $2")
 _COUNTS: Final = Sql("SELECT namespace, records FROM memory_namespaces WHERE tenant = $1 ORDER BY namespace")
 _TENANTS: Final = Sql(f"SELECT tenant FROM threads WHERE id = '{MEMORY_THREAD}' AND deleted_at IS NULL ORDER BY tenant")
+
+_PUT_VECTOR: Final = Sql(
+    "INSERT INTO memory_vectors (namespace_key, model, seq, vector) VALUES ($1, $2, $3, $4) "
+    "ON CONFLICT (namespace_key, model, seq) DO UPDATE SET vector = excluded.vector"
+)
+_INDEXED: Final = Sql("SELECT seq FROM memory_index WHERE namespace_key = $1 AND seq {in:$2}")
+_VECTORS: Final = Sql(
+    "SELECT v.seq, v.vector FROM memory_vectors v JOIN memory_namespaces n ON n.key = v.namespace_key "
+    "WHERE n.tenant = $1 AND n.namespace = $2 AND v.model = $3 AND v.seq > $4 ORDER BY v.seq LIMIT $5"
+)
+_STAMP: Final = Sql(
+    "SELECT count(*), coalesce(max(v.seq), 0) FROM memory_vectors v JOIN memory_namespaces n "
+    "ON n.key = v.namespace_key WHERE n.tenant = $1 AND n.namespace = $2 AND v.model = $3"
+)
+_WITHOUT_VECTOR: Final = Sql(
+    f"SELECT r.state FROM memory_records r WHERE {_OF_TENANT} AND r.status = 'accepted' AND NOT EXISTS "
+    "(SELECT 1 FROM memory_vectors v JOIN memory_namespaces n ON n.key = v.namespace_key "
+    "WHERE n.tenant = $1 AND n.namespace = r.namespace AND v.model = $2 AND v.seq = r.seq) ORDER BY r.seq LIMIT $3"
+)
+_OTHER_VECTORS: Final = Sql(
+    "DELETE FROM memory_vectors WHERE namespace_key IN (SELECT n.key FROM memory_namespaces n WHERE n.tenant = $1) "
+    "AND NOT model {in:$2} RETURNING 1"
+)
 
 _REFINED: Final = 300
 """How many of the records that rare terms found are looked up for a common one."""
@@ -108,6 +131,35 @@ class MemoryTable:
 
     async def tenants(self) -> list[str]:
         return [row[0] for row in await self._database.look(lambda tx: tx.rows(_TENANTS))]
+
+    # -- vectors ---------------------------------------------------------------------------------------
+
+    async def put_vectors(self, tenant: str, namespace: str, model: str, vectors: Mapping[int, bytes]) -> None:
+        async def work(tx: Tx) -> None:
+            known = await tx.rows(_NAMESPACE, tenant, namespace)
+            if known:
+                # Only of what is in the index: it may have been forgotten while its vector was made.
+                key = known[0][0]
+                left = [row[0] for row in await tx.rows(_INDEXED, key, sorted(vectors))]
+                if left:
+                    await tx.many(_PUT_VECTOR, [(key, model, seq, vectors[seq]) for seq in left])
+
+        await self._database.write(work)
+
+    async def vectors(self, tenant: str, namespace: str, model: str, after: int, limit: int) -> list[tuple[int, bytes]]:
+        found = await self._database.look(lambda tx: tx.rows(_VECTORS, tenant, namespace, model, after, limit))
+        return [(row[0], bytes(row[1])) for row in found]
+
+    async def vector_stamp(self, tenant: str, namespace: str, model: str) -> tuple[int, int]:
+        ((count, last),) = await self._database.look(lambda tx: tx.rows(_STAMP, tenant, namespace, model))
+        return int(count), int(last)
+
+    async def without_vector(self, tenant: str, model: str, limit: int) -> list[MemoryRecord]:
+        found = await self._database.look(lambda tx: tx.rows(_WITHOUT_VECTOR, tenant, model, limit))
+        return [_decoded(row) for row in found]
+
+    async def drop_other_vectors(self, tenant: str, models: Sequence[str]) -> int:
+        return len(await self._database.write(lambda tx: tx.rows(_OTHER_VECTORS, tenant, list(models))))
 
 
 async def _matches(tx: Tx, tenant: str, namespace: str, terms: Sequence[str], budget: int) -> Matches:

@@ -19,6 +19,7 @@ from app.store.engine import (
     MOVED_THREAD,
     CommitUnknown,
     Conflict,
+    Locked,
     Row,
     Sql,
     Tx,
@@ -27,17 +28,29 @@ from app.store.engine import (
 T = TypeVar("T")
 
 READERS: Final = 8
-_SESSION: Final = (
-    # The server's own limit, a little under ours: ours does not reach a statement that waits for a lock there.
-    f"SET synchronous_commit = on; SET statement_timeout = {round(ANSWER_SECONDS * 900)}; "
-    f"SET idle_in_transaction_session_timeout = {round(ANSWER_SECONDS * 10_000)}"
-)
+LOCK_SECONDS: Final = 0.4
+"""How long a batch waits for a row that another server has locked: longer than any ordinary commit takes, and well
+within the time that the callers of the batch are willing to wait. Then what is locked waits apart (`parked`)."""
+
+
+def _session() -> str:
+    """The server's own limits, a little under ours: ours do not reach a statement that waits for a lock there.
+
+    A process that is suspended or cut off inside a transaction keeps its locks for no longer than its own callers would
+    have waited; then the server ends the session, and with it the transaction.
+    """
+    return (
+        f"SET synchronous_commit = on; SET statement_timeout = {round(1.5 * 900)}; "
+        f"SET lock_timeout = {round(LOCK_SECONDS * 1000)}; "
+        f"SET idle_in_transaction_session_timeout = {round(ANSWER_SECONDS * 1000)}"
+    )
+
+
 _READER: Final = (
     # Every read follows one index in its order and stops at its limit (tests/store/test_plans.py). Without statistics,
     # and a new database has none for a minute, Postgres expects few rows, collects them all and sorts them. What has to
     # be sorted still is: these are preferences.
-    f"{_SESSION}; SET enable_bitmapscan = off; SET enable_seqscan = off; SET enable_sort = off; "
-    "SET enable_incremental_sort = off"
+    "SET enable_bitmapscan = off; SET enable_seqscan = off; SET enable_sort = off; SET enable_incremental_sort = off"
 )
 _PING: Final = (
     # What an append locks, for nothing: fails on a table that somebody else holds and on a server that only reads.
@@ -171,7 +184,7 @@ class _PostgresTx:
 
 
 async def _prepare(connection: Any) -> None:
-    await connection.execute(_READER)
+    await connection.execute(f"{_session()}; {_READER}")
 
 
 async def _as_it_is(_connection: Any) -> None:
@@ -207,6 +220,9 @@ class PostgresDatabase:
         except _RACED as error:
             await self._roll_back(transaction)
             raise Conflict from error
+        except asyncpg.LockNotAvailableError as error:
+            await self._roll_back(transaction)
+            raise Locked from error
         except _LOST as error:
             await self._drop_writer()
             raise _translated(error) from error
@@ -320,7 +336,7 @@ class PostgresDatabase:
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):
                     self._writer = await asyncpg.connect(self._url, timeout=ANSWER_SECONDS)
-                    await self._writer.execute(_SESSION)
+                    await self._writer.execute(_session())
             except (asyncpg.PostgresError, *_LOST) as error:
                 raise _translated(error) from error
         return self._writer

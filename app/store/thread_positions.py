@@ -12,6 +12,7 @@ _RECENT: Final = Sql(
     "(SELECT thread_key, first_seq FROM runs WHERE tenant = $1 ORDER BY created_at DESC, id DESC LIMIT $2) AS r "
     "GROUP BY r.thread_key) AS n JOIN threads t ON t.key = n.key"
 )
+_NOW: Final = Sql("SELECT {now}")
 
 
 class ThreadPositionReader:
@@ -26,3 +27,8 @@ class ThreadPositionReader:
         """(thread, first `seq` of its newest run, last `seq`) of the threads with the newest runs."""
         rows = await self._database.look(lambda tx: tx.rows(_RECENT, tenant, limit))
         return [(row[0], row[1], row[2]) for row in rows]
+
+    async def now_ms(self) -> int:
+        """The database's clock, which all its servers share."""
+        rows = await self._database.look(lambda tx: tx.rows(_NOW))
+        return int(rows[0][0])

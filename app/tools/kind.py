@@ -9,6 +9,7 @@ from app.core.clock import Clock
 from app.core.errors import Failure
 from app.outside.http import HttpClient
 from app.tools.contract import Tool
+from app.tools.memory_tools import MemoryActions
 from app.tools.rendering import Secret
 from app.workspace.catalog import Kind
 from app.workspace.compiled import CompiledTool, CompiledWorkspace
@@ -27,6 +28,8 @@ class ToolDeps:
     """The server's data folder, which no program may read."""
     kept: dict[str, Any] = field(default_factory=dict)
     """What a kind keeps as long as the server runs; a value with `close` is closed at the end."""
+    memory: MemoryActions | None = None
+    """What the tools of memory act on."""
     build: dict[str, Any] = field(default_factory=dict)
     """What a kind keeps while the tools of one workspace are made."""
 

@@ -28,7 +28,9 @@ from app.evals.kind import EvaluatorDeps, EvaluatorKind
 from app.events.recorder import Narrator
 from app.memory.contract import MemoryKind
 from app.memory.kinds import store as memory_store
+from app.memory.kinds import vector as memory_vector
 from app.models.contract import ProviderDeps, ProviderKind
+from app.models.embeddings import Embedder
 from app.models.kinds import anthropic, gemini, ollama, openai, scripted
 from app.models.limits import Limiter
 from app.models.registry import Providers
@@ -49,6 +51,7 @@ from app.tools.declared import build
 from app.tools.entry_loader import load_entry
 from app.tools.kind import ToolDeps, ToolKind
 from app.tools.kinds import builtin, http, mcp, python, subprocess
+from app.tools.memory_tools import MemoryActions
 from app.tools.registry import Registry
 from app.views.narration import TemplateNarrator
 from app.wiring.evaluator_kinds import EVALUATORS
@@ -65,7 +68,7 @@ K = TypeVar("K", bound=Kind)
 BACKENDS: Final = (echo.KIND, native.KIND, plan_work_review.KIND)
 PROVIDERS: Final = (openai.KIND, anthropic.KIND, gemini.KIND, ollama.KIND, scripted.KIND)
 TOOLS: Final = (python.KIND, http.KIND, mcp.KIND, builtin.KIND, subprocess.KIND)
-MEMORIES: Final = (memory_store.KIND,)
+MEMORIES: Final = (memory_store.KIND, memory_vector.KIND)
 HOOKS: Final = Kinds((builtin_hook.KIND, python_hook.KIND, command_hook.KIND))
 BUSES: Final = (local_bus.KIND, postgres_bus.KIND, nats_bus.KIND)
 NARRATORS: Final = {"template": TemplateNarrator}
@@ -240,14 +243,19 @@ def http_client(settings: Settings, environ: Mapping[str, str] = os.environ) -> 
     return HttpClient(proxies=OutgoingProxies.from_environment(environ), ca_file=settings.ca_file)
 
 
+def embedder(clock: Clock, client: HttpClient) -> Embedder:
+    return Embedder(ProviderDeps(client, _resolved_secret, clock, asyncio.sleep))
+
+
+def _resolved_secret(text: str) -> str | None:
+    resolved = resolve_env(text, os.environ)
+    return resolved if isinstance(resolved, str) else None
+
+
 def model_router(
     settings: Settings, clock: Clock, client: HttpClient, shared: SharedLimits | None = None
 ) -> ModelRouter:
-    def secrets(text: str) -> str | None:
-        resolved = resolve_env(text, os.environ)
-        return resolved if isinstance(resolved, str) else None
-
-    deps = ProviderDeps(client, secrets, clock, asyncio.sleep)
+    deps = ProviderDeps(client, _resolved_secret, clock, asyncio.sleep)
     limiter = Limiter(clock, concurrency=settings.model_calls)
     return ModelRouter(
         Providers(providers(), deps),
@@ -287,6 +295,7 @@ class ToolMakers:
     def __init__(self, settings: Settings, clock: Clock, client: HttpClient) -> None:
         self._settings, self._clock, self._client = settings, clock, client
         self._kinds = tools()
+        self.memory: MemoryActions | None = None
         self._kept: dict[str, Any] = {}
 
     async def build(self, workspace: CompiledWorkspace) -> Registry | list[Failure]:
@@ -294,7 +303,9 @@ class ToolMakers:
         files = settings.data_dir / "files"
         files.mkdir(mode=0o700, parents=True, exist_ok=True)
         secret = _secrets_of(workspace)
-        deps = ToolDeps(self._client, secret, self._clock, settings.workspace, files, settings.data_dir, self._kept)
+        deps = ToolDeps(
+            self._client, secret, self._clock, settings.workspace, files, settings.data_dir, self._kept, self.memory
+        )
         return await build(workspace, self._kinds, deps)
 
     async def close(self) -> None:

@@ -12,7 +12,7 @@ import structlog
 
 from app.backends.contract import Backend
 from app.bus.replicas import Replicas
-from app.core.clock import Clock, SystemClock
+from app.core.clock import Clock, CorrectedClock
 from app.core.errors import HoldfastError
 from app.core.metrics import Metrics
 from app.core.principal import DEFAULT_TENANT
@@ -23,7 +23,8 @@ from app.evals.judges import Judges
 from app.evals.services import EvalServices
 from app.evals.shadow import ShadowGates
 from app.events.envelope import Event
-from app.events.ports import StorageFull, StoreError
+from app.events.ports import Appended, StorageFull, StoreError
+from app.memory.maintenance import Maintenance
 from app.memory.service import MemoryService
 from app.models.router import ModelRouter
 from app.models.shared_limits import SharedLimits
@@ -38,16 +39,19 @@ from app.runtime.intake.cancel_events import CancelEvents
 from app.runtime.intake.commands import Commands
 from app.runtime.intake.interrupts import InterruptAnswers
 from app.runtime.intake.keys import Keys
-from app.runtime.intake.ledger import Ledger
+from app.runtime.intake.ledger import LEDGER_THREAD, Ledger
 from app.runtime.intake.lifecycle import Lifecycle
+from app.runtime.intake.memory_desk import MemoryDesk
 from app.runtime.intake.ports import Drainable
 from app.runtime.intake.reruns import Reruns
 from app.runtime.intake.run_rates import RunRates
 from app.runtime.intake.service import Service
+from app.runtime.intake.skill_desk import SkillDesk
 from app.runtime.intake.threads import Threads
 from app.runtime.narration_queue import NarrationQueue
 from app.runtime.run.budgets import BudgetAccounts
 from app.runtime.run.conductor import Conductor
+from app.runtime.run.memory_tools import RunMemoryTools
 from app.runtime.run.steps import RunServices
 from app.runtime.run.toolsets import Toolsets
 from app.runtime.schedule.delta_expiry import DeltaExpiry
@@ -56,6 +60,7 @@ from app.runtime.schedule.executor import Conduct, Executor
 from app.runtime.schedule.queue import FairQueue
 from app.runtime.schedule.thread_expiry import ThreadExpiry
 from app.runtime.scheduler import Scheduler
+from app.runtime.workspace_in_force import WorkspaceInForce
 from app.runtime.workspaces import CurrentWorkspace, WorkspaceHistory, WorkspaceStatus
 from app.store.blobs import Blobs
 from app.store.compaction import SweepTable
@@ -70,6 +75,7 @@ from app.wiring.evals import open_evals
 from app.wiring.kinds import (
     Backends,
     ToolMakers,
+    embedder,
     http_client,
     installed_backends,
     kind_catalog,
@@ -80,7 +86,7 @@ from app.wiring.kinds import (
     package_narrator,
     sinks,
 )
-from app.wiring.memory import candidate_decision, open_memory
+from app.wiring.memory import candidate_decision, embed_with, maintain_hourly, make_maintenance, open_memory
 from app.wiring.replicas import joined, make_replicas
 from app.wiring.store import Store, open_keys, open_store
 from app.workspace.catalog import KindCatalog
@@ -112,6 +118,9 @@ class Holdfast:
     threads: Threads
     interrupts: InterruptAnswers
     memory: MemoryService
+    memory_desk: MemoryDesk
+    maintenance: Maintenance
+    skills: SkillDesk
     executor: Executor
     metrics: Metrics
     toolsets: Toolsets
@@ -154,11 +163,14 @@ async def open_holdfast(
     `redaction` is given by whoever also cleans something else by it, such as the process's log. `bootstrap_token` is
     given to workers that share a port, so that each of them accepts it.
     """
-    clock, redaction = clock or SystemClock(), redaction or CurrentRedaction()
+    clock, redaction = CorrectedClock(clock), redaction or CurrentRedaction()
     kinds = backends or Backends(installed_backends())
     async with contextlib.AsyncExitStack() as parts:
         store = await parts.enter_async_context(open_store(settings, clock=clock, redactor=redaction))
         parts.callback(store.hub.close_all)
+        replicas = make_replicas(store, clock)
+        if replicas is not None:
+            await replicas.set_clock()
         signer = open_signer(settings)
         keys, ledger = open_keys(store, clock), Ledger(store.recorder)
         find_key = StoredKeys(store.database).find
@@ -167,7 +179,7 @@ async def open_holdfast(
         catalog = kind_catalog(kinds)
         narration = await parts.enter_async_context(_closing(NarrationQueue(store.recorder)))
         sent = await parts.enter_async_context(_closing(Sinks(sinks())))
-        workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger, narration, sent)
+        workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger, replicas, narration, sent)
         history = WorkspaceHistory(workspace, catalog, WorkspaceTable(store.database))
         effective = EffectiveSettings(settings, workspace)
         tools = await parts.enter_async_context(_closing(ToolMakers(settings, clock, client)))
@@ -178,7 +190,8 @@ async def open_holdfast(
         router = model_router(settings, clock, client, shared)
         days = TenantDays(store.database) if settings.is_postgres else None
         gates, budgets = make_gates(), BudgetAccounts(clock, store.reader.spent_since, days)
-        memory = open_memory(store, clock, redaction)
+        memory = open_memory(store, clock, redaction, embed_with(embedder(clock, client), workspace))
+        tools.memory = RunMemoryTools(memory, store.recorder, store.reader, history)
         blobs = Blobs(store.database)
         files = settings.data_dir / "files"
         services = RunServices(
@@ -187,10 +200,15 @@ async def open_holdfast(
         traced = _conducting(settings, store, services, kinds, history, toolsets)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
+        maintenance, skills = make_maintenance(memory, store, clock), SkillDesk(store.reader, memory.log)
         intake.interrupts.follow_up = partial(candidate_decision, memory)
-        sandbox, replicas = SandboxReport(), make_replicas(store, clock)
-        await parts.enter_async_context(joined(replicas, store, executor))
-        await parts.enter_async_context(_working(executor, effective, workspace, store, clock, sandbox))
+        sandbox = SandboxReport()
+        in_force = WorkspaceInForce(workspace, history, store.reader, LEDGER_THREAD)
+        executor.may_begin = lambda: workspace.unavailable is None
+        await parts.enter_async_context(joined(replicas, store, executor, access, keys, in_force))
+        await parts.enter_async_context(
+            _working(executor, effective, workspace, store, clock, sandbox, maintenance, skills)
+        )
         judges = Judges(router, budgets)
         shadow = await parts.enter_async_context(_shadow_gates(store, executor, history, gates, judges, clock))
         evals = await parts.enter_async_context(
@@ -213,6 +231,9 @@ async def open_holdfast(
             threads=intake.threads,
             interrupts=intake.interrupts,
             memory=memory,
+            memory_desk=MemoryDesk(memory, maintenance, workspace, intake.interrupts),
+            maintenance=maintenance,
+            skills=skills,
             executor=executor,
             metrics=metrics,
             toolsets=toolsets,
@@ -319,6 +340,8 @@ async def _working(
     store: Store,
     clock: Clock,
     sandbox: SandboxReport,
+    maintenance: Maintenance,
+    skills: SkillDesk,
 ) -> AsyncIterator[None]:
     """The executor and what goes on next to it; at the end runs are drained."""
     stopping = asyncio.Event()
@@ -327,6 +350,7 @@ async def _working(
     tasks = [
         asyncio.create_task(workspace.watch(stopping)),
         asyncio.create_task(_purge_hourly(store, effective, clock, stopping)),
+        asyncio.create_task(maintain_hourly(maintenance, skills, workspace, stopping)),
     ]
     try:
         yield
@@ -391,20 +415,31 @@ async def _load_workspace(
     clock: Clock,
     redaction: CurrentRedaction,
     ledger: Ledger,
+    replicas: Replicas | None,
     narration: NarrationQueue,
     sent: Sinks,
 ) -> CurrentWorkspace:
     """The workspace, recorded in the ledger and followed by the redaction; without a valid one nothing starts."""
 
-    async def loaded(status: WorkspaceStatus) -> None:
+    async def follow() -> None:
         runtime = workspace.current.runtime
         redaction.follow(runtime.redaction.kinds, secret_values(os.environ, runtime.env))
         chosen = runtime.progress.narration
         store.recorder.narrator = narrator(chosen)
         narration.follow(package_narrator(chosen), chosen.provider, chosen.style)
         await sent.follow(runtime.telemetry.sinks, runtime.redaction.trace_fields)
+
+    async def loaded(status: WorkspaceStatus) -> None:
+        await follow()
+        current = workspace.current
         with _unless_full("workspace.loaded"):
-            await ledger.record(DEFAULT_TENANT, status.loaded_event(len(workspace.current.agents)))
+            if settings.is_postgres:  # before the others hear of it: they load it from there
+                await WorkspaceTable(store.database).put(current.digest, current.files.contents())
+            answer = await ledger.record(DEFAULT_TENANT, status.loaded_event(len(current.agents)))
+            if isinstance(answer, Appended):
+                workspace.recorded_seq = answer.events[-1].seq
+        if replicas is not None:
+            replicas.say_workspace()
 
     async def rejected(status: WorkspaceStatus) -> None:
         with _unless_full("workspace.rejected"):
@@ -413,6 +448,7 @@ async def _load_workspace(
     workspace = CurrentWorkspace(
         settings.workspace, catalog, clock, profile=settings.profile, on_loaded=loaded, on_rejected=rejected
     )
+    workspace.on_adopted = follow
     if (await workspace.reload()).digest is None:
         assert workspace.status.rejected is not None
         mistakes = workspace.status.rejected.as_text(colour=False)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
 
 import structlog
 import uvicorn
@@ -19,6 +20,7 @@ from app.protocols.server import create_app, create_edge
 from app.protocols.wire.uvicorn_connection import TESTED, WebSocketProtocol, is_tested
 from app.runtime.intake.ledger import Ledger
 from app.store.workspaces import WorkspaceTable
+from app.wiring.replicas import share_rates
 from app.wiring.runtime import Holdfast, open_holdfast
 
 _GRACE_SECONDS = 5
@@ -64,6 +66,8 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         reruns=holdfast.reruns,
         threads=holdfast.threads,
         interrupts=holdfast.interrupts,
+        memory=holdfast.memory_desk,
+        skills=holdfast.skills,
         reader=store.reader,
         hub=store.hub,
         metrics=holdfast.metrics,
@@ -82,6 +86,7 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         settings=settings,
         clock=holdfast.clock,
         bus=lambda: None if holdfast.replicas is None else holdfast.replicas.as_json(),
+        share_rates=partial(share_rates, holdfast.replicas),
         on_disconnect=settings.on_disconnect,
     )
 

@@ -17,7 +17,7 @@ SOON = 2.0
 """Far below any poll. On a quiet machine it is a tenth of a second (measured in bench/replicas.py)."""
 
 
-@pytest.mark.requirement("G17")
+@pytest.mark.requirement("PX-4")
 async def test_a_cancel_at_another_server_ends_the_run(joined: Settings, pace: Paced) -> None:
     async with team(joined, 2, pace) as (first, second):
         async with httpx2.AsyncClient(base_url=first.url) as mine, httpx2.AsyncClient(base_url=second.url) as other:
@@ -46,7 +46,7 @@ async def test_a_pause_and_its_resume_reach_a_run_of_another_server(joined: Sett
             assert (await reached(mine, run["id"]))["status"] == "completed"
 
 
-@pytest.mark.requirement("G17")
+@pytest.mark.requirement("PX-4")
 async def test_a_run_takes_the_place_of_one_at_another_server(joined: Settings, pace: Paced) -> None:
     async with team(joined, 2, pace) as (first, second):
         async with httpx2.AsyncClient(base_url=first.url) as mine, httpx2.AsyncClient(base_url=second.url) as other:
@@ -73,7 +73,7 @@ async def test_the_next_run_of_a_thread_begins_when_another_server_ends_the_one_
             assert (await reached(other, following["id"]))["status"] == "completed"
 
 
-@pytest.mark.requirement("G17", "PX-8")
+@pytest.mark.requirement("G11", "PX-4")
 async def test_without_a_bus_a_cancel_is_found_by_polling(
     shared: Settings, pace: Paced, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,7 +88,7 @@ async def test_without_a_bus_a_cancel_is_found_by_polling(
             assert (await reached(other, run["id"]))["status"] == "cancelled"
 
 
-@pytest.mark.requirement("PX-7")
+@pytest.mark.requirement("PX-4")
 async def test_a_server_with_room_takes_runs_that_wait_at_a_full_one(joined: Settings, pace: Paced) -> None:
     settings = joined.model_copy(update={"max_concurrent_runs": 1, "lease_seconds": 120})
     async with team(settings, 2, pace) as (first, second), httpx2.AsyncClient(base_url=first.url) as mine:
@@ -102,7 +102,7 @@ async def test_a_server_with_room_takes_runs_that_wait_at_a_full_one(joined: Set
             assert (await reached(mine, run["id"]))["status"] == "completed"
 
 
-@pytest.mark.requirement("G10", "G11")
+@pytest.mark.requirement("G15", "PX-4")
 async def test_a_server_that_stops_hands_its_runs_on_at_once(joined: Settings, pace: Paced) -> None:
     settings = joined.model_copy(update={"lease_seconds": 120})
     async with team(settings, 2, pace) as (first, second), httpx2.AsyncClient(base_url=second.url) as other:

@@ -50,7 +50,7 @@ async def _read_socket(url: str, query: str, ready: asyncio.Event) -> list[tuple
                 return seen
 
 
-@pytest.mark.requirement("G5", "PX-4")
+@pytest.mark.requirement("PX-4")
 async def test_streams_of_every_kind_hear_a_run_of_another_server_exactly(joined: Settings, pace: Paced) -> None:
     async with team(joined, 2, pace) as (first, second), httpx2.AsyncClient(base_url=first.url) as client:
         ready = asyncio.Event()
@@ -104,7 +104,7 @@ async def test_a_storm_of_news_is_gathered_into_few_messages(joined: Settings, p
         assert other.received - before < commits
 
 
-@pytest.mark.requirement("G5", "PX-8")
+@pytest.mark.requirement("G11", "PX-4")
 async def test_without_a_bus_streams_hear_of_another_server_by_polling(
     shared: Settings, pace: Paced, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +127,7 @@ async def test_without_a_bus_streams_hear_of_another_server_by_polling(
         assert health["bus"] == {"kind": "local", "connected": False, "peers": 0}
 
 
-@pytest.mark.requirement("G5", "PX-8")
+@pytest.mark.requirement("G11", "PX-4")
 async def test_a_bus_that_dies_and_comes_back_costs_no_event(
     shared: Settings, pace: Paced, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from scripts.generate import ROOT
 from tests.docs.blocks import blocks, run_page
 
-RUN = ("README.md", "docs/getting-started.md", "docs/operations.md")
+RUN = ("README.md", "docs/getting-started.md", "docs/operations.md", "docs/memory.md")
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 
 needs_curl = pytest.mark.skipif(

@@ -98,7 +98,11 @@ class _DoomedDatabase(Passing):
         for row in events:
             if row[_TYPE] == RequestQueued.type and self._point.word.encode() in row[_PAYLOAD]:
                 self._doomed.add(row[_RUN])
-            self._reached = self._reached or (row[_TYPE] == self._point.type and row[_RUN] in self._doomed)
+            if row[_TYPE] == self._point.type:
+                # What a run leaves on another thread, such as memory, names it in the payload.
+                named = row[_RUN] is None and any(run_id.encode() in row[_PAYLOAD] for run_id in self._doomed)
+                marked = row[_RUN] is None and self._point.word.encode() in row[_PAYLOAD]
+                self._reached = self._reached or row[_RUN] in self._doomed or named or marked
 
 
 def _serve(arguments: list[str], output: str, point: Point | None, environment: dict[str, str]) -> None:

@@ -62,7 +62,7 @@ class Passing:
         return await self._inner.look(work)
 
     async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        return await self._inner.act(work)
+        return await self.write(work)  # what is done to a write is done to this one as well
 
     async def ping(self) -> None:
         await self._inner.ping()

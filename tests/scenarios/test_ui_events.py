@@ -5,10 +5,12 @@ from typing import Any
 
 import httpx2
 import pytest
+from websockets.asyncio.client import connect
 
 from app.views.ui.projection import project
 from tests import sse
-from tests.clients import reached, submit
+from tests.clients import reached, receive, submit
+from tests.server import ServerProcess
 from tests.ui_events import assert_valid
 
 
@@ -121,3 +123,25 @@ async def test_the_runtime_says_what_it_can_do(client: httpx2.AsyncClient) -> No
     assert manifest["schemaVersion"] == "lime-runtime-event/v0.1"
     assert {"runtime.events", "human.actions"} <= {one["id"] for one in manifest["capabilities"]}
     assert all(set(one) == {"id", "status", "scope", "title"} for one in manifest["capabilities"])
+
+
+@pytest.mark.requirement("LC-1")
+async def test_a_socket_sends_ui_events_from_any_cursor(client: httpx2.AsyncClient, server: ServerProcess) -> None:
+    run = await submit(client, "assistant", "please calculate", wait=20)
+    path, thread = f"/api/threads/{run['threadId']}", run["threadId"]
+    expected = await ui_events(client, path)
+    for after in (0, len(expected) // 2, len(expected) - 1):
+        query = f"?dialect=lime&threadId={thread}&afterSeq={after}"
+        async with connect(f"{server.stream_url}{query}") as socket:
+            assert (await receive(socket))["type"] == "ready"
+            frames = [await receive(socket) for _ in expected[after:]]
+        assert [(frame["type"], frame["seq"]) for frame in frames] == [
+            (one["eventClass"], one["sequence"]) for one in expected[after:]
+        ]
+        extra = {"type", "seq", "part", "last"}
+        assert [{key: frame[key] for key in frame.keys() - extra} for frame in frames] == expected[after:]
+    async with connect(f"{server.stream_url}?dialect=lime&types=tool.*&threadId={thread}&afterSeq=0") as socket:
+        assert (await receive(socket))["type"] == "ready"
+        assert (await receive(socket))["type"].startswith("tool.")
+    async with connect(f"{server.stream_url}?dialect=klingon") as socket:
+        assert [(await receive(socket))["type"] for _ in range(2)] == ["ready", "error"]

@@ -29,6 +29,8 @@ class RequestQueued(EventModel):
     """`required` or `{name}`: what the first answering model call must do."""
     approval_policy: Literal["untrusted", "on-failure", "on-request", "never"] | None = None
     """What the conversation asks for; it only ever makes the workspace's own rules stricter."""
+    user: str | None = None
+    """For whom the caller acts, if it may: whose memory the run uses."""
     metadata: dict[str, Any] = Field(default_factory=dict)
     labels: dict[str, str] = Field(default_factory=dict)
     trace_context: dict[str, str] | None = None

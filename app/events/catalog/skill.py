@@ -23,7 +23,7 @@ class SkillCompleted(EventModel):
     ok: bool
 
 
-@event("runtime.skill.candidate.created", draft=True)
+@event("runtime.skill.candidate.created")
 class SkillCandidateCreated(EventModel):
     candidate_id: str
     name: str

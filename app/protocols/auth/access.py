@@ -87,6 +87,11 @@ class Access:
             return None
         return ShownCredentials(self, principal)
 
+    def forget(self, key_id: str | None) -> None:
+        """Another server revoked the key; None if it could be any."""
+        if self._keyring is not None:
+            self._keyring.forget(key_id)
+
     def watch(self, on_change: Callable[[], None]) -> Callable[[], None]:
         """Calls back when credentials may have been revoked; gives what ends that."""
         return (lambda: None) if self._keyring is None else self._keyring.watch(on_change)

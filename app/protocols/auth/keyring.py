@@ -1,6 +1,7 @@
 """Recognises API keys. Keys that were looked up are remembered for a moment, so that a request costs no query.
 
-A key that this process revokes is forgotten at once; one that another replica revokes, when its moment is over.
+A key that this process or another server revokes is forgotten at once; while servers cannot hear each other, all keys
+are forgotten with every poll.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,7 +15,7 @@ from app.core.principal import Principal
 from app.protocols.auth.verdict import Denied
 
 REMEMBER_SECONDS: Final = 10.0
-"""With the streams' check every ten seconds, a key revoked elsewhere is out after twenty at the latest."""
+"""Whoever revokes a key says so; this is for the case that the word of it got lost."""
 MAX_REMEMBERED: Final = 10_000
 
 Find = Callable[[str], Awaitable[ApiKey | None]]
@@ -33,13 +34,17 @@ class Keyring:
         return len(self._known)
 
     def watch(self, on_revoked: Callable[[], None]) -> Callable[[], None]:
-        """Calls back when this process revokes a key, whichever; gives what ends that."""
+        """Calls back when a key may have been revoked, whichever; gives what ends that."""
         watcher = object()
         self._watchers[watcher] = on_revoked
         return lambda: self._watchers.pop(watcher, None) and None
 
-    def forget(self, key_id: str) -> None:
-        self._known.pop(key_id, None)
+    def forget(self, key_id: str | None) -> None:
+        """The key was revoked, here or at another server; None if any could have been."""
+        if key_id is None:
+            self._known.clear()
+        else:
+            self._known.pop(key_id, None)
         self._revocations += 1
         for on_revoked in list(self._watchers.values()):
             on_revoked()

@@ -5,6 +5,7 @@ Each bound has a fixed memory. Leaves to others: what a refusal looks like (the 
 
 import asyncio
 import math
+from collections.abc import Callable
 from typing import Final
 
 from starlette.types import Message, Receive
@@ -27,6 +28,8 @@ BODY_SECONDS: Final = 10.0
 BURST_SECONDS: Final = 2.0
 """How many seconds' worth of requests may come at once after a rest."""
 MAX_BUCKETS: Final = 10_000
+PORTIONS: Final = 50
+"""Messages to other servers per second about a caller that uses all it may."""
 
 _PARTS: Final = ("/api/runs", "/api/threads/", "/api/sessions/", "/v1/")
 """Where messages with images and files in them may be sent."""
@@ -51,6 +54,10 @@ class Rates:
         self._room = per_second * BURST_SECONDS
         self._clock = clock
         self._buckets = RecentDict[tuple[str, str], tuple[float, float]](MAX_BUCKETS)
+        self.on_use: Callable[[tuple[str, str], int], None] | None = None
+        """Where other servers share the limits: called with what a caller used here, in portions worth a message."""
+        self._unsaid = RecentDict[tuple[str, str], int](MAX_BUCKETS)
+        self._portion = max(1, per_second // PORTIONS)
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -65,7 +72,21 @@ class Rates:
         if left < 1:
             return math.ceil((1 - left) / self._rate)
         self._buckets.put(who, (left - 1, now))
+        if self.on_use is not None:
+            used = self._unsaid.get(who, 0) + 1
+            if used >= self._portion:
+                self._unsaid.pop(who, None)
+                self.on_use(who, used)
+            else:
+                self._unsaid.put(who, used)
         return 0
+
+    def used_elsewhere(self, who: tuple[str, str], count: int) -> None:
+        """Another server let so many requests of the caller through."""
+        now = self._clock.monotonic()
+        left, at = self._buckets.get(who, (self._room, now))
+        left = min(self._room, left + (now - at) * self._rate)
+        self._buckets.put(who, (max(left - count, -self._room), now))
 
 
 class InFlight:

@@ -37,12 +37,14 @@ STATUS: Final[dict[str, int]] = {
     "MODEL_NOT_FOUND": 404,
     "ARTIFACT_NOT_FOUND": 404,
     "ARTIFACT_HAS_NO_CONTENT": 404,
+    "ARTIFACT_HAS_NO_DIFF": 404,
     "UPLOAD_NOT_FOUND": 404,
     "KEY_NOT_FOUND": 404,
     "MEMORY_NOT_FOUND": 404,
     "DATASET_NOT_FOUND": 404,
     "EVALUATION_NOT_FOUND": 404,
     "EVALUATOR_NOT_FOUND": 404,
+    "SKILL_CANDIDATE_NOT_FOUND": 404,
     "MEMORY_NOT_DECLARED": 404,
     "MEMORY_RECORD_EXISTS": 409,
     "MEMORY_RECORD_CHANGED": 409,
@@ -84,6 +86,7 @@ STATUS: Final[dict[str, int]] = {
     "NOT_READY": 503,
     "OVERLOADED": 503,
     "WORKSPACE_NOT_LOADED": 503,
+    "WORKSPACE_UNAVAILABLE": 503,
 }
 """Codes that are not here are the client's mistake: 400."""
 

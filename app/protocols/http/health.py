@@ -29,6 +29,8 @@ def routes(server: ServerContext) -> APIRouter:
             return _not_ready(error.code)
         if server.lifecycle.draining:
             return _not_ready("NOT_READY")
+        if server.workspace.unavailable is not None:
+            return _not_ready("WORKSPACE_UNAVAILABLE")
         ready = {"status": "ready", "sandbox": server.sandbox()}
         if (bus := server.bus()) is not None:
             ready["bus"] = bus

@@ -14,7 +14,7 @@ from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import HttpProblem
-from app.protocols.http.lookups import existing_interrupt
+from app.protocols.http.lookups import existing_interrupt, whole_interrupt
 from app.protocols.http.parameters import Limit
 from app.runtime.intake.interrupts import NotAnswered
 from app.views.interrupt import interrupt_json
@@ -38,7 +38,8 @@ def routes(server: ServerContext) -> APIRouter:
         found = await server.reader.interrupts(
             caller.tenant, thread_id=thread_id, status=status, after=after, limit=limit
         )
-        return page_answer(map(interrupt_json, found), found[-1].id if len(found) == limit else None)
+        shown = [interrupt_json(await whole_interrupt(server, caller, one)) for one in found]
+        return page_answer(shown, found[-1].id if len(found) == limit else None)
 
     @router.get(
         "/{interrupt_id}",
@@ -47,7 +48,8 @@ def routes(server: ServerContext) -> APIRouter:
         responses=may_answer("INTERRUPT_NOT_FOUND", "THREAD_DELETED"),
     )
     async def show(interrupt_id: str, caller: Caller) -> Response:
-        return json_answer(interrupt_json(await existing_interrupt(server, caller, interrupt_id)))
+        found = await existing_interrupt(server, caller, interrupt_id)
+        return json_answer(interrupt_json(await whole_interrupt(server, caller, found)))
 
     @router.post(
         "/{interrupt_id}/answer",
@@ -70,6 +72,6 @@ def routes(server: ServerContext) -> APIRouter:
         if isinstance(answered, NotAnswered):
             more = {"answeredBy": answered.winner} if answered.winner is not None else {}
             raise HttpProblem(answered.failure, answered.issues, **more)
-        return json_answer(interrupt_json(answered))
+        return json_answer(interrupt_json(await whole_interrupt(server, caller, answered)))
 
     return router

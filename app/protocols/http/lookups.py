@@ -6,6 +6,7 @@ from typing import Final
 from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.blobs import Load, restored, stored_blobs, with_blobs
+from app.events.catalog.memory import MEMORY_THREAD
 from app.events.envelope import Event
 from app.protocols.context import ServerContext
 from app.protocols.http.errors import HttpProblem
@@ -93,3 +94,11 @@ async def _whole_entry(entry: Entry, load: Load) -> Entry:
 def _refuse_if_longer(length: int) -> None:
     if length > MAX_EVENTS_OF_A_VIEW:
         raise HttpProblem(Failure("VIEW_TOO_LARGE", f"there are more than {MAX_EVENTS_OF_A_VIEW} events"))
+
+
+async def whole_interrupt(server: ServerContext, caller: Principal, found: Interrupt) -> Interrupt:
+    """With the text of a memory candidate, which is stored as a reference so that it can be forgotten."""
+    if found.thread_id != MEMORY_THREAD:
+        return found
+    load = stored_blobs(server.reader, caller.tenant, MEMORY_THREAD)
+    return replace(found, arguments=await restored(found.arguments, load))

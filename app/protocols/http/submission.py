@@ -12,6 +12,7 @@ from fastapi import Request as HttpRequest
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.catalog.request import TERMINAL
@@ -59,6 +60,7 @@ REFUSALS = (
     "STORAGE_FULL",
     "QUEUE_OVERFLOW",
     "WORKSPACE_NOT_LOADED",
+    "WORKSPACE_UNAVAILABLE",
     "TOOL_NOT_FOUND",
     "MODEL_NOT_FOUND",
     "LIMITS_INVALID",
@@ -95,6 +97,9 @@ class RunRequest(Request):
         None, description="what to do when the thread has an active run; null: the agent's policy"
     )
     limits: RunLimits | None = Field(None, description="tighter ones than the workspace's and the agent's own")
+    user: str | None = Field(
+        None, min_length=1, max_length=200, description="whose memory the run uses; needs the scope memory:delegate"
+    )
 
 
 class Asked:
@@ -120,6 +125,7 @@ class Asked:
             idempotency_key=self.key,
             body_hash=await off_loop(len(raw), lambda: sha256(raw).hexdigest()) if self.key else "",
             trace_context=self.trace_context,
+            user=body.user,
             **more,
         )
 
@@ -127,6 +133,8 @@ class Asked:
 async def submit(
     server: ServerContext, caller: Principal, wanted: Submission, wait: float | None, stream: str | None
 ) -> Response:
+    if wanted.user is not None and not caller.may("memory:delegate"):
+        raise HttpProblem(Failure("FORBIDDEN", "the caller may not do this"), None, needs="memory:delegate")
     given, blobs = await with_content(server.files, caller.tenant, wanted.input)
     run = accepted(await server.service.submit(caller, replace(wanted, input=given, blobs=blobs)))
     if stream is not None:

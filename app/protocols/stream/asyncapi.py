@@ -9,6 +9,7 @@ from app import __version__
 from app.events.catalog import EVENTS, schema_of
 from app.protocols.dialects.codex import ALIASES
 from app.protocols.stream.commands import MAX_SEQ, MAX_THREADS, MAX_TYPES
+from app.protocols.stream.socket import DIALECTS
 
 Document = dict[str, Any]
 
@@ -76,6 +77,10 @@ def _query() -> Document:
             "afterSeq": _SEQ | {"description": "with threadId: what came after this `seq`, then live"},
             "afterPart": _SEQ | {"description": "with afterSeq: that event was seen up to this part"},
             "types": _TYPES,
+            "dialect": {
+                "enum": ["native", *DIALECTS],
+                "description": "the spelling of the events; in another than the native one each event is one frame",
+            },
         },
     }
 

@@ -9,14 +9,13 @@ from app.core import json
 from app.core.clock import SystemClock
 from app.protocols.auth.shown import SUBPROTOCOL
 from app.protocols.context import ServerContext
-from app.protocols.dialects import stable_harness
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.lineages import Lineages
 from app.protocols.stream import asyncapi
 from app.protocols.stream.event_context import EventContexts
 from app.protocols.stream.frame_cache import FrameCache
-from app.protocols.stream.socket import Socket
+from app.protocols.stream.socket import DIALECTS, DialectSocketFrames, Socket, SocketFrames
 
 _QUERY: Final = ("threadId", "afterSeq", "afterPart", "types")
 
@@ -39,7 +38,10 @@ def routes(server: ServerContext) -> APIRouter:
     async def stream(websocket: WebSocket, caller: Caller) -> None:
         await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in websocket.scope["subprotocols"] else None)
         query = {name: websocket.query_params.getlist(name) for name in _QUERY}
-        stable = websocket.query_params.get("dialect") == stable_harness.NAME
-        await Socket(server, frames, caller, websocket, lineages if stable else None).serve(query)
+        name = websocket.query_params.get("dialect", "native")
+        spell = DIALECTS.get(name)
+        spelled = SocketFrames(frames) if spell is None else DialectSocketFrames(frames, lineages, spell)
+        known = spell is not None or name == "native"
+        await Socket(server, spelled, caller, websocket).serve(query, valid=known)
 
     return router

@@ -6,17 +6,20 @@ closed with 1013 and its last `seq`.
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from fastapi import WebSocket, WebSocketDisconnect
 
 from app.core import json
+from app.core.json import JsonObject
 from app.core.principal import Principal
 from app.events.envelope import Event
 from app.events.ports import StoreError
 from app.protocols.auth.permissions import may_follow
 from app.protocols.context import ServerContext
+from app.protocols.dialects import stable_harness
+from app.protocols.dialects.lime import Lineage, ui_event
 from app.protocols.dialects.stable_harness import stable_event
 from app.protocols.http.lineages import Lineages
 from app.protocols.stream import commands, frames
@@ -70,12 +73,31 @@ class SocketFrames:
         return made.select(self.types, self.filtered)
 
 
-class StableHarnessSocketFrames(SocketFrames):
-    """The same events in the spelling of the stable-harness event model, one frame each."""
+Spelling = Callable[[Event, Lineage | None], tuple[str, JsonObject]]
+"""An event in another dialect: the type that filters compare, and the frame."""
 
-    def __init__(self, cache: FrameCache, lineages: Lineages) -> None:
+
+def _stable_harness(event: Event, line: Lineage | None) -> tuple[str, JsonObject]:
+    made = stable_event(event, None if line is None else line.name)
+    return event.type, made | {"threadId": None if frames.is_global(event) else event.thread_id}
+
+
+def _lime(event: Event, line: Lineage | None) -> tuple[str, JsonObject]:
+    made = ui_event(event, line, event.seq)
+    if frames.is_global(event):
+        del made["threadId"]  # in that standard an id is there or not, and never null
+    return made["eventClass"], made | {"type": made["eventClass"], "seq": event.seq}
+
+
+DIALECTS: Final[dict[str, Spelling]] = {stable_harness.NAME: _stable_harness, "lime": _lime}
+
+
+class DialectSocketFrames(SocketFrames):
+    """The same events in another spelling, one frame each."""
+
+    def __init__(self, cache: FrameCache, lineages: Lineages, spell: Spelling) -> None:
         super().__init__(cache)
-        self._lineages = lineages
+        self._lineages, self._spell = lineages, spell
 
     def of(self, event: Event, followed: bool) -> bytes | None:
         if event.run_id is not None and self._lineages.cached(event) is None:
@@ -87,26 +109,23 @@ class StableHarnessSocketFrames(SocketFrames):
         return self._select(event, self._spelled(event), followed)
 
     def _spelled(self, event: Event) -> EventFrames:
-        line, everywhere = self._lineages.cached(event), frames.is_global(event)
-        made = stable_event(event, None if line is None else line.name)
-        made |= {"threadId": None if everywhere else event.thread_id, "part": 0, "last": True}
-        return EventFrames([Part(event.type, everywhere, text_frame(json.dumps(made)))])
+        name, made = self._spell(event, self._lineages.cached(event))
+        frame = text_frame(json.dumps(made | {"part": 0, "last": True}))
+        return EventFrames([Part(name, frames.is_global(event), frame)])
 
 
 class Socket:
     def __init__(
         self,
         server: ServerContext,
-        cache: FrameCache,
+        spelled: SocketFrames,
         caller: Principal,
         websocket: WebSocket,
-        lineages: Lineages | None = None,
     ) -> None:
-        """With `lineages` the client asked for the stable-harness spelling."""
         self._websocket, self._caller = websocket, caller
         self._connection: Connection = websocket.scope["extensions"].get(CONNECTION) or AsgiSocket(websocket.send)
         self._connection.credentials = server.access.credentials_of(caller)
-        self._frames = SocketFrames(cache) if lineages is None else StableHarnessSocketFrames(cache, lineages)
+        self._frames = spelled
         self._listening: asyncio.Task[None] | None = None
         subscription = server.hub.subscribe(caller.tenant, None)
         self._follower = ThreadFollower(
@@ -119,10 +138,13 @@ class Socket:
             stall_seconds=STALL_SECONDS,
         )
 
-    async def serve(self, query: Mapping[str, list[str]]) -> None:
+    async def serve(self, query: Mapping[str, list[str]], *, valid: bool = True) -> None:
+        """`valid` is False for a query that asks for what is not there; the client is sent so."""
         self._listening = asyncio.current_task()
         try:
             self._greet(query)
+            if not valid:
+                self._connection.write(frames.INVALID)
             self._follower.start(self._ended)
             await self._listen_to_client()
         except (WebSocketDisconnect, OSError):

@@ -110,7 +110,7 @@ class InterruptAnswers:
         scope = Scope(who.tenant, asked.thread_id, asked.run_id, actor=who.actor)
         resolved = InterruptResolved(interrupt_id=interrupt_id, answer=answer, answered_by=who.actor)
         conditions: list[ports.Condition] = [ports.InterruptOpen(interrupt_id)]
-        if asked.run_id is None:
+        if asked.run_id is None and asked.status == "open":
             follows = await self.follow_up(who, asked, answer)
             if isinstance(follows, Failure):
                 return NotAnswered(follows)

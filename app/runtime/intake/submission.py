@@ -45,6 +45,8 @@ class Submission:
     """`required` or `{name}`, for the first answering model call."""
     approval_policy: ApprovalPolicy | None = None
     """None takes the thread's own, if somebody gave it one."""
+    user: str | None = None
+    """For whom the caller acts; counts for memory. Whoever took the request has checked that it may."""
     thread_change: thread.ThreadUpdated | None = None
     """What the request changes of its thread; in the same commit, so both are there or neither."""
     blobs: Sequence[ports.BlobDraft] = ()

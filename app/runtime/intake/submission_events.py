@@ -40,6 +40,7 @@ def queued_event(
         "rerunOf": submission.rerun_of,
         "replay": dict(submission.replay) if submission.replay else None,
         "approvalPolicy": approvals,
+        "user": submission.user,
     }
     return request.RequestQueued.unchecked(present(document))
 

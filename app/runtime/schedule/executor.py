@@ -82,6 +82,8 @@ class Executor:
         self._looking: set[asyncio.Task[None]] = set()
         self.draining = False
         self.others: OtherServers = NoOtherServers()
+        self.may_begin: Callable[[], bool] = lambda: True
+        """Whether this process may take runs up now."""
 
     def start(self) -> None:
         self._sweeper.request()
@@ -95,7 +97,7 @@ class Executor:
 
     def reserve(self, tenant: str, thread_id: str, run_id: str, agent: str) -> WorkerReservation | None:
         ref = RunRef(tenant, thread_id, run_id)
-        if self.draining or not self._queue.at_once(ref, agent):
+        if self.draining or not self.may_begin() or not self._queue.at_once(ref, agent):
             return None
         outcome: asyncio.Future[AcceptedRun | None] = asyncio.get_running_loop().create_future()
         # Held from now on: a cancel may be committed before whoever submitted the run hears that it was accepted.
@@ -234,7 +236,7 @@ class Executor:
 
     def _begin(self) -> None:
         """Take up whatever may begin now."""
-        while not self.draining and (ref := self._queue.take()) is not None:
+        while not self.draining and self.may_begin() and (ref := self._queue.take()) is not None:
             self._hold(ref)
         if not self._queue.waiting:
             self._sweeper.queue_is_empty()

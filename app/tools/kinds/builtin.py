@@ -1,4 +1,4 @@
-"""The tools that ship: echo, clock, calculator, notes, todos, files beneath the data folder, and http_fetch.
+"""The tools that ship: echo, clock, calculator, notes, todos, memory, files beneath the data folder, and http_fetch.
 
 Each tenant has its own folder. `http_fetch` exists only when the operator lists hosts for it.
 """
@@ -21,6 +21,8 @@ from app.tools.arithmetic import evaluate
 from app.tools.contract import BytesResult, JsonResult, Result, TextResult, Tool, ToolContext, ToolDefinition
 from app.tools.declared import define
 from app.tools.kind import ToolDeps, ToolKind
+from app.tools.memory_tools import FORGET, RECALL, REMEMBER, MemoryActions, NoMemoryActions
+from app.tools.memory_tools import NAMES as MEMORY_NAMES
 from app.workspace.compiled import CompiledTool, CompiledWorkspace
 from app.workspace.specs.base import Spec, Text
 
@@ -64,6 +66,7 @@ def builtins(
     client: HttpClient | None = None,
     fetch_hosts: frozenset[str] = frozenset(),
     fetch_private: frozenset[str] = frozenset(),
+    memory: MemoryActions | None = None,
 ) -> dict[str, Tool]:
     """By name. `write_claim` is the compiled write_claim_v1, which a protected write's claim must satisfy."""
     files = _Files(data, write_claim)
@@ -76,6 +79,12 @@ def builtins(
         BuiltinTool(_READ, files.read),
         BuiltinTool(_LIST, files.list),
         BuiltinTool(_WRITE, files.write),
+    ]
+    remembering = memory or NoMemoryActions()
+    made += [
+        BuiltinTool(REMEMBER, remembering.remember),
+        BuiltinTool(RECALL, remembering.recall),
+        BuiltinTool(FORGET, remembering.forget),
     ]
     if client is not None and fetch_hosts:
         made.append(BuiltinTool(_FETCH, _Fetch(client, AddressPolicy(fetch_private, fetch_hosts))))
@@ -267,6 +276,7 @@ def _changed(notes: list[JsonObject], arguments: JsonObject, key: str | None) ->
 
 NAMES: Final = frozenset(
     {"echo", "clock", "calculator", "notes", "read_file", "write_file", "list_files", "http_fetch", "todos"}
+    | MEMORY_NAMES
 )
 
 
@@ -286,6 +296,7 @@ def make(declared: CompiledTool, workspace: CompiledWorkspace, deps: ToolDeps) -
             client=deps.client,
             fetch_hosts=frozenset(outgoing.hosts),
             fetch_private=frozenset(outgoing.private),
+            memory=deps.memory,
         )
     tool = deps.build[_KEY].get(declared.spec.entry or str(declared.spec.config.get("builtin", declared.name)))
     if not isinstance(tool, BuiltinTool):

@@ -16,9 +16,12 @@ from app.events.catalog.artifact import ArtifactCreated
 from app.events.catalog.evaluation import EvaluationStarted
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.recorder import Scope
+from app.memory.contract import MemoryCandidate, RunIdentity
 from app.protocols.auth.permissions import template
 from app.runtime.intake.ledger import EVALS_THREAD, Ledger
 from app.store.tables import metadata
+from app.workspace.compiled import CompiledMemory
+from app.workspace.specs.others import MemorySpec
 from tests.protocols.auth.auth_server import AuthServer, open_auth_server
 
 MARK: Final = "theirs-Zq7"
@@ -50,12 +53,18 @@ WITHOUT_IDS: Final = {
     "POST /api/sessions": "makes something of the caller's own",
     "POST /api/datasets": "makes something of the caller's own",
     "POST /api/datasets/{}/import": "makes something of the caller's own",
+    "POST /api/memory/records": "makes something of the caller's own",
+    "POST /api/memory/search": "tests/scenarios/test_memory.py has the other tenant",
+    "POST /api/memory/reindex": "changes nothing that can be seen",
     "WS /api/stream": "tests/protocols/auth/test_sockets.py",
 }
 
 ASKED_WITHOUT_IDS: Final = frozenset({"GET /api/datasets", "GET /api/evals", "GET /api/gates"}) | frozenset(
     {"GET /api/runs", "GET /api/threads", "GET /api/interrupts", "GET /api/keys", "GET /api/sessions", "GET /api/files"}
+    | {"GET /api/memory", "GET /api/memory/records", "GET /api/memory/export", "GET /api/skills/candidates"}
 )
+
+OF_A_USER: Final = frozenset({"GET /api/memory/export"})
 
 BODIES: Final[dict[str, Any]] = {
     "POST /api/interrupts/{}/answer": {"decision": "approve"},
@@ -66,6 +75,8 @@ BODIES: Final[dict[str, Any]] = {
     "POST /api/runs/{}/rerun": {},
     "POST /api/runs/{}/feedback": {"score": 1},
     "POST /api/runs/{}/gates": {"mode": "shadow"},
+    "PATCH /api/memory/records/{}": {"confidence": 0.5},
+    "POST /api/memory/records/{}/decide": {"decision": "accept"},
     "PATCH /api/threads/{}": {"title": "x"},
     "POST /api/threads/{}/messages": {"input": "x"},
     "POST /api/sessions/{}/messages": {"text": "x"},
@@ -82,6 +93,7 @@ REFERENCES: Final[dict[str, list[dict[str, Any]]]] = {
     # Bodies in which an id of theirs may stand; each must be answered as if it were not there.
     "POST /api/runs": [{"agent": "echo", "input": "x", "threadId": "{thread_id}"}],
     "POST /api/evals": [{"dataset": "{name}", "agent": "echo"}],
+    "POST /api/memory/forget": [{"records": ["{record_id}"]}],
     "POST /v1/chat/completions": [
         {"model": "echo", "messages": [{"role": "user", "content": "x"}], "metadata": {"thread_id": "{thread_id}"}}
     ],
@@ -99,6 +111,11 @@ async def _fill(server: AuthServer, client: httpx2.AsyncClient) -> dict[str, str
     )
     made = ArtifactCreated.model_validate({"artifact": {"id": "art_theirs", "name": MARK}})
     await server.holdfast.store.recorder.record(scope, raised, made)
+    who = RunIdentity("theirs", "echo", MARK, run["threadId"], None, f"user:{MARK}")
+    memory = CompiledMemory("facts", "", {}, MemorySpec())
+    candidate = MemoryCandidate(f"My name is {MARK}.", "semantic", "user", 0.9)
+    (learned,) = (await server.holdfast.memory.submit(who, memory, [candidate], "theirs")).submitted
+    assert learned.record_id is not None
     key = (await client.post("/api/keys", json={"name": MARK, "roles": ["viewer"]})).json()
     file = (await client.post("/api/files", params={"name": MARK}, content=MARK.encode())).json()
     await client.post(f"/api/runs/{run['id']}/feedback", json={"score": 1, "label": MARK})
@@ -113,6 +130,7 @@ async def _fill(server: AuthServer, client: httpx2.AsyncClient) -> dict[str, str
             "run_id": run["id"], "thread_id": run["threadId"], "session_id": run["threadId"], "turn_id": run["id"],
             "interrupt_id": "int_theirs", "approval_id": "int_theirs", "request_id": "int_theirs",
             "call_id": "int_theirs", "artifact_id": "art_theirs", "key_id": key["id"], "sha256": "0" * 64,
+            "record_id": learned.record_id, "candidate_id": "skc_theirs",
             "file_id": file["id"], "response_id": f"resp_{run['id']}_1", "key": "a", "setting": "a",
     }  # fmt: skip
 
@@ -139,7 +157,7 @@ async def test_nothing_crosses_from_one_tenant_to_another_on_any_route(tmp_path:
             if "{" in path:
                 wrong += await _ask_with_their_ids(ours, method, path, name, known)
             elif name in ASKED_WITHOUT_IDS:
-                answer = await ours.request(method, path)
+                answer = await ours.request(method, path, params={"user": MARK} if name in OF_A_USER else {})
                 wrong += [] if answer.status_code == 200 and not _reveals(answer, known) else [f"{name}: {answer.text}"]
             elif name in REFERENCES:
                 for body in REFERENCES[name]:
@@ -200,6 +218,10 @@ async def test_every_route_but_the_open_ones_needs_credentials_and_a_scope(tmp_p
 WITHOUT_A_TENANT: Final = {
     "events": "the tenant is its thread's, which `thread_key` stands for",
     "deltas": "the tenant is its thread's, which `thread_key` stands for",
+    "memory_index": "the tenant is its namespace's, which `namespace_key` stands for",
+    "memory_postings": "the tenant is that of its term's namespace",
+    "memory_terms": "the tenant is its namespace's, which `namespace_key` stands for",
+    "memory_vectors": "the tenant is its namespace's, which `namespace_key` stands for",
     "transcript_entries": "the tenant is its thread's, which `thread_key` stands for",
     "workspaces": "one server has one workspace, seen by all its tenants",
 }

@@ -12,22 +12,21 @@ from app.events.catalog import Payload
 from app.events.catalog import memory as facts
 from app.events.catalog.memory import MemoryHook
 from app.events.catalog.values import ErrorValue
-from app.events.ports import BlobDraft
 from app.events.recorder import PayloadEntry
 from app.events.salted import FORGOTTEN, salted
-from app.memory.contract import Recalled, RunIdentity, Said, Submitted
+from app.memory.contract import Recalled, RunIdentity, Said
 from app.memory.service import Learned
 from app.models.router import error_value
 from app.policy.points import text_of
+from app.runtime.run.memory_events import candidate_events
 from app.runtime.run.steps.run_scope import RunScope
+from app.tools.memory_tools import memory_tools_of
 from app.workspace.compiled import CompiledMemory
 
 _READ_AT: Final[Mapping[MemoryHook, str]] = {
     "read-before-plan": "beforePlan",
     "read-before-finalize": "beforeFinalize",
 }
-MEMORY_TOOLS: Final = frozenset({"remember", "recall", "forget"})
-"""The tools of memory itself: what they answer was governed when it was stored."""
 
 
 async def recall(run_scope: RunScope) -> None:
@@ -59,7 +58,7 @@ async def learn(run_scope: RunScope) -> None:
     said = Said(
         text_of(run_scope.given),
         run_scope.output.text,
-        frozenset(run_scope.tools.used - MEMORY_TOOLS),
+        _tools_heard(run_scope, run_scope.tools.used),
         given_event=next((e.id for e in run_scope.family if e.run_id == run_scope.run.id), None),
     )
 
@@ -109,6 +108,12 @@ def identity_of(run_scope: RunScope) -> RunIdentity:
     return RunIdentity(
         scope.tenant, run_scope.agent.name, user, scope.thread_id, run_scope.run.id, f"agent:{run_scope.agent.name}"
     )
+
+
+def _tools_heard(run_scope: RunScope, used: set[str]) -> frozenset[str]:
+    """The tools whose output the model saw, in this run or in the history; those of memory itself do not count."""
+    heard = used | {str(said.get("name")) for said in run_scope.history if said["role"] == "tool"}
+    return frozenset(heard - memory_tools_of(run_scope.workspace))
 
 
 def _memories(run_scope: RunScope) -> list[CompiledMemory]:
@@ -164,31 +169,3 @@ def _learned_events(learned: Learned) -> list[Payload | PayloadEntry]:
 
 def _plugin_failed(memory: CompiledMemory, namespace: str, error: ErrorValue) -> facts.MemoryPluginFailed:
     return facts.MemoryPluginFailed(memory_id=memory.name, provider=memory.spec.kind, namespace=namespace, error=error)
-
-
-def candidate_events(one: Submitted) -> list[Payload | PayloadEntry]:
-    """What a run's thread says about a candidate. Its text only where a record holds it as well, so that forgetting
-    the record forgets this, too."""
-    candidate = one.candidate
-    shown: dict[str, Any] = {
-        "memoryId": one.memory,
-        "namespace": one.namespace,
-        "kind": candidate.kind,
-        "source": candidate.source,
-        "confidence": candidate.confidence,
-        "sources": list(candidate.sources),
-    }
-    blobs: tuple[BlobDraft, ...] = ()
-    if one.record_id is not None:
-        reference, blob = salted({"text": candidate.text}, (one.record_id,))
-        shown["content"], blobs = reference, (blob,)
-    submitted = facts.MemoryCandidateSubmitted(
-        candidate=shown,
-        decision={"outcome": one.outcome, "reason": one.reason},
-        record={"id": one.record_id} if one.record_id is not None else None,
-    )
-    made: list[Payload | PayloadEntry] = [PayloadEntry(submitted, blobs=blobs)]
-    if one.interrupt_id is not None:
-        approval = {"interruptId": one.interrupt_id, "recordId": one.record_id, "memoryId": one.memory}
-        made.append(facts.MemoryApprovalRequested(approval=approval))
-    return made

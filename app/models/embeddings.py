@@ -1,0 +1,195 @@
+"""Embeddings: texts to vectors, by a Model of the workspace. In batches, with retries, cached by content.
+
+The port of the models room for memory. A vector is float32, little-endian, of length one, so that a dot product is the
+cosine. Leaves to others: what is embedded and where vectors are kept (memory).
+"""
+
+import math
+import re
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from cachetools import LRUCache
+
+from app.core import json
+from app.core.errors import Failure
+from app.models.config import ModelConfig
+from app.models.contract import ProviderDeps
+from app.models.transport import status_failure
+from app.outside.addresses import AddressPolicy, normal_host
+from app.outside.http import Deadlines, OutgoingRequest, OutsideError
+
+BATCH: Final = 64
+"""Texts of one request; every provider takes as many."""
+MAX_BATCH_CHARACTERS: Final = 60_000
+MAX_TEXT: Final = 8_000
+ATTEMPTS: Final = 3
+FIRST_PAUSE: Final = 0.5  # seconds, then twice as long each time
+TOTAL_SECONDS: Final = 30.0
+MAX_ANSWER: Final = 32 * 1024 * 1024
+MAX_DIMENSIONS: Final = 8_192
+CACHED: Final = 4_096
+_SCRIPTED_DIMENSIONS: Final = 256
+_WORD: Final = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingDialect:
+    """How one kind of provider is asked for embeddings, and how it answers."""
+
+    default_url: str
+    path: Callable[[str], str]
+    headers: Callable[[str | None], Mapping[str, str]]
+    body: Callable[[str, Sequence[str]], Any]
+    vectors: Callable[[Any], list[list[float]]]
+
+
+def _bearer(key: str | None) -> Mapping[str, str]:
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def _openai_vectors(document: Any) -> list[list[float]]:
+    return [item["embedding"] for item in sorted(document["data"], key=lambda item: item["index"])]
+
+
+DIALECTS: Final[Mapping[str, EmbeddingDialect]] = {
+    "openai": EmbeddingDialect(
+        "https://api.openai.com/v1",
+        lambda _model: "/embeddings",
+        _bearer,
+        lambda model, texts: {"model": model, "input": list(texts), "encoding_format": "float"},
+        _openai_vectors,
+    ),
+    "gemini": EmbeddingDialect(
+        "https://generativelanguage.googleapis.com/v1beta",
+        lambda model: f"/models/{quote(model, safe='')}:batchEmbedContents",
+        lambda key: {"x-goog-api-key": key} if key else {},
+        lambda model, texts: {
+            "requests": [{"model": f"models/{model}", "content": {"parts": [{"text": text}]}} for text in texts]
+        },
+        lambda document: [item["values"] for item in document["embeddings"]],
+    ),
+    "ollama": EmbeddingDialect(
+        "http://127.0.0.1:11434",
+        lambda _model: "/api/embed",
+        _bearer,
+        lambda model, texts: {"model": model, "input": list(texts)},
+        lambda document: document["embeddings"],
+    ),
+}
+"""By provider. `scripted` needs no server."""
+
+
+class Embedder:
+    def __init__(self, deps: ProviderDeps) -> None:
+        self._deps = deps
+        self._cache: LRUCache[tuple[str, str, str, str], bytes] = LRUCache(CACHED)
+
+    async def embed(self, config: ModelConfig, texts: Sequence[str]) -> list[bytes] | Failure:
+        """One vector per text, in order. What was embedded lately is not asked for again."""
+        if config.provider == "scripted":
+            return [scripted_vector(text) for text in texts]
+        dialect = DIALECTS.get(config.provider)
+        if dialect is None:
+            return Failure("EMBEDDING_NOT_AVAILABLE", f"The provider {config.provider!r} makes no embeddings.")
+        whole = (config.provider, config.base_url or "", config.model)
+        keys = [(*whole, sha256(text.encode("utf-8", "surrogatepass")).hexdigest()) for text in texts]
+        missing = {key: text[:MAX_TEXT] for key, text in zip(keys, texts, strict=True) if key not in self._cache}
+        made: dict[tuple[str, str, str, str], bytes] = {}
+        for batch in _batches(list(missing.items())):
+            vectors = await self._asked(config, dialect, [text for _, text in batch])
+            if isinstance(vectors, Failure):
+                return vectors
+            made |= {key: vector for (key, _), vector in zip(batch, vectors, strict=True)}
+        self._cache.update(made)
+        return [made.get(key) or self._cache[key] for key in keys]
+
+    async def _asked(
+        self, config: ModelConfig, dialect: EmbeddingDialect, texts: Sequence[str]
+    ) -> list[bytes] | Failure:
+        pause = FIRST_PAUSE
+        for attempt in range(1, ATTEMPTS + 1):
+            answer = await self._ask(config, dialect, texts)
+            if not isinstance(answer, Failure) or not answer.retryable or attempt == ATTEMPTS:
+                return answer
+            await self._deps.sleep(pause)
+            pause *= 2
+        raise AssertionError("the last attempt returns")
+
+    async def _ask(self, config: ModelConfig, dialect: EmbeddingDialect, texts: Sequence[str]) -> list[bytes] | Failure:
+        reference = config.api_key
+        key = None if reference is None else self._deps.secrets(reference)
+        if reference is not None and not key:
+            return Failure("PROVIDER_KEY_MISSING", f"the key of model {config.name!r} is not set")
+        base = (self._resolved(config.base_url) or dialect.default_url).rstrip("/")
+        host = normal_host(urlsplit(base).hostname or "")
+        policy = AddressPolicy(private=frozenset({host}), only=frozenset({host}), proxied=True)
+        headers = {"Content-Type": "application/json", **dialect.headers(key)}
+        headers |= {name: self._resolved(value) or "" for name, value in config.headers.items()}
+        outgoing = OutgoingRequest(
+            "POST",
+            base + dialect.path(config.model),
+            headers,
+            json.dumps(dialect.body(config.model, texts)),
+            policy,
+            Deadlines(config.timeouts.connect_seconds, TOTAL_SECONDS, TOTAL_SECONDS),
+            MAX_ANSWER,
+        )
+        try:
+            async with await self._deps.client.send(outgoing) as reply:
+                body = await reply.read()
+        except OutsideError as error:
+            return Failure(
+                "PROVIDER_UNREACHABLE", "The embedding server could not be reached.", error.failure.retryable
+            )
+        if reply.status != 200:
+            return status_failure(reply.status, "the embedding server refused the request")
+        try:
+            vectors = [packed(vector) for vector in dialect.vectors(json.loads(body))]
+        except (KeyError, TypeError, ValueError, json.JsonError, OverflowError, struct.error):
+            vectors = []
+        if len(vectors) != len(texts) or len({len(vector) for vector in vectors}) != 1:
+            return Failure("PROVIDER_MALFORMED", "The embedding server did not answer with one vector per text.")
+        return vectors
+
+    def _resolved(self, text: str | None) -> str | None:
+        return self._deps.secrets(text) if text is not None and "${" in text else text
+
+
+def _batches(items: list[Any]) -> list[list[Any]]:
+    made: list[list[Any]] = []
+    size = 0
+    for item in items:
+        length = len(item[1])
+        if not made or len(made[-1]) == BATCH or size + length > MAX_BATCH_CHARACTERS:
+            made.append([])
+            size = 0
+        made[-1].append(item)
+        size += length
+    return made
+
+
+def packed(values: Sequence[float]) -> bytes:
+    """Of length one. A vector without a direction, or with a number that is none, is refused."""
+    if not 1 <= len(values) <= MAX_DIMENSIONS:
+        raise ValueError("a vector has too few or too many dimensions")
+    length = math.sqrt(math.fsum(value * value for value in values))
+    if not math.isfinite(length) or length == 0:
+        raise ValueError("a vector has no direction")
+    return struct.pack(f"<{len(values)}f", *(value / length for value in values))
+
+
+def scripted_vector(text: str) -> bytes:
+    """For trying out and for tests, without any server: words and their parts by their hashes."""
+    values = [0.0] * _SCRIPTED_DIMENSIONS
+    for word in _WORD.findall(text.casefold()):
+        for piece in {word, *(word[start : start + 4] for start in range(max(1, len(word) - 3)))}:
+            digest = sha256(piece.encode("utf-8", "surrogatepass")).digest()
+            values[digest[0]] += 1.0 if digest[1] & 1 else -1.0
+    if not any(values):
+        values[0] = 1.0
+    return packed(values)

@@ -1,0 +1,162 @@
+"""Keys and clocks: what one server decides holds at the others."""
+
+import asyncio
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from app.bus import replicas
+from app.core import clock
+from app.core.settings import Settings
+from app.protocols.edge.limits import Rates
+from app.wiring.replicas import share_rates
+from app.workspace.catalog import KindCatalog
+from tests.bus.conftest import team
+from tests.bus.pace import Paced
+from tests.clients import submit
+from tests.server import InProcessServer
+from tests.waiting import until
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.requirement("PX-4")
+async def test_a_key_that_is_revoked_at_one_server_is_refused_by_the_others(
+    joined: Settings, pace: Paced, tmp_path: Path
+) -> None:
+    settings = joined.model_copy(update={"auth": "keys", "admin_key_file": tmp_path / "admin"})
+    async with team(settings, 2, pace) as (first, second):
+        admin = {"authorization": f"Bearer {(tmp_path / 'admin').read_text().strip()}"}
+        async with httpx2.AsyncClient(headers=admin) as client:
+            made = (await client.post(f"{first.url}/api/keys", json={"name": "ci", "roles": ["operator"]})).json()
+            key = {"authorization": f"Bearer {made['key']}"}
+            assert (await client.get(f"{second.url}/api/runs", headers=key)).status_code == 200
+            assert (await client.delete(f"{first.url}/api/keys/{made['id']}")).status_code == 200
+
+            async def refused() -> None:
+                while (await client.get(f"{second.url}/api/runs", headers=key)).status_code != 401:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)  # a message on its way is nothing to await
+
+            await asyncio.wait_for(refused(), 2)
+
+
+@pytest.mark.requirement("G11")
+async def test_without_a_bus_a_revoked_key_is_refused_after_a_poll(
+    shared: Settings, pace: Paced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "POLL_SECONDS", 0.3)
+    monkeypatch.setattr(replicas, "BEAT_SECONDS", 0.1)
+    settings = shared.model_copy(update={"auth": "keys", "admin_key_file": tmp_path / "admin", "bus": "local"})
+    async with team(settings, 1, pace) as (server,):
+        remembered = server.holdfast.access
+        admin = {"authorization": f"Bearer {(tmp_path / 'admin').read_text().strip()}"}
+        async with httpx2.AsyncClient(headers=admin) as client:
+            assert (await client.get(f"{server.url}/api/runs")).status_code == 200
+        await until(lambda: remembered.keys_remembered == 0)
+
+
+class _Ahead(clock.SystemClock):
+    def now_ms(self) -> int:
+        return super().now_ms() + HOUR_MS
+
+
+@pytest.mark.requirement("G18")
+async def test_servers_an_hour_apart_go_by_the_clock_of_the_database(
+    joined: Settings, pace: Paced, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with team(joined, 1, pace) as (first,):
+        monkeypatch.setattr(clock, "SystemClock", _Ahead)
+        async with team(joined, 1, pace) as (second,):
+            assert abs(_Ahead().now_ms() - first.holdfast.clock.now_ms()) > HOUR_MS / 2
+            apart = second.holdfast.clock.now_ms() - first.holdfast.clock.now_ms()
+            assert abs(apart) < 60_000
+            async with httpx2.AsyncClient(base_url=second.url) as client:
+                pace.step(4)
+                runs = [await submit(client, "echo", "2", 10), await submit(client, "echo", "2", 10)]
+            assert [run["status"] for run in runs] == ["completed", "completed"]
+            events = await first.holdfast.store.reader.events("default", runs[0]["threadId"], 0, 100)
+            assert all(abs(event.at - first.holdfast.clock.now_ms()) < 60_000 for event in events)
+
+
+_RUNTIME = """
+apiVersion: holdfast/v1
+kind: Runtime
+metadata: {name: shared}
+spec: {defaultAgent: echo}
+---"""
+_AGENT = """
+apiVersion: holdfast/v1
+kind: Agent
+metadata: {name: %s}
+spec: {backend: echo}
+"""
+
+
+async def _agents(server: InProcessServer) -> list[str]:
+    async with httpx2.AsyncClient(base_url=server.url) as client:
+        names: list[str] = (await client.get("/api/workspace")).json()["agents"]
+        return names
+
+
+@pytest.mark.requirement("PX-4")
+async def test_a_workspace_that_one_server_loads_is_in_force_at_all_of_them(
+    joined: Settings, pace: Paced, tmp_path: Path
+) -> None:
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "agents.yaml").write_text(_RUNTIME + _AGENT % "echo")
+    settings = [joined.model_copy(update={"workspace": folder}) for folder in folders]
+    async with team(settings[0], 1, pace) as (first,), team(settings[1], 1, pace) as (second,):
+        replicas_of = [one.holdfast.replicas for one in (first, second)]
+        await until(lambda: all(one is not None and one.peers for one in replicas_of))
+        (folders[0] / "more.yaml").write_text(_AGENT % "other")
+        async with httpx2.AsyncClient(base_url=first.url) as client:
+            assert (await client.post("/api/workspace/reload")).status_code == 200
+        await until(lambda: "other" in second.holdfast.workspace.current.agents, 5)
+        assert await _agents(second) == await _agents(first)
+        # Its own folder has not changed: reading it again is no reason to go back.
+        async with httpx2.AsyncClient(base_url=second.url) as client:
+            assert (await client.post("/api/workspace/reload")).status_code == 200
+        assert "other" in await _agents(second)
+
+
+async def test_a_server_that_cannot_load_the_workspace_in_force_takes_no_new_runs(
+    joined: Settings, pace: Paced, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "agents.yaml").write_text(_RUNTIME + _AGENT % "echo")
+    settings = joined.model_copy(update={"workspace": folder})
+    async with team(settings, 2, pace) as (first, second):
+        second.holdfast.history._catalog = KindCatalog()  # as if the packages that it needs were not installed there
+        (folder / "more.yaml").write_text(_AGENT % "other")
+        monkeypatch.setattr(second.holdfast.workspace, "reload", _no_reload)
+        await first.holdfast.workspace.reload()
+        await until(lambda: second.holdfast.workspace.unavailable is not None, 5)
+        async with httpx2.AsyncClient(base_url=second.url) as client:
+            ready = await client.get("/readyz")
+            assert (ready.status_code, ready.json()["code"]) == (503, "WORKSPACE_UNAVAILABLE")
+            refused = await client.post("/api/runs", json={"agent": "echo", "input": "0"})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "WORKSPACE_UNAVAILABLE")
+        async with httpx2.AsyncClient(base_url=first.url) as client:
+            assert (await submit(client, "other", "0", 10))["status"] == "completed"
+
+
+async def _no_reload() -> None:
+    """The files of this server do not change."""
+
+
+@pytest.mark.requirement("PX-4")
+async def test_what_a_caller_uses_at_one_server_counts_at_the_others(joined: Settings, pace: Paced) -> None:
+    standing = clock.ManualClock()  # nothing fills up meanwhile
+    limits = [Rates(100, standing), Rates(100, standing)]
+    async with team(joined, 2, pace) as servers:
+        for server, rates in zip(servers, limits, strict=True):
+            share_rates(server.holdfast.replicas, rates)
+        caller = ("default", "key_1")
+        while not limits[0].take(caller):
+            pass
+        await until(lambda: limits[1].take(caller) > 0)
+        assert limits[1].take(("default", "key_2")) == 0

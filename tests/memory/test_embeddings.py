@@ -1,0 +1,209 @@
+"""Embeddings from a real HTTP server, in each provider's format: batches, retries, refusals, and runs that use them."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from app.core.clock import SystemClock
+from app.core.errors import Failure
+from app.core.settings import Settings
+from app.models.config import ModelConfig, model_config
+from app.models.contract import ProviderDeps
+from app.models.embeddings import BATCH, Embedder, scripted_vector
+from app.outside.http import HttpClient
+from app.workspace.specs.model import ModelSpec
+from tests.memory.workspaces import agent, memory, model, rule, write
+from tests.runs import ended, events_until, opened, payloads, submit
+
+PLACE = "default/clerk/local"
+
+
+class EmbeddingServer:
+    """Speaks all three formats. Words that mean the same have the same vector."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+        self.failing = 0
+        self.status = 503
+        self.answer: Any = None
+        self.url = ""
+
+    async def handle(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        if request.path.endswith("batchEmbedContents"):
+            texts = [one["content"]["parts"][0]["text"] for one in body["requests"]]
+        else:
+            texts = body["input"]
+        self.asked.append(texts)
+        if self.failing:
+            self.failing -= 1
+            return web.json_response({"error": {"message": "busy"}}, status=self.status)
+        if self.answer is not None:
+            return web.json_response(self.answer)
+        vectors = [self.vector(text) for text in texts]
+        if request.path.endswith("/embeddings"):
+            data = [{"index": n, "embedding": vector} for n, vector in enumerate(vectors)]
+            return web.json_response({"data": list(reversed(data))})
+        if request.path.endswith("/api/embed"):
+            return web.json_response({"embeddings": vectors})
+        return web.json_response({"embeddings": [{"values": vector} for vector in vectors]})
+
+    def vector(self, text: str) -> list[float]:
+        meanings = (("car", "automobile", "vehicle"), ("dog", "hound", "puppy"), ("tea", "drink", "beverage"))
+        values = [2.0 if any(word in text.casefold() for word in words) else 0.0 for words in meanings]
+        return [*values, 0.1]
+
+
+@asynccontextmanager
+async def embedding_server() -> AsyncIterator[EmbeddingServer]:
+    served = EmbeddingServer()
+    app = web.Application()
+    app.router.add_post("/{path:.*}", served.handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    served.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield served
+    finally:
+        await runner.cleanup()
+
+
+def config(provider: str, url: str) -> ModelConfig:
+    return model_config("words", ModelSpec.model_validate({"provider": provider, "model": "small", "baseUrl": url}))
+
+
+@asynccontextmanager
+async def embedder() -> AsyncIterator[tuple[Embedder, list[float]]]:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    client = HttpClient()
+    try:
+        yield Embedder(ProviderDeps(client, lambda text: text, SystemClock(), sleep)), pauses
+    finally:
+        await client.close()
+
+
+@pytest.mark.parametrize("provider", ["openai", "gemini", "ollama"])
+async def test_each_provider_is_asked_in_its_format_in_batches_and_once_for_each_text(provider: str) -> None:
+    async with embedding_server() as server, embedder() as (made, _):
+        texts = [f"a car, number {n}" for n in range(BATCH + 5)]
+        vectors = await made.embed(config(provider, server.url), texts)
+        assert isinstance(vectors, list) and [len(batch) for batch in server.asked] == [BATCH, 5]
+        first = struct.unpack("<4f", vectors[0])
+        assert abs(sum(value * value for value in first) - 1) < 1e-6 and first[0] > 0.99
+        again = await made.embed(config(provider, server.url), texts)
+        assert again == vectors and len(server.asked) == 2
+
+
+async def test_a_busy_server_is_asked_again_with_growing_pauses_and_a_refusal_is_final() -> None:
+    async with embedding_server() as server, embedder() as (made, pauses):
+        server.failing = 2
+        assert isinstance(await made.embed(config("openai", server.url), ["tea"]), list)
+        assert pauses == [0.5, 1.0]
+        server.failing, server.status = 1, 401
+        refused = await made.embed(config("openai", server.url), ["dog"])
+        assert isinstance(refused, Failure) and not refused.retryable and len(server.asked) == 4
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"data": []},
+        {"data": [{"index": 0, "embedding": []}]},
+        {"data": [{"index": 0, "embedding": ["x"]}]},
+        {"data": [{"index": 0, "embedding": [0.0, 0.0]}]},
+        {"data": [{"index": 0, "embedding": [1e999]}]},
+        {"wrong": 1},
+        [],
+    ],
+)
+async def test_an_answer_that_is_not_one_vector_per_text_is_refused(answer: Any) -> None:
+    async with embedding_server() as server, embedder() as (made, _):
+        server.answer = answer
+        refused = await made.embed(config("openai", server.url), ["tea"])
+        assert isinstance(refused, Failure) and refused.code in ("PROVIDER_MALFORMED",)
+
+
+def workspace(folder: Path, provider: str, url: str | None) -> Path:
+    base = f", baseUrl: '{url}'" if url is not None else ""
+    words = "---\napiVersion: holdfast/v1\nkind: Model\nmetadata: {name: words}\n"
+    words += f"spec: {{provider: {provider}, model: small{base}}}\n"
+    return write(
+        folder,
+        model(rule('{system: "automobile is red"}', '{text: "It is red."}')),
+        words,
+        memory("facts", "{type: semantic, kind: vector, embedding: words}"),
+        agent("clerk", "{model: script, memory: [facts]}"),
+    )
+
+
+@pytest.mark.requirement("SH-17", "HK-11")
+async def test_a_run_recalls_by_meaning_what_has_no_word_in_common(settings: Settings, tmp_path: Path) -> None:
+    async with embedding_server() as server:
+        async with opened(settings, workspace(tmp_path / "ws", "openai", server.url)) as holdfast:
+            first = await events_until(holdfast, await submit(holdfast, "clerk", "My automobile is red."))
+            assert payloads(first, "memory.plugin.started") and payloads(first, "memory.plugin.completed")
+            run = await ended(holdfast, await submit(holdfast, "clerk", "Which colour has the car?"))
+            assert run.output == "It is red."
+
+
+async def test_without_the_embedding_server_words_still_find_and_maintenance_catches_up(
+    settings: Settings, tmp_path: Path
+) -> None:
+    async with embedding_server() as server:
+        async with opened(settings, workspace(tmp_path / "ws", "openai", server.url)) as holdfast:
+            server.failing, server.status = 1000, 400
+            events = await events_until(holdfast, await submit(holdfast, "clerk", "My automobile is red."))
+            (failed,) = payloads(events, "memory.plugin.failed")
+            assert failed["provider"] == "vector"
+            by_word = await ended(holdfast, await submit(holdfast, "clerk", "Tell me of my automobile"))
+            assert by_word.output == "It is red."
+            server.failing = 0
+            done = await holdfast.maintenance.run(holdfast.workspace.current.memories)
+            assert done == {"default": {"indexed": 1}}
+            assert await holdfast.maintenance.run(holdfast.workspace.current.memories) == {}
+            by_meaning = await ended(holdfast, await submit(holdfast, "clerk", "Which colour has the car?"))
+            assert by_meaning.output == "It is red."
+
+
+async def test_another_embedding_model_makes_all_vectors_anew_and_the_job_can_be_interrupted(
+    settings: Settings, tmp_path: Path
+) -> None:
+    folder = workspace(tmp_path / "ws", "scripted", None)
+    async with opened(settings, folder) as holdfast:
+        for number in range(3):
+            await ended(holdfast, await submit(holdfast, "clerk", f"I have the number {number} at home."))
+        table: Any = holdfast.memory.table
+        assert (await table.vector_stamp("default", PLACE, "words"))[0] == 3
+        first = (await table.vectors("default", PLACE, "words", 0, 10))[0]
+        assert first[1] == scripted_vector("I have the number 0 at home.")
+        documents = folder / "all.yaml"
+        documents.write_text(documents.read_text().replace("name: words", "name: new").replace(": words", ": new"))
+        assert (await holdfast.workspace.reload()).rejected is None
+        memories = holdfast.workspace.current.memories
+        assert memories["facts"].spec.embedding == "new"
+        assert await holdfast.maintenance.run(memories, lambda: True) == {}
+        assert (await table.vector_stamp("default", PLACE, "words"))[0] == 3
+        assert await holdfast.maintenance.run(memories) == {"default": {"indexed": 3}}
+        assert await holdfast.maintenance.run(memories) == {}
+        assert (await table.vector_stamp("default", PLACE, "new"))[0] == 3
+        assert (await table.vector_stamp("default", PLACE, "words"))[0] == 0
+
+
+async def test_the_event_loop_is_not_held_while_the_server_thinks() -> None:
+    async with embedding_server() as server, embedder() as (made, _):
+        asked = asyncio.create_task(made.embed(config("openai", server.url), ["tea"]))
+        await asyncio.sleep(0)
+        assert not asked.done()
+        assert isinstance(await asked, list)

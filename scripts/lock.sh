@@ -11,4 +11,6 @@ compile() { resolve --generate-hashes "$@"; }
 echo "hatchling>=1.27" | compile - -o requirements/build.txt
 resolve pyproject.toml requirements/extras.in --extra otel --no-annotate -c requirements/build.txt -o "$joint" > /dev/null
 compile pyproject.toml -c "$joint" -c requirements/build.txt -o requirements/base.txt
+# The image with NATS (Dockerfile, REQUIREMENTS).
+compile pyproject.toml --extra nats -c "$joint" -c requirements/base.txt -c requirements/build.txt -o requirements/nats.txt
 compile pyproject.toml --group dev -c "$joint" -c requirements/base.txt -c requirements/build.txt -o requirements/dev.txt

@@ -19,6 +19,7 @@ from app.cli.check import check
 from app.cli.compact import compact
 from app.cli.doctor import doctor
 from app.cli.new import new
+from app.cli.partition import partition
 
 _EPILOG = (
     "Exit codes: 0 success; 1 failure or problem found; 2 wrong usage; 3 a run waits for a person; 130 interrupted."
@@ -128,3 +129,4 @@ app.command()(new)
 app.command()(doctor)
 app.command()(backup)
 app.command()(compact)
+app.command()(partition)

@@ -199,8 +199,12 @@ CODES: Final[dict[str, Code]] = {
     ),
     "QUEUE_OVERFLOW": Code("Too many events are waiting to be written.", "Send less at once, and try again shortly."),
     "SCHEMA_NEWER": Code(
-        "The database was written by a newer version.",
+        "The database was migrated by a newer version, which no longer supports this one.",
         "Use that version, or restore a backup that was made before the upgrade.",
+    ),
+    "CANNOT_PARTITION": Code(
+        "The log cannot be put into partitions now.",
+        "Read the message for the reason: stop all servers of the database, or start one first if it is empty.",
     ),
     "WORKERS_NEED_POSTGRES": Code(
         "Several worker processes cannot share an SQLite database, which belongs to one process.",

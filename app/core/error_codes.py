@@ -143,6 +143,25 @@ CODES: Final[dict[str, Code]] = {
         "The agent's backend is not part of this installation.", "Use an agent with another backend."
     ),
     "WORKSPACE_GONE": Code("The workspace with which the run started can no longer be compiled.", "Start a new run."),
+    "BACKEND_OUTSIDE_RUN": Code(
+        "A model or tool of Holdfast was called outside a run.",
+        "Call it from a graph that an agent runs, not when its module is imported.",
+    ),
+    "BACKEND_UNGOVERNED": Code(
+        "A graph used a model or a tool of its own, which bypasses budgets, approvals and the log.",
+        "Use the model and tools that the graph is given, or set `config.langgraph.ungoverned: true`.",
+    ),
+    "BACKEND_CONFIG_INVALID": Code(
+        "The agent's settings for its backend do not fit what it runs.",
+        "Correct `config` of the agent as the message says.",
+    ),
+    "ROUTER_FAILED": Code(
+        "A router of the agent chose no label.",
+        "Correct its rules; a last rule without `when` always matches.",
+    ),
+    "NODE_VISITS_EXCEEDED": Code(
+        "A node of the agent's graph ran as often as it may.", "Correct the routers, or raise `maxVisits`."
+    ),
     "GATE_NOT_PASSED": Code(
         "The answer did not reach the score that a blocking gate of the agent requires, or could not be judged.",
         "See the score and the reason in the run's `runtime.gate.evaluated` events, then change the agent or the gate.",

@@ -11,10 +11,12 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
 
 # What changes rarely comes first. Everything that is installed is pinned by hash.
-COPY requirements/build.txt requirements/base.txt requirements/
+# `--build-arg REQUIREMENTS=nats` adds what HOLDFAST_BUS=nats://... needs.
+ARG REQUIREMENTS=base
+COPY requirements/build.txt requirements/base.txt requirements/nats.txt requirements/
 RUN python -m venv /opt/build && /opt/build/bin/pip install --require-hashes -r requirements/build.txt
 RUN python -m venv --without-pip /opt/holdfast \
-    && /opt/build/bin/pip --python /opt/holdfast/bin/python install --require-hashes -r requirements/base.txt
+    && /opt/build/bin/pip --python /opt/holdfast/bin/python install --require-hashes -r requirements/${REQUIREMENTS:-base}.txt
 
 COPY pyproject.toml README.md LICENSE ./
 COPY app app

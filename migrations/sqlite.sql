@@ -302,4 +302,7 @@ CREATE TABLE due_evaluations (
 	tries BIGINT NOT NULL,
 	CONSTRAINT due_evaluations_by_run PRIMARY KEY (tenant, run_id)
 );
-CREATE INDEX due_evaluations_by_time ON due_evaluations (until)
+CREATE INDEX due_evaluations_by_time ON due_evaluations (until);
+CREATE TABLE schema_support (
+	oldest TEXT NOT NULL
+)

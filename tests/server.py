@@ -66,11 +66,12 @@ class ServerProcess:
         database_url: str | None = None,
         workspace: Path | None = None,
         variables: Mapping[str, str] | None = None,
+        port: int = 0,
     ) -> Self:
         """Returns when the server said where it listens. Without a workspace it serves the demo."""
         data_dir.mkdir(parents=True, exist_ok=True)
         errors = data_dir / "stderr.log"
-        command = [sys.executable, "-m", "app.main", "serve", "--port", "0", "--data-dir", str(data_dir)]
+        command = [sys.executable, "-m", "app.main", "serve", "--port", str(port), "--data-dir", str(data_dir)]
         command += ["--database-url", database_url] if database_url else []
         environment = clean_environment() | ({"HOLDFAST_WORKSPACE": str(workspace)} if workspace else {})
         environment |= {"HOLDFAST_SECRET_FILE": str(secret_file(data_dir))} if database_url else {}
@@ -83,7 +84,7 @@ class ServerProcess:
         if not server._listening.wait(START_SECONDS) or not server.url:
             server.kill()
             raise AssertionError(f"the server did not start:\n{server.errors()}")
-        server._again = partial(cls.start, data_dir, database_url, workspace, variables)
+        server._again = partial(cls.start, data_dir, database_url, workspace, variables, port)
         return server
 
     def again(self) -> Self:

@@ -17,8 +17,11 @@ from app.cli.backup import backup
 from app.cli.chat import chat, run
 from app.cli.check import check
 from app.cli.compact import compact
+from app.cli.compare import compare
 from app.cli.doctor import doctor
 from app.cli.new import new
+from app.cli.partition import partition
+from app.cli.tool_bench import tool_bench
 
 _EPILOG = (
     "Exit codes: 0 success; 1 failure or problem found; 2 wrong usage; 3 a run waits for a person; 130 interrupted."
@@ -124,7 +127,10 @@ app.add_typer(ui.app, name="ui")
 app.add_typer(evidence.app, name="evidence")
 app.add_typer(keys.app, name="keys")
 app.command()(check)
+app.command()(compare)
+app.command(name="tool-bench")(tool_bench)
 app.command()(new)
 app.command()(doctor)
 app.command()(backup)
 app.command()(compact)
+app.command()(partition)

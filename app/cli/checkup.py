@@ -22,7 +22,7 @@ from app.events.ports import StoreError
 from app.outside.process import MISSING
 from app.outside.sandbox_report import sandbox_status
 from app.store.folder import DataFolder
-from app.store.migrate import NEWEST, known_revisions, standing
+from app.store.migrate import NEWEST, SchemaState, standing
 from app.wiring.kinds import kind_catalog
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled
@@ -102,10 +102,10 @@ async def _database(settings: Settings) -> list[CheckResult]:
         return [CheckResult("database", "ok", f"{where} will be created at the first start")]
     before = time.time()
     try:
-        revision, now_ms = await standing(settings)
+        schema, now_ms = await standing(settings)
     except StoreError as error:
         return [CheckResult("database", "wrong", f"{where}: {error.failure.message}", error.remedy)]
-    found = [CheckResult("database", "ok", f"{where} responds"), _migrations(revision)]
+    found = [CheckResult("database", "ok", f"{where} responds"), _migrations(schema)]
     skew = max(before - now_ms / 1000, now_ms / 1000 - time.time(), 0.0)
     if skew > SKEW_SECONDS:
         found.append(
@@ -127,16 +127,20 @@ async def _database(settings: Settings) -> list[CheckResult]:
     return found
 
 
-def _migrations(revision: str | None) -> CheckResult:
+def _migrations(schema: SchemaState) -> CheckResult:
+    revision = schema.revision
     if revision == NEWEST:
         return CheckResult("migrations", "ok", f"revision {revision}, up to date")
-    if revision is not None and revision not in known_revisions():
+    if not schema.is_supported:
         return CheckResult(
             "migrations",
             "wrong",
             f"revision {revision} is unknown to this version",
             "Use a version of Holdfast at least as new as the one that wrote the database.",
         )
+    if schema.is_newer:
+        message = f"revision {revision} of a newer version, which supports this one ({NEWEST})"
+        return CheckResult("migrations", "warning", message, "Finish the upgrade of all servers.")
     return CheckResult(
         "migrations",
         "warning",

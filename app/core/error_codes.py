@@ -143,6 +143,25 @@ CODES: Final[dict[str, Code]] = {
         "The agent's backend is not part of this installation.", "Use an agent with another backend."
     ),
     "WORKSPACE_GONE": Code("The workspace with which the run started can no longer be compiled.", "Start a new run."),
+    "BACKEND_OUTSIDE_RUN": Code(
+        "A model or tool of Holdfast was called outside a run.",
+        "Call it from a graph that an agent runs, not when its module is imported.",
+    ),
+    "BACKEND_UNGOVERNED": Code(
+        "A graph used a model or a tool of its own, which bypasses budgets, approvals and the log.",
+        "Use the model and tools that the graph is given, or set `config.langgraph.ungoverned: true`.",
+    ),
+    "BACKEND_CONFIG_INVALID": Code(
+        "The agent's settings for its backend do not fit what it runs.",
+        "Correct `config` of the agent as the message says.",
+    ),
+    "ROUTER_FAILED": Code(
+        "A router of the agent chose no label.",
+        "Correct its rules; a last rule without `when` always matches.",
+    ),
+    "NODE_VISITS_EXCEEDED": Code(
+        "A node of the agent's graph ran as often as it may.", "Correct the routers, or raise `maxVisits`."
+    ),
     "GATE_NOT_PASSED": Code(
         "The answer did not reach the score that a blocking gate of the agent requires, or could not be judged.",
         "See the score and the reason in the run's `runtime.gate.evaluated` events, then change the agent or the gate.",
@@ -199,8 +218,12 @@ CODES: Final[dict[str, Code]] = {
     ),
     "QUEUE_OVERFLOW": Code("Too many events are waiting to be written.", "Send less at once, and try again shortly."),
     "SCHEMA_NEWER": Code(
-        "The database was written by a newer version.",
+        "The database was migrated by a newer version, which no longer supports this one.",
         "Use that version, or restore a backup that was made before the upgrade.",
+    ),
+    "CANNOT_PARTITION": Code(
+        "The log cannot be put into partitions now.",
+        "Read the message for the reason: stop all servers of the database, or start one first if it is empty.",
     ),
     "WORKERS_NEED_POSTGRES": Code(
         "Several worker processes cannot share an SQLite database, which belongs to one process.",
@@ -470,6 +493,10 @@ CODES: Final[dict[str, Code]] = {
     "ARTIFACT_NOT_FOUND": Code("There is no such artifact.", "See the artifacts of the run for the ids."),
     "ARTIFACT_HAS_NO_CONTENT": Code(
         "The artifact is a reference; its content is not stored on this server.", "Follow the reference in its fields."
+    ),
+    "ARTIFACT_HAS_NO_DIFF": Code(
+        "The artifact has no earlier version, or one of the two is not a text of at most 1 MiB.",
+        "Fetch both contents and compare them yourself, or name another artifact with `against`.",
     ),
     "UPLOAD_NOT_FOUND": Code("There is no such uploaded file.", "Check the id, or upload the file again."),
     "UPLOAD_DELETED": Code("The uploaded file was deleted.", "Upload it again."),

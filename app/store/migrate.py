@@ -1,12 +1,17 @@
 """Brings a database to this version's schema: under a lock, in one transaction, never backwards.
 
+The database says which is the oldest version that may use it (`schema_support`), named by the newest revision that it
+knows. So a version goes on beside a newer one, which has migrated the database, until a migration says otherwise.
+
 A database at the newest revision is recognised by one query, and a new file is made by the script that the migrations
 come to (`migrations/sqlite.sql`, generated), so that neither start loads Alembic.
 """
 
 import asyncio
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import structlog
 
 from app.core.errors import HoldfastError
 from app.core.resources import shipped
@@ -15,15 +20,39 @@ from app.events.ports import StorageDown, StorageFull
 from app.store.engine import Sql
 from app.store.sqlite_errors import translated
 
-NEWEST: Final = "0012"
+NEWEST: Final = "0014"
+OLDEST: Final = "0013"
+"""The oldest version that may use a database of the newest revision."""
 _ADVISORY_LOCK: Final = 0x486F6C64
 """Replicas that start together migrate one after the other."""
 _CONNECT_SECONDS: Final = 5.0
 
+log = structlog.get_logger("holdfast.storage")
+
 
 class SchemaNewer(HoldfastError):
-    def __init__(self, revision: str) -> None:
-        super().__init__("SCHEMA_NEWER", f"the database is at revision {revision}, which this version does not know")
+    def __init__(self, state: "SchemaState") -> None:
+        needed = "" if state.oldest is None else f" and is for versions that know revision {state.oldest} or newer"
+        super().__init__(
+            "SCHEMA_NEWER",
+            f"the database is at revision {state.revision}{needed}; this version knows revisions up to {NEWEST}",
+        )
+
+
+class SchemaState(NamedTuple):
+    """What a database says of itself; None for what it does not have yet."""
+
+    revision: str | None
+    oldest: str | None
+
+    @property
+    def is_newer(self) -> bool:
+        return self.revision is not None and self.revision not in known_revisions()
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether this version may use it, migrated or not."""
+        return not self.is_newer or (self.oldest is not None and self.oldest <= NEWEST)
 
 
 async def migrate(settings: Settings) -> None:
@@ -38,12 +67,14 @@ def known_revisions() -> set[str]:
     return {path.name.split("_")[0] for path in (shipped("migrations") / "versions").glob("[0-9]*.py")}
 
 
-def _needs_upgrade(revision: str | None) -> bool:
-    if revision == NEWEST:
+def _needs_upgrade(state: SchemaState) -> bool:
+    if state.revision == NEWEST:
         return False
-    if revision is not None and revision not in known_revisions():
-        raise SchemaNewer(revision)
-    return True
+    if not state.is_supported:
+        raise SchemaNewer(state)
+    if state.is_newer:
+        log.info("schema.newer", revision=state.revision, known=NEWEST, oldest=state.oldest)
+    return not state.is_newer
 
 
 def _upgrade(connection: Any) -> None:
@@ -60,9 +91,9 @@ def _migrate_sqlite(path: Path, can_shrink: bool) -> None:
     import sqlite3
 
     try:
-        if not _needs_upgrade(_probed_revision(path)) or _create_sqlite(path, can_shrink):
+        if not _needs_upgrade(_probed_state(path)) or _create_sqlite(path, can_shrink):
             return
-        if not _needs_upgrade(_probed_revision(path)):
+        if not _needs_upgrade(_probed_state(path)):
             return  # another process was quicker
     except sqlite3.Error as error:
         raise translated(error, path.parent) from error
@@ -91,6 +122,7 @@ def _create_sqlite(path: Path, can_shrink: bool) -> bool:
 def _run_script(connection: Any) -> None:
     for statement in (shipped("migrations") / "sqlite.sql").read_text().split(";\n"):
         connection.execute(statement)
+    connection.execute("INSERT INTO schema_support (oldest) VALUES (?)", (OLDEST,))
     connection.execute("INSERT INTO alembic_version (version_num) VALUES (?)", (NEWEST,))
 
 
@@ -121,7 +153,7 @@ def upgrade_sqlite(path: Path) -> None:
     engine.dispose()
 
 
-def _probed_revision(path: Path) -> str | None:
+def _probed_state(path: Path) -> SchemaState:
     """On a disk without room only a connection that has the database for itself can read it."""
     import sqlite3
 
@@ -130,7 +162,7 @@ def _probed_revision(path: Path) -> str | None:
         try:
             if exclusive:
                 probe.execute("PRAGMA locking_mode = EXCLUSIVE")
-            return _sqlite_revision(probe)
+            return _sqlite_state(probe)
         except sqlite3.Error as error:
             if exclusive or not isinstance(translated(error, path.parent), StorageFull):
                 raise
@@ -139,11 +171,19 @@ def _probed_revision(path: Path) -> str | None:
     raise AssertionError("the second attempt returns or raises")
 
 
-def _sqlite_revision(connection: Any) -> str | None:
+def _sqlite_state(connection: Any) -> SchemaState:
+    revision, oldest = (
+        _sqlite_value(connection, f"SELECT {column} FROM {table}")
+        for column, table in (("version_num", "alembic_version"), ("oldest", "schema_support"))
+    )
+    return SchemaState(revision, oldest)
+
+
+def _sqlite_value(connection: Any, query: str) -> str | None:
     import sqlite3
 
     try:
-        row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+        row = connection.execute(query).fetchone()
     except sqlite3.OperationalError as error:
         if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_ERROR:  # which stands for "no such table"
             raise
@@ -159,11 +199,11 @@ async def _migrate_postgres(url: str) -> None:
     except (OSError, asyncpg.PostgresError, TimeoutError) as error:
         raise StorageDown(f"cannot connect to the database: {type(error).__name__}") from error
     try:
-        if not _needs_upgrade(await _postgres_revision(connection)):
+        if not _needs_upgrade(await _postgres_state(connection)):
             return
         await connection.execute("SELECT pg_advisory_lock($1)", _ADVISORY_LOCK)
         # Another replica may have migrated while this one waited for the lock.
-        if not _needs_upgrade(await _postgres_revision(connection)):
+        if not _needs_upgrade(await _postgres_state(connection)):
             return
         import sqlalchemy as sa
         from sqlalchemy.ext.asyncio import create_async_engine
@@ -176,38 +216,39 @@ async def _migrate_postgres(url: str) -> None:
         await connection.close()
 
 
-async def _postgres_revision(connection: Any) -> str | None:
-    if await connection.fetchval("SELECT to_regclass('alembic_version')", timeout=_CONNECT_SECONDS) is None:
-        return None
-    revision: str | None = await connection.fetchval(
-        "SELECT version_num FROM alembic_version", timeout=_CONNECT_SECONDS
-    )
-    return revision
+async def _postgres_state(connection: Any) -> SchemaState:
+    async def value(table: str, column: str) -> str | None:
+        if await connection.fetchval("SELECT to_regclass($1)", table, timeout=_CONNECT_SECONDS) is None:
+            return None
+        found: str | None = await connection.fetchval(f"SELECT {column} FROM {table}", timeout=_CONNECT_SECONDS)
+        return found
+
+    return SchemaState(await value("alembic_version", "version_num"), await value("schema_support", "oldest"))
 
 
-async def standing(settings: Settings) -> tuple[str | None, int]:
-    """Revision and clock (milliseconds) of a database, changing nothing; revision None where nothing was migrated."""
+async def standing(settings: Settings) -> tuple[SchemaState, int]:
+    """Schema and clock (milliseconds) of a database, changing nothing."""
     if settings.is_postgres:
         assert settings.database_url is not None
         return await _postgres_standing(settings.database_url)
     return await asyncio.to_thread(_sqlite_standing, settings.sqlite_path)
 
 
-def _sqlite_standing(path: Path) -> tuple[str | None, int]:
+def _sqlite_standing(path: Path) -> tuple[SchemaState, int]:
     import sqlite3
 
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         try:
             (now,) = connection.execute(f"SELECT {Sql('{now}').sqlite}").fetchone()
-            return _sqlite_revision(connection), now
+            return _sqlite_state(connection), now
         finally:
             connection.close()
     except sqlite3.Error as error:
         raise StorageDown(f"cannot open the database: {error}") from error
 
 
-async def _postgres_standing(url: str) -> tuple[str | None, int]:
+async def _postgres_standing(url: str) -> tuple[SchemaState, int]:
     import asyncpg
 
     try:
@@ -215,6 +256,6 @@ async def _postgres_standing(url: str) -> tuple[str | None, int]:
     except (OSError, asyncpg.PostgresError, TimeoutError) as error:
         raise StorageDown(f"cannot connect to the database: {type(error).__name__}") from error
     try:
-        return await _postgres_revision(connection), await connection.fetchval(f"SELECT {Sql('{now}').postgres}")
+        return await _postgres_state(connection), await connection.fetchval(f"SELECT {Sql('{now}').postgres}")
     finally:
         await connection.close()

@@ -16,6 +16,8 @@ from app.store.files import FileStore
 
 ROWS_AT_ONCE: Final = 1000
 """Rows of a table that one transaction removes: a few milliseconds of the only writer."""
+THREADS_AT_ONCE: Final = 20
+"""Small threads that go in one transaction, as long as their rows together are not too many."""
 BLOBS_AT_ONCE: Final = 20
 """Each may be megabytes."""
 
@@ -97,27 +99,16 @@ class RetentionPurge:
         await self._files.purge(keep_ms, stop)
         purged = 0
         while not stop.is_set() and (due := await self._database.read(lambda tx: tx.rows(_DUE, now - keep_ms))):
-            for (key,) in due:
-                purged += await self._purge_thread(key, now, stop)
+            purged += await self._purge_threads([key for (key,) in due], now, stop)
         return purged
 
-    async def _purge_thread(self, key: int, now: int, stop: asyncio.Event) -> bool:
-        """Whether it is gone. Most threads go in one transaction, a long one in as many as it needs."""
-
-        async def work(tx: Tx) -> bool:
-            await tx.rows(_TOMBSTONE, key, now)
-            if not await _purge_log(tx, key):
-                return False
-            for sql, most in _STEPS:
-                if len(await tx.rows(sql, key, most)) >= most:
-                    return False
-            await tx.rows(_THREAD, key)
-            return True
-
-        while not stop.is_set():
-            if await self._database.write(work):
-                return True
-        return False
+    async def _purge_threads(self, keys: list[int], now: int, stop: asyncio.Event) -> int:
+        """How many are gone. Several small threads go in one transaction, a long one in as many as it needs."""
+        purged = 0
+        while purged < len(keys) and not stop.is_set():
+            portion = keys[purged : purged + THREADS_AT_ONCE]
+            purged += await self._database.write(lambda tx, portion=portion: _purge_some(tx, portion, now))  # type: ignore[misc]
+        return purged
 
     async def _purge_keys(self, now: int, stop: asyncio.Event) -> None:
         while not stop.is_set():
@@ -126,9 +117,28 @@ class RetentionPurge:
                 return
 
 
-async def _purge_log(tx: Tx, key: int) -> bool:
+async def _purge_some(tx: Tx, keys: list[int], now: int) -> int:
+    """How many of the threads, in their order, are gone."""
+    rows = 0
+    for number, key in enumerate(keys):
+        last: int = (await tx.rows(_LAST, key))[0][0] or 0
+        if number and rows + last > ROWS_AT_ONCE:
+            return number
+        rows += last
+        await tx.rows(_TOMBSTONE, key, now)
+        if not await _purge_thread(tx, key, last):
+            return number
+    return len(keys)
+
+
+async def _purge_thread(tx: Tx, key: int, last: int) -> bool:
     """Whether all of it is gone. From the end: what is left is the beginning of a chain and can be verified."""
-    last: int = (await tx.rows(_LAST, key))[0][0] or 0
     for sql in (_DELTAS, _EVENTS):
         await tx.rows(sql, key, last - ROWS_AT_ONCE)
-    return last <= ROWS_AT_ONCE
+    if last > ROWS_AT_ONCE:
+        return False
+    for sql, most in _STEPS:
+        if len(await tx.rows(sql, key, most)) >= most:
+            return False
+    await tx.rows(_THREAD, key)
+    return True

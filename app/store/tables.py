@@ -477,6 +477,9 @@ model_limits = Table(
     PrimaryKeyConstraint("name", name="model_limits_by_name"),
 )
 
+# No tenant: one row, about the database as a whole.
+schema_support = Table("schema_support", metadata, Column("oldest", Text, nullable=False))
+
 tombstones = Table(
     "tombstones",
     metadata,

@@ -176,7 +176,9 @@ async def open_holdfast(
         catalog = kind_catalog(kinds)
         narration = await parts.enter_async_context(_closing(NarrationQueue(store.recorder)))
         sent = await parts.enter_async_context(_closing(Sinks(sinks())))
-        workspace = await _load_workspace(settings, store, catalog, clock, redaction, ledger, replicas, narration, sent)
+        workspace = await _load_workspace(
+            settings, store, catalog, kinds, clock, redaction, ledger, replicas, narration, sent
+        )
         history = WorkspaceHistory(workspace, catalog, WorkspaceTable(store.database))
         effective = EffectiveSettings(settings, workspace)
         tools = await parts.enter_async_context(_closing(ToolMakers(settings, clock, client)))
@@ -404,6 +406,7 @@ async def _load_workspace(
     settings: Settings,
     store: Store,
     catalog: KindCatalog,
+    backends: Mapping[str, Backend],
     clock: Clock,
     redaction: CurrentRedaction,
     ledger: Ledger,
@@ -415,6 +418,10 @@ async def _load_workspace(
 
     async def follow() -> None:
         runtime = workspace.current.runtime
+        if isinstance(backends, Backends):
+            new = backends.not_made(agent.spec.backend for agent in workspace.current.agents.values())
+            if new:
+                await asyncio.to_thread(backends.prepare, new)
         redaction.follow(runtime.redaction.kinds, secret_values(os.environ, runtime.env))
         chosen = runtime.progress.narration
         store.recorder.narrator = narrator(chosen)

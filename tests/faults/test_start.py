@@ -1,6 +1,7 @@
 """Starting up: migrations at once, cut off, too new; a data folder that somebody else holds."""
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
@@ -114,23 +115,38 @@ async def test_a_migration_that_is_killed_before_its_commit_leaves_nothing(empty
     assert (await _state(empty))[1] == NEWEST
 
 
-@pytest.mark.requirement("G20")
-async def test_a_database_of_an_unknown_revision_is_refused_and_left_alone(settings: Settings) -> None:
+async def _set(settings: Settings, *statements: str) -> None:
     if settings.is_postgres:
         assert settings.database_url is not None
         database = await asyncpg.connect(settings.database_url)
-        await database.execute("UPDATE alembic_version SET version_num = '9999'")
+        await database.execute(";".join(statements))
         await database.close()
     else:
-        connection = sqlite3.connect(settings.sqlite_path)
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
-        connection.commit()
-        connection.close()
+        with contextlib.closing(sqlite3.connect(settings.sqlite_path)) as connection:
+            connection.executescript(";".join(statements))
+
+
+_NEWER = "UPDATE alembic_version SET version_num = '9999'"
+
+
+@pytest.mark.requirement("G20")
+async def test_a_newer_database_that_supports_this_version_is_used_and_not_migrated(settings: Settings) -> None:
+    await _set(settings, _NEWER)
+    before = await _state(settings)
+    async with open_store(settings):
+        pass
+    assert await _state(settings) == before
+
+
+@pytest.mark.requirement("G20")
+async def test_a_database_that_no_longer_supports_this_version_is_refused_and_left_alone(settings: Settings) -> None:
+    await _set(settings, _NEWER, "UPDATE schema_support SET oldest = '9998'")
     before = await _state(settings)
     with pytest.raises(SchemaNewer) as refused:
         async with open_store(settings):
             pass
     assert refused.value.code == "SCHEMA_NEWER"
+    assert "revision 9999 and is for versions that know revision 9998 or newer" in str(refused.value.failure.message)
     command = [sys.executable, "-m", "app.main", "serve", "--port", "0", *flags(settings)]
     ended = await asyncio.to_thread(
         subprocess.run, command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, timeout=30, check=False

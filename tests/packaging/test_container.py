@@ -76,7 +76,7 @@ def test_everything_that_is_installed_is_pinned_by_hash() -> None:
     assert len(installs) == 3
     for install in installs:
         assert "--require-hashes" in install or ("--no-deps" in install and "--no-index" in install), install
-    for name in ("base", "build", "dev"):
+    for name in ("base", "build", "dev", "nats"):
         lines = (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
         pins = [index for index, line in enumerate(lines) if "==" in line and not line.startswith((" ", "#"))]
         assert pins

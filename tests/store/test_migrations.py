@@ -34,7 +34,7 @@ async def test_a_new_file_is_what_the_migrations_come_to(tmp_path: Path, vacuum:
 
     def tables(path: Path) -> list[tuple[object, ...]]:
         with closing(sqlite3.connect(path)) as connection:
-            revision = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+            revision = connection.execute("SELECT version_num, oldest FROM alembic_version, schema_support").fetchall()
             kept = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
             return [*revision, *((*rest, " ".join((sql or "").split())) for *rest, sql in kept)]
 

@@ -89,6 +89,7 @@ NEEDS: Final[dict[str, str]] = {
     "GET /api/files/{}/content": "files:read",
     "GET /api/artifacts/{}": "files:read",
     "GET /api/artifacts/{}/content": "files:read",
+    "GET /api/artifacts/{}/diff": "files:read",
     # workspace
     "GET /api/workspace": "workspace:read",
     "POST /api/workspace/reload": "workspace:reload",

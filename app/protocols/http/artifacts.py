@@ -1,6 +1,9 @@
 """/api/artifacts: what runs made. An artifact never changes; its content is a blob of its thread."""
 
-from fastapi import APIRouter, Request, Response
+import asyncio
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request, Response
 
 from app.core.errors import Failure
 from app.core.principal import Principal
@@ -15,6 +18,12 @@ from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_thread
 from app.protocols.http.thread_views import blob_answer
 from app.views.artifact import Artifact, artifact_json
+from app.views.text_diff import unified_diff
+
+MAX_COMPARED_BYTES: Final = 1024 * 1024
+"""Of each text; comparing takes a thread's time."""
+
+Against = Annotated[str | None, Query(max_length=100, description="the id of another artifact of the thread")]
 
 
 def routes(server: ServerContext) -> APIRouter:
@@ -49,7 +58,54 @@ def routes(server: ServerContext) -> APIRouter:
         name, mime = str(artifact.value["name"]), str(artifact.value.get("mime"))
         return await blob_answer(server, caller, request, artifact.thread_id, sha256, name, mime)
 
+    @router.get(
+        "/diff",
+        response_class=Response,
+        summary="What changed since another version",
+        responses={
+            **streams("text/x-diff", "A unified diff; empty when nothing changed."),
+            **may_answer("ARTIFACT_NOT_FOUND", "ARTIFACT_HAS_NO_DIFF", "BLOB_NOT_FOUND"),
+        },
+    )
+    async def diff(artifact_id: str, caller: Caller, against: Against = None) -> Response:
+        """Of the version before it, unless `against` names another artifact of the same thread."""
+        artifact = await _existing(server, caller, artifact_id)
+        other_id = against or artifact.value.get("previous")
+        if not isinstance(other_id, str):
+            raise HttpProblem(Failure("ARTIFACT_HAS_NO_DIFF", "the artifact is the first of its name"))
+        other = await _existing(server, caller, other_id)
+        if other.thread_id != artifact.thread_id:
+            raise HttpProblem(Failure("ARTIFACT_NOT_FOUND", "there is no such artifact on this thread"))
+        before, after = await _text(server, caller, other), await _text(server, caller, artifact)
+        names = (
+            f"{it.value['name']} ({it.value.get('version') or it.id})".replace("\n", " ") for it in (other, artifact)
+        )
+        made = await asyncio.to_thread(unified_diff, before, after, *names)
+        return Response(made, media_type="text/x-diff; charset=utf-8", headers={"x-content-type-options": "nosniff"})
+
     return router
+
+
+def _title(artifact: Artifact) -> str:
+    """For the head of a diff, which is one line."""
+    version = artifact.value.get("version") or artifact.id
+    return " ".join(f"{artifact.value['name']} ({version})".split())
+
+
+async def _text(server: ServerContext, caller: Principal, artifact: Artifact) -> str:
+    """The artifact's content, where it is a text that can be compared."""
+    sha256, size = artifact.value.get("sha256"), artifact.value.get("size")
+    if not isinstance(sha256, str) or (isinstance(size, int) and size > MAX_COMPARED_BYTES):
+        raise HttpProblem(Failure("ARTIFACT_HAS_NO_DIFF", "one of the artifacts is too large or not stored here"))
+    found = await server.reader.blob(caller.tenant, artifact.thread_id, sha256)
+    if found is None:
+        raise HttpProblem(Failure("BLOB_NOT_FOUND", "the content is not there any more"))
+    if len(found[1]) > MAX_COMPARED_BYTES or b"\x00" in found[1]:
+        raise HttpProblem(Failure("ARTIFACT_HAS_NO_DIFF", "one of the artifacts is too large or not a text"))
+    try:
+        return found[1].decode()
+    except UnicodeDecodeError:
+        raise HttpProblem(Failure("ARTIFACT_HAS_NO_DIFF", "one of the artifacts is not a text")) from None
 
 
 async def _existing(server: ServerContext, caller: Principal, artifact_id: str) -> Artifact:

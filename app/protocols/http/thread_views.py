@@ -26,6 +26,7 @@ from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type
 from app.protocols.http.sse import LastFrame
 from app.runtime.run.histories import fold
 from app.runtime.run.newest_messages import newest_messages
+from app.views.artifact import artifact_json
 from app.views.history import MAX_SIZE, History
 from app.views.transcript import entry_json
 
@@ -134,6 +135,17 @@ def _add_what_was_said(router: APIRouter, server: ServerContext) -> None:
 
 
 def _add_content(router: APIRouter, server: ServerContext) -> None:
+    @router.get("/artifacts", response_model=shapes.ArtifactPage, summary="What the thread's runs made, by reference")
+    async def artifacts(
+        thread_id: str,
+        caller: Caller,
+        name: Annotated[str | None, Query(max_length=200, description="only the versions of this name")] = None,
+    ) -> Response:
+        """The oldest first; those of one name are its versions."""
+        await existing_thread(server, caller, thread_id)
+        found = await server.reader.artifacts(caller.tenant, thread_id)
+        return page_answer(artifact_json(it) for it in found if name is None or it.value["name"] == name)
+
     @router.get(
         "/export",
         response_class=Response,

@@ -1,0 +1,39 @@
+"""`holdfast partition`: puts the log of a large Postgres database into partitions; the servers must be stopped."""
+
+import os
+from typing import Annotated
+
+import typer
+
+
+def partition(
+    database_url: Annotated[
+        str | None, typer.Option(help="postgresql://... of the database (HOLDFAST_DATABASE_URL).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Put the log of a Postgres database into partitions. All servers of the database must be stopped.
+
+    New databases have partitions from the start. This needs as much free space as the log, and is one transaction: if
+    it is interrupted, nothing has changed.
+    """
+    from app.cli.command_session import print_json
+    from app.cli.loop import run_loop
+    from app.core.errors import HoldfastError
+    from app.core.settings import Settings
+    from app.store.partitions import PARTITIONS
+    from app.store.partitions import partition as convert
+
+    async def work() -> None:
+        settings = Settings.load(os.environ, database_url=database_url)
+        if settings.database_url is None:
+            raise HoldfastError("INVALID_REQUEST", "`holdfast partition` works on Postgres databases only")
+        moved = await convert(settings.database_url)
+        if as_json:
+            print_json({"partitions": PARTITIONS, "rowsMoved": moved or 0, "wasPartitioned": moved is None})
+        elif moved is None:
+            typer.echo("The log has partitions already.")
+        else:
+            typer.echo(f"{moved:,} rows moved into {PARTITIONS} partitions")
+
+    run_loop(work())

@@ -1,0 +1,134 @@
+"""Servers of the preceding version and of this one on one database, as in a rolling upgrade."""
+
+import asyncio
+import io
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import httpx2
+import pytest
+
+from app.store.migrate import NEWEST
+from tests.postgres import PostgresServer
+from tests.server import ROOT, ServerProcess, clean_environment, secret_file
+
+
+def _git(*arguments: str) -> bytes:
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True).stdout
+
+
+def _preceding() -> str:
+    """The last commit before the newest migration: its version knows the revision before."""
+    try:
+        shallow = _git("rev-parse", "--is-shallow-repository").strip() == b"true"
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this is not a git checkout, so the preceding version is not here")
+    (newest,) = (ROOT / "migrations" / "versions").glob(f"{NEWEST}_*.py")
+    added = _git("log", "--diff-filter=A", "--format=%H", "--", str(newest.relative_to(ROOT))).decode().split()
+    if not added and not shallow:
+        return "HEAD"  # the migration is not committed yet
+    try:
+        return _git("rev-parse", "--verify", "--quiet", f"{added[-1]}^").decode().strip()
+    except (IndexError, subprocess.CalledProcessError):
+        assert shallow
+        pytest.skip("this is a shallow clone without the preceding version: git fetch --unshallow")
+
+
+@pytest.fixture(scope="module")
+def old_code(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("preceding")
+    with tarfile.open(fileobj=io.BytesIO(_git("archive", _preceding()))) as files:
+        files.extractall(folder, filter="data")
+    known = re.search(r'NEWEST: Final = "(\d+)"', (folder / "app" / "store" / "migrate.py").read_text())
+    assert known is not None and known[1] < NEWEST
+    return folder
+
+
+class OldServer(ServerProcess):
+    """The same command with the preceding version's code."""
+
+    @classmethod
+    def start_old(cls, code: Path, data_dir: Path, database_url: str) -> "OldServer":
+        data_dir.mkdir(parents=True, exist_ok=True)
+        errors = data_dir / "stderr.log"
+        command = [sys.executable, "-P", "-m", "app.main", "serve", "--port", "0", "--data-dir", str(data_dir)]
+        environment = clean_environment() | {
+            "PYTHONPATH": str(code), "HOLDFAST_DATABASE_URL": database_url,
+            "HOLDFAST_SECRET_FILE": str(secret_file(data_dir)),
+        }  # fmt: skip
+        with errors.open("ab") as sink:
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=sink, text=True, env=environment, cwd=code
+            )
+        server = cls(process, data_dir, errors)
+        assert server._listening.wait(60) and server.url, server.errors()
+        return server
+
+
+@pytest.fixture
+def database(postgres_server: PostgresServer) -> str:
+    name = f"upgrade_{os.getpid()}"
+    admin_url = postgres_server.url("postgres")
+
+    async def create() -> None:
+        admin = await asyncpg.connect(admin_url)
+        await admin.execute(f"CREATE DATABASE {name}")
+        await admin.close()
+
+    asyncio.run(create())
+    return postgres_server.url(name)
+
+
+def _run(url: str, thread: str | None = None) -> dict[str, Any]:
+    body = {"agent": "assistant", "input": "hello"} | ({"threadId": thread} if thread else {})
+    answer = httpx2.post(url + "/api/runs", params={"wait": "20"}, json=body, timeout=40)
+    assert answer.status_code == 200 and answer.json()["status"] == "completed", answer.text
+    run: dict[str, Any] = answer.json()
+    return run
+
+
+def _revision(url: str) -> str:
+    async def look() -> str:
+        connection = await asyncpg.connect(url)
+        found: str = await connection.fetchval("SELECT version_num FROM alembic_version")
+        await connection.close()
+        return found
+
+    return asyncio.run(look())
+
+
+@pytest.mark.requirement("G20")
+def test_the_preceding_version_goes_on_beside_this_one(old_code: Path, database: str, tmp_path: Path) -> None:
+    old = OldServer.start_old(old_code, tmp_path / "old", database)
+    try:
+        before = _run(old.url)
+        assert _revision(database) < NEWEST
+        new = ServerProcess.start(tmp_path / "new", database)  # migrates while the old one serves
+        try:
+            assert _revision(database) == NEWEST
+            # Each continues the other's thread and sees all of it.
+            thread = before["threadId"]
+            at_new, at_old = _run(new.url, thread), _run(old.url, thread)
+            _run(new.url, _run(old.url)["threadId"])
+            for server in (old, new):
+                runs = httpx2.get(f"{server.url}/api/runs", params={"threadId": thread}, timeout=20).json()["items"]
+                assert {run["id"] for run in runs} == {before["id"], at_new["id"], at_old["id"]}
+            old.stop()
+            # The database is of a newer version and supports this one: a rollback of one server works.
+            old = OldServer.start_old(old_code, tmp_path / "old", database)
+            _run(old.url, thread)
+            verified = subprocess.run(
+                [sys.executable, "-m", "app.main", "log", "verify", thread, "--url", new.url],
+                cwd=ROOT, env=clean_environment(), capture_output=True, text=True, check=False, timeout=60,
+            )  # fmt: skip
+            assert verified.returncode == 0, verified.stderr + verified.stdout
+        finally:
+            new.stop()
+    finally:
+        old.stop()

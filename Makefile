@@ -3,11 +3,12 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+EXTRAS := $(VENV)/extras
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 # The first install takes a while: whoever waits for it sees what is going on.
 PIP_VERBOSE := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: serve test install install-dev check format lint types imports generated generate bench bench-log \
+.PHONY: serve test test-extras check-extras install install-dev install-extras check format lint types imports generated generate bench bench-log \
         bench-workspace bench-models bench-guard bench-runs bench-edge bench-start container recordings faults smoke \
         requirements lock clean
 
@@ -30,8 +31,27 @@ $(VENV)/.dev: $(VENV)/.base requirements/dev.txt
 	@$(PIP) install --require-hashes -r requirements/dev.txt
 	@touch $@
 
-test: install-dev
+# The agent frameworks are in an environment of their own on top of the first, so that none of them can change what the
+# server itself runs with.
+install-extras: $(EXTRAS)/.installed
+
+$(EXTRAS)/.installed: $(VENV)/.dev requirements/extras/all.txt
+	@echo "Installing the agent frameworks of the optional backends into $(EXTRAS): once, about a minute."
+	@rm -rf $(EXTRAS) && $(BIN)/python -m venv $(EXTRAS)
+	@$(EXTRAS)/bin/python scripts/extras_path.py $(VENV)
+	@$(EXTRAS)/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements/extras/all.txt
+	@touch $@
+
+test: test-extras
 	@$(BIN)/python -m pytest -n 2
+
+# The tests of the backends that need an extra: all of them together, by one lock.
+test-extras: install-extras
+	@$(EXTRAS)/bin/python -m pytest -n 2 tests/adapters tests/conformance/backends
+
+# Each extra alone, in a new environment by its own lock: takes minutes.
+check-extras: install-dev
+	@$(BIN)/python -m pytest -m slow -n 0 tests/packaging/test_extras.py
 
 check: format lint types imports generated test
 

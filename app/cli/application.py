@@ -10,16 +10,18 @@ from typing import Annotated
 
 import typer
 
-from app.cli import approvals, evidence, keys, log, memory, runs, skills, threads, tools, ui
+from app.cli import approvals, datasets, evals, evidence, keys, log, memory, runs, skills, threads, tools, ui
 from app.cli.agents import agents
 from app.cli.audit import audit
 from app.cli.backup import backup
 from app.cli.chat import chat, run
 from app.cli.check import check
 from app.cli.compact import compact
+from app.cli.compare import compare
 from app.cli.doctor import doctor
 from app.cli.new import new
 from app.cli.partition import partition
+from app.cli.tool_bench import tool_bench
 
 _EPILOG = (
     "Exit codes: 0 success; 1 failure or problem found; 2 wrong usage; 3 a run waits for a person; 130 interrupted."
@@ -123,8 +125,12 @@ app.add_typer(log.app, name="log")
 app.command()(audit)
 app.add_typer(ui.app, name="ui")
 app.add_typer(evidence.app, name="evidence")
+app.add_typer(datasets.app, name="dataset")
+app.add_typer(evals.app, name="eval")
 app.add_typer(keys.app, name="keys")
 app.command()(check)
+app.command()(compare)
+app.command(name="tool-bench")(tool_bench)
 app.command()(new)
 app.command()(doctor)
 app.command()(backup)

@@ -143,6 +143,25 @@ CODES: Final[dict[str, Code]] = {
         "The agent's backend is not part of this installation.", "Use an agent with another backend."
     ),
     "WORKSPACE_GONE": Code("The workspace with which the run started can no longer be compiled.", "Start a new run."),
+    "BACKEND_OUTSIDE_RUN": Code(
+        "A model or tool of Holdfast was called outside a run.",
+        "Call it from a graph that an agent runs, not when its module is imported.",
+    ),
+    "BACKEND_UNGOVERNED": Code(
+        "A graph used a model or a tool of its own, which bypasses budgets, approvals and the log.",
+        "Use the model and tools that the graph is given, or set `config.langgraph.ungoverned: true`.",
+    ),
+    "BACKEND_CONFIG_INVALID": Code(
+        "The agent's settings for its backend do not fit what it runs.",
+        "Correct `config` of the agent as the message says.",
+    ),
+    "ROUTER_FAILED": Code(
+        "A router of the agent chose no label.",
+        "Correct its rules; a last rule without `when` always matches.",
+    ),
+    "NODE_VISITS_EXCEEDED": Code(
+        "A node of the agent's graph ran as often as it may.", "Correct the routers, or raise `maxVisits`."
+    ),
     "GATE_NOT_PASSED": Code(
         "The answer did not reach the score that a blocking gate of the agent requires, or could not be judged.",
         "See the score and the reason in the run's `runtime.gate.evaluated` events, then change the agent or the gate.",
@@ -158,6 +177,23 @@ CODES: Final[dict[str, Code]] = {
     "EVALUATOR_TIMEOUT": Code(
         "An evaluator did not give a score in time.",
         "Make the evaluator faster, or raise its `timeoutSeconds`. Without a score nothing passes.",
+    ),
+    "RUN_NOT_ENDED": Code(
+        "The run has not ended, or has not completed, so it cannot be judged yet.", "Wait for the run to complete."
+    ),
+    "DATASET_INVALID": Code(
+        "The cases are not a valid dataset.",
+        "Correct the case or line that the message names; docs/evaluations.md shows the formats.",
+    ),
+    "DATASET_NOT_FOUND": Code("There is no such dataset or version.", "See GET /api/datasets for the names."),
+    "DATASET_BUSY": Code("Too many versions of the dataset are being created at once.", "Try again."),
+    "EVALUATOR_NOT_FOUND": Code(
+        "The workspace has no such evaluator.", "Use the name of an Evaluator document of the workspace."
+    ),
+    "EVALUATION_NOT_FOUND": Code("There is no such evaluation.", "See GET /api/evals for the ids."),
+    "EVALUATION_RUNNING": Code("The evaluation has not ended yet.", "Try again when its status is `completed`."),
+    "EVALUATION_LIMIT": Code(
+        "The tenant has too many evaluations in progress.", "Try again when one of them has ended."
     ),
     "EVALUATION_DONE": Code(
         "The run has already been judged by its shadow gates.", "No action is needed: the first verdict counts."

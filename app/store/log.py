@@ -55,10 +55,10 @@ class _Waiting:
     command: Command
     answer: "asyncio.Future[Answer]"
     delta: tuple[object, ...] | None = None
-    """What another delta must equal to be merged into this one; None for anything else."""
+    """What another delta must equal to be merged into this one; None for anything else, and until one comes."""
     size: int = 0
     pieces: list[str] | None = None
-    """The texts, if there is more than the command's own."""
+    """The texts of those that were merged, the command's own first; None until another delta comes."""
     followers: "list[asyncio.Future[Answer]]" = field(default_factory=list)
 
 
@@ -130,33 +130,18 @@ class Log:
 
     def _accept(self, command: Command) -> "asyncio.Future[Answer]":
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        waiting = _Waiting(command, answer)
-        if self._parked and self._parked.has(command.tenant, command.thread_id):
-            self._parked.add(waiting)  # behind those that came before
+        thread = (command.tenant, command.thread_id)
+        if self._parked and self._parked.has(*thread):
+            self._parked.add(_Waiting(command, answer))  # behind those that came before
             return answer
-        if len(command.drafts) == 1 and not command.conditions:
-            text, delta = _delta_of(command)
-            if delta is not None:
-                if self._merge(command, delta, text, answer):
-                    return answer
-                waiting.delta, waiting.size = delta, len(text)
-        self._last_of_thread[command.tenant, command.thread_id] = waiting
+        last = self._last_of_thread.get(thread)
+        if last is not None and _merge(last, command, answer):
+            return answer
+        waiting = self._last_of_thread[thread] = _Waiting(command, answer)
         if not self._waiting:  # otherwise the writer knows
             self._something.set()
         self._waiting.append(waiting)
         return answer
-
-    def _merge(self, command: Command, delta: tuple[object, ...], text: str, answer: "asyncio.Future[Answer]") -> bool:
-        """Only into the thread's last waiting command, so that nothing is reordered."""
-        last = self._last_of_thread.get((command.tenant, command.thread_id))
-        if last is None or last.delta != delta or last.size + len(text) > MAX_MERGED_BYTES:
-            return False
-        if last.pieces is None:
-            last.pieces = [last.command.drafts[0].payload["event"]["text"]]
-        last.pieces.append(text)
-        last.followers.append(answer)
-        last.size += len(text)
-        return True
 
     # -- the writer ----------------------------------------------------------------------------------
 
@@ -174,7 +159,7 @@ class Log:
         events = 0
         while self._waiting and events < MAX_BATCH_EVENTS:
             waiting = self._waiting.popleft()
-            if waiting.pieces is not None:
+            if waiting.followers and waiting.pieces is not None:
                 # The merged event keeps the first one's id, time and place.
                 draft = waiting.command.drafts[0]
                 signal = {**draft.payload["event"], "text": "".join(waiting.pieces)}
@@ -398,8 +383,26 @@ class Log:
             self._hot.pop((command.tenant, command.thread_id), None)
 
 
+def _merge(last: _Waiting, command: Command, answer: "asyncio.Future[Answer]") -> bool:
+    """Only into the thread's last waiting command, so that nothing is reordered."""
+    text, delta = _delta_of(command)
+    if delta is None:
+        return False
+    if last.pieces is None:
+        first, last.delta = _delta_of(last.command)
+        last.pieces, last.size = [first], len(first)
+    if last.delta != delta or last.size + len(text) > MAX_MERGED_BYTES:
+        return False
+    last.pieces.append(text)
+    last.followers.append(answer)
+    last.size += len(text)
+    return True
+
+
 def _delta_of(command: Command) -> tuple[str, tuple[object, ...] | None]:
     """The text of a command that is one delta, and what else there is to it; None for anything else."""
+    if len(command.drafts) != 1 or command.conditions:
+        return "", None
     draft: Draft = command.drafts[0]
     if draft.type != adapter.AdapterEvent.type:
         return "", None

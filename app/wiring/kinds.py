@@ -14,7 +14,17 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from app.backends.contract import Backend, BackendKind
-from app.backends.kinds import echo, native, plan_work_review
+from app.backends.kinds import (
+    agent_framework,
+    deepagents,
+    echo,
+    google_adk,
+    langgraph,
+    native,
+    openai_agents,
+    plan_work_review,
+    pydantic_ai,
+)
 from app.bus.contract import Bus, BusDeps, BusKind, OpenChannel
 from app.bus.kinds import local as local_bus
 from app.bus.kinds import nats as nats_bus
@@ -48,7 +58,6 @@ from app.policy.redaction import PERSONAL
 from app.protocols.telemetry.sinks import OTLP, STDOUT, SinkKind
 from app.runtime.narration_queue import NarratorKind, PackageNarrator
 from app.tools.declared import build
-from app.tools.entry_loader import load_entry
 from app.tools.kind import ToolDeps, ToolKind
 from app.tools.kinds import builtin, http, mcp, python, subprocess
 from app.tools.memory_tools import MemoryActions
@@ -57,6 +66,7 @@ from app.views.narration import TemplateNarrator
 from app.wiring.evaluator_kinds import EVALUATORS
 from app.workspace.catalog import AnyConfig, BrokenKind, Kind, KindCatalog, Kinds
 from app.workspace.compiled import CompiledWorkspace
+from app.workspace.entry_loader import load_entry
 from app.workspace.files import WorkspaceFiles
 from app.workspace.secrets import resolve_env
 from app.workspace.served import UNSERVED
@@ -65,7 +75,17 @@ from app.workspace.specs.runtime import Narration
 log = structlog.get_logger("holdfast.kinds")
 K = TypeVar("K", bound=Kind)
 
-BACKENDS: Final = (echo.KIND, native.KIND, plan_work_review.KIND)
+BACKENDS: Final = (
+    echo.KIND,
+    native.KIND,
+    plan_work_review.KIND,
+    langgraph.KIND,
+    deepagents.KIND,
+    openai_agents.KIND,
+    google_adk.KIND,
+    agent_framework.KIND,
+    pydantic_ai.KIND,
+)
 PROVIDERS: Final = (openai.KIND, anthropic.KIND, gemini.KIND, ollama.KIND, scripted.KIND)
 TOOLS: Final = (python.KIND, http.KIND, mcp.KIND, builtin.KIND, subprocess.KIND)
 MEMORIES: Final = (memory_store.KIND, memory_vector.KIND)
@@ -141,7 +161,7 @@ def with_installed(group: str, kind: type[K], shipped: Iterable[K]) -> Kinds[K]:
             log.warning("kind of a package is not used: its name is taken", name=point.name, package=_package(point))
             continue
         known.add(point.name)
-        offered[point.name] = partial(_load, point, kind)
+        offered[point.name] = partial(_load_point, point, kind)
     return Kinds(shipped, offered)
 
 
@@ -158,7 +178,7 @@ def _package(point: EntryPoint) -> str:
     return point.dist.name if point.dist is not None else point.value.partition(":")[0]
 
 
-def _load(point: EntryPoint, kind: type[K]) -> K | BrokenKind:
+def _load_point(point: EntryPoint, kind: type[K]) -> K | BrokenKind:
     try:
         loaded = point.load()
     except Exception as error:
@@ -209,6 +229,16 @@ class Backends(Mapping[str, Backend]):
                 log.warning("backend cannot be made", kind=name, reason=f"{type(error).__name__}: {error}")
                 raise KeyError(name) from error
         return self._made[name]
+
+    def not_made(self, names: Iterable[str]) -> set[str]:
+        """Of these the ones that import an optional extra and are not made yet."""
+        found = ((name, self._kinds.usable(name)) for name in set(names) - self._made.keys())
+        return {name for name, kind in found if kind is not None and kind.extra is not None}
+
+    def prepare(self, names: Iterable[str]) -> None:
+        """Makes them now. An agent framework takes seconds to import: in a thread that delays no run."""
+        for name in names:
+            self.get(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._kinds)

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from app.workspace.compiled import CompiledAgent, CompiledSkill
+from app.workspace.agent_graph import AgentGraph
+from app.workspace.compiled import CompiledAgent, CompiledRoute, CompiledSkill
 from app.workspace.diagnostics import DocPath
 from app.workspace.index import check_repeats
 from app.workspace.kind_checks import check_config, check_kind
@@ -12,7 +13,7 @@ from app.workspace.markdown import parse_markdown
 from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument
 from app.workspace.report import DocumentPlace
-from app.workspace.resolve import Resolver, check_edges, find_cycles, spec_of
+from app.workspace.resolve import Resolver, find_cycles, spec_of
 from app.workspace.specs.agent import AgentSpec, ModelPlan, Subagent
 from app.workspace.specs.model import Capabilities, ModelSpec
 from app.workspace.tools import MakeValidator, compile_schema
@@ -60,8 +61,6 @@ class AgentCompiler:
         spec, place = spec_of(document, AgentSpec), document.place
         self._references(spec, place)
         self._backend(spec, place)
-        if spec.edges:
-            self._edges(spec, place)
         metadata = document.model.metadata  # type: ignore[union-attr]  # asked of good documents only
         return CompiledAgent(
             name=document.name,
@@ -73,6 +72,7 @@ class AgentCompiler:
             tools=spec.tools,
             skills=self._checked_skills(spec, place),
             subagents=spec.subagent_names,
+            routers=self._routers(spec, place),
             output_validator=compile_schema(
                 spec.output_schema, ("spec", "outputSchema"), place, self._report, self._validator
             ),
@@ -162,6 +162,18 @@ class AgentCompiler:
             )
         else:
             check_config(backends, name, section, place, path, "backend", self._report)
+            self._entries(name, section, place, path)
+
+    def _entries(self, name: str, section: Mapping[str, object], place: DocumentPlace, path: DocPath) -> None:
+        kind = self._resolver.catalog.backends.usable(name)
+        for field in kind.entry_fields if kind is not None else ():
+            named = section.get(field)
+            entries = [((*path, field), named)] if isinstance(named, str) else []
+            if isinstance(named, list | tuple):
+                entries = [((*path, field, number), entry) for number, entry in enumerate(named)]
+            for where, entry in entries:
+                if isinstance(entry, str):
+                    self._resolver.entry(entry, place, where)
 
     def _plan(self, plan: ModelPlan, long_form: bool, place: DocumentPlace) -> None:
         base: DocPath = ("spec", "modelPlan") if long_form else ("spec",)
@@ -206,11 +218,17 @@ class AgentCompiler:
             hint = f"add to `tools` one of: {', '.join(skill.allowed_tools[:5])}"
             self._report.error("SKILL_WITHOUT_TOOLS", place, path, message, hint=hint)
 
-    def _edges(self, spec: AgentSpec, place: DocumentPlace) -> None:
-        nodes = {f"tools.{name}" for name in spec.tools} | {f"skills.{name}" for name in spec.skills}
-        nodes |= {f"agents.{name}" for name in spec.subagent_names} | {"START", "END"}
-        edges = [(number, edge.from_, edge.to) for number, edge in enumerate(spec.edges)]
-        check_edges(edges, nodes, place, self._report)
+    def _routers(self, spec: AgentSpec, place: DocumentPlace) -> Mapping[str, tuple[CompiledRoute, ...]]:
+        """`edges` and `routers` are for a backend that runs graphs; another one would not read them."""
+        kind = self._resolver.catalog.backends.usable(spec.backend)
+        if kind is not None and not kind.runs_edges:
+            for field in [name for name in ("edges", "routers") if getattr(spec, name)]:
+                message = f"the backend {spec.backend!r} does not read `{field}`; it would have no effect"
+                hint = "remove it, or use a backend that runs graphs, such as `langgraph`"
+                self._report.error("NOT_SERVED", place, ("spec", field), message, hint=hint, key=True)
+            return {}
+        cycles = "maxVisits" in spec.config.get(spec.backend, {})
+        return AgentGraph(spec, place, self._report, cycles=cycles).compile()
 
     def _instructions(self, text: str, place: DocumentPlace) -> str:
         """A single word that ends in .md is a file of the workspace; anything else is the text itself."""

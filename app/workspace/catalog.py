@@ -26,9 +26,14 @@ class AnyConfig(BaseModel):
 
 
 def has_module(name: str) -> bool:
-    """Whether a top-level module is installed; looks it up without importing it."""
+    """Whether a module is installed; looks up its package without importing it.
+
+    Below a namespace package, such as `google`, that says nothing yet: there the module itself is looked up.
+    """
     try:
-        return importlib.util.find_spec(name.partition(".")[0]) is not None
+        found = importlib.util.find_spec(name.partition(".")[0])
+        is_namespace = found is not None and found.origin is None
+        return found is not None if not is_namespace else importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):
         return False
 
@@ -45,6 +50,10 @@ class Kind:
     """The optional extra of Holdfast that brings what it imports."""
     module: str | None = None
     """A module of that extra: where it is missing, the kind is known and cannot be used."""
+    entry_fields: tuple[str, ...] = ()
+    """The keys of `config` that name `module:attribute`, or a list of such names."""
+    runs_edges: bool = False
+    """Whether it runs an agent's `edges`. For backends."""
     needs_model: bool = False
     """Whether what uses it must name a model: an agent or an evaluator its own, a Memory its `embedding`."""
     needs_entry: bool = False

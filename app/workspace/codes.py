@@ -83,6 +83,12 @@ CODES: Final[dict[str, Code]] = {
     "PERSONA_UNKNOWN": Code("There is no such persona or agent.", "Add workflows/personas/<id>.md."),
     "ROLE_UNKNOWN": Code("There is no such role.", "Name the file after one of the six roles."),
     "NODE_UNKNOWN": Code("An edge names a node that does not exist.", "Use the id of a node."),
+    "NODE_UNREACHABLE": Code("A node is never reached.", "Add an edge that leads to it, or remove its edges."),
+    "ROUTE_INVALID": Code(
+        "A label of an edge and the rules of a router do not fit together.",
+        "Give each label one edge, and each node with labelled edges a router that names every label.",
+    ),
+    "EDGE_CYCLE": Code("The edges of an agent lead in a circle.", "Remove an edge, or allow it with `maxVisits`."),
     "REFERENCE_DUPLICATE": Code("A list names the same thing twice.", "Remove one of them."),
     "SUBAGENT_CYCLE": Code("Subagents call each other in a circle.", "Remove one of the calls."),
     "SUBAGENT_TOOLS": Code(

@@ -5,7 +5,7 @@ JSON inside (schemas, config) is shared and must not be changed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from app.core.expressions import Expression
@@ -70,6 +70,14 @@ class CompiledTool:
 
 
 @dataclass(frozen=True, slots=True)
+class CompiledRoute:
+    """One rule of a router: its label is chosen if `when` is true, or in any case."""
+
+    label: str
+    when: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledAgent:
     """`instructions` is the text, also when a file holds it."""
 
@@ -83,6 +91,7 @@ class CompiledAgent:
     skills: tuple[str, ...]
     subagents: tuple[str, ...]
     output_validator: Validator | None
+    routers: Mapping[str, tuple[CompiledRoute, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

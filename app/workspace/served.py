@@ -53,7 +53,6 @@ UNSERVED: Final = UnservedParts(
         ),
         "Agent": (
             Unserved(("guardrails",), f"remove it; to block or change content, {_HOOK} (UserPromptSubmit, PreToolUse)"),
-            Unserved(("edges",), "remove it; the agent's model decides what comes next"),
         ),
         "Tool": (Unserved(("compensation",), "remove it; offer the undo to the agent as a tool of its own"),),
         "Hook": (

@@ -80,7 +80,7 @@ def test_commands_that_pages_name_exist() -> None:
     named = {
         found
         for page in PAGES
-        for found in re.findall(r"`holdfast ([a-z]+(?: [a-z]+)?)", page.read_text())
+        for found in re.findall(r"`holdfast ([a-z][a-z-]*(?: [a-z]+)?)", page.read_text())
         if page.name != "cli.md"
     }
     assert {words for words in named if words not in known and words.split()[0] not in known} == set()

@@ -34,6 +34,12 @@ FIELDS: dict[type[BuiltPayload], dict[str, st.SearchStrategy[Any]]] = {
         "tool_id": maybe(TEXT),
         "call_id": maybe(TEXT),
     },
+    builders.BuiltHandoff: {
+        "adapter": TEXT,
+        "model_ref": maybe(TEXT),
+        "tools": NAMES,
+        "subagents": NAMES,
+    },
     builders.BuiltModelNegotiated: {
         "required": NAMES,
         "candidates": st.lists(st.tuples(TEXT, NAMES), max_size=3),

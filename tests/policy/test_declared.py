@@ -14,12 +14,12 @@ from app.policy.contract import About, Point
 from app.policy.declared import build
 from app.policy.hooks import HookRunner
 from app.policy.kind import BuiltinHook, HookDeps
-from app.tools.entry_loader import load_entry
 from app.wiring import kinds
 from app.wiring.kinds import HOOKS, builtin_hooks
 from app.workspace.catalog import AnyConfig
 from app.workspace.compiled import Compiled, CompiledWorkspace
 from app.workspace.diagnostics import Diagnostics
+from app.workspace.entry_loader import load_entry
 from tests.workspace.building import AGENT, RUNTIME, document, good
 from tests.workspace.building import build as compiled
 

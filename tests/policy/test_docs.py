@@ -13,10 +13,10 @@ from app.policy.declared import build
 from app.policy.hooks import HookRunner
 from app.policy.kind import HookDeps
 from app.policy.points import RULES
-from app.tools.entry_loader import load_entry
 from app.wiring.kinds import HOOKS, builtin_hooks
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled
+from app.workspace.entry_loader import load_entry
 from app.workspace.files import WorkspaceFiles
 from tests.workspace.building import MODEL, catalog, document
 

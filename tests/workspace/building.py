@@ -53,7 +53,7 @@ GOOD = {
 }
 
 MISSING_EXTRA = Kind(name="langgraph", extra="langgraph", module="no_such_module", needs_model=True)
-OWN = Kind(name="own", config=AnyConfig, needs_model=True)
+OWN = Kind(name="own", config=AnyConfig, needs_model=True, runs_edges=True)
 
 
 def catalog() -> KindCatalog:

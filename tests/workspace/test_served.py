@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,10 +12,12 @@ from pydantic import BaseModel
 import app
 from app.core.resources import shipped
 from app.policy.redaction import PERSONAL
+from app.wiring import kinds
 from app.wiring.kinds import kind_catalog
+from app.workspace.catalog import Kinds
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled
-from app.workspace.diagnostics import Diagnostic
+from app.workspace.diagnostics import Diagnostic, Diagnostics
 from app.workspace.files import read_folder
 from app.workspace.served import EACH, UNSERVED
 from app.workspace.specs import KINDS
@@ -81,7 +84,6 @@ WRITTEN = {
     ("Runtime", "routes"): "routes: {r: {agent: helper}}",
     ("Runtime", "trust"): "trust: {extensions: warn}",
     ("Agent", "guardrails"): "guardrails: {input: [pii]}",
-    ("Agent", "edges"): "edges: [{from: START, to: tools.echo}]",
     ("Tool", "compensation"): "compensation: {tool: echo}",
     ("Hook", "on"): "on: [Stop, PhaseAdvance]",
 }
@@ -149,16 +151,31 @@ def test_empty_lists_and_mappings_ask_for_nothing() -> None:
     assert _compiled({"runtime.yaml": runtime, "agents/helper.yaml": agent}) == ()
 
 
-@pytest.mark.parametrize("name", ["langgraph", "deepagents", "openai_agents", "google_adk", "agent_framework"])
-def test_backend_that_is_not_built_is_unknown(name: str) -> None:
-    (found,) = _compiled({"a.yaml": document("Agent", "a", f"backend: {name}\nmodel: main")})
-    assert (found.code, found.severity, found.line) == ("BACKEND_UNKNOWN", "error", 6)
-    assert found.expected == "one of: echo, native, plan_work_review"
+@pytest.mark.requirement("SH-9")
+@pytest.mark.parametrize(
+    ("name", "extra"), [(kind.name, kind.extra) for kind in kinds.BACKENDS if kind.extra is not None]
+)
+def test_a_backend_without_its_extra_is_an_error_with_the_line_that_installs_it(name: str, extra: str) -> None:
+    missing = Kinds([replace(kind, module="no_such_module") for kind in kinds.BACKENDS if kind.name == name])
+    catalog = replace(kind_catalog(), backends=missing)
+    result = compile(
+        files({"agents/helper.yaml": document("Agent", "helper", f"backend: {name}\nmodel: main")}), catalog
+    )
+    assert isinstance(result, Diagnostics)
+    (found,) = result.items
+    assert (found.code, found.severity, found.line) == ("KIND_NOT_INSTALLED", "error", 6)
+    assert found.remedy == f"run: pip install 'holdfast[{extra}]'"
+
+
+def test_edges_of_an_agent_whose_backend_runs_no_graphs_are_an_error() -> None:
+    spec = "model: main\ntools: [echo]\nedges: [{from: START, to: tools.echo}]"
+    (found,) = _compiled({"a.yaml": document("Agent", "a", spec)})
+    assert (found.code, found.line) == ("NOT_SERVED", 8)
 
 
 def test_backend_that_an_embedding_program_brings_is_served() -> None:
-    changes = {"a.yaml": document("Agent", "a", "backend: langgraph\nconfig: {langgraph: {any: thing}}")}
-    assert isinstance(compile(files(changes), kind_catalog(["langgraph"])), Compiled)
+    changes = {"a.yaml": document("Agent", "a", "backend: house\nconfig: {house: {any: thing}}")}
+    assert isinstance(compile(files(changes), kind_catalog(["house"])), Compiled)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +234,7 @@ def test_field_that_its_kind_does_not_read_is_a_conflict(kind: str, spec: str) -
     assert {item.code for item in found if item.severity == "error"} == {"FIELD_CONFLICT"}
 
 
-@pytest.mark.parametrize("name", ["demo", "openai", "local", "plan-work-review"])
+@pytest.mark.parametrize("name", ["demo", "openai", "local", "plan-work-review", "judged"])
 def test_shipped_workspace_declares_only_what_is_served(name: str) -> None:
     result = compile(read_folder(shipped("workspaces") / name), kind_catalog())
     assert isinstance(result, Compiled), result.as_text()

@@ -9,6 +9,7 @@ from typing import Any
 
 from app.core.json import JsonObject
 from app.events.catalog import adapter, model, request, thread
+from app.events.catalog.adapter import HANDOFF
 from app.events.catalog.base import BuiltPayload
 
 
@@ -34,6 +35,19 @@ class BuiltDelta(BuiltPayload):
             signal["toolId"] = tool_id
         if call_id is not None:
             signal["callId"] = call_id
+        self._document = {"event": signal}
+
+
+class BuiltHandoff(BuiltPayload):
+    """What a backend is given: the model and the tools that it starts with."""
+
+    __slots__ = ()
+    type = adapter.AdapterEvent.type
+
+    def __init__(self, adapter: str, *, model_ref: str | None, tools: list[str], subagents: list[str]) -> None:
+        signal: JsonObject = {"adapter": adapter, "phase": HANDOFF, "tools": tools, "subagents": subagents}
+        if model_ref is not None:
+            signal["modelRef"] = model_ref
         self._document = {"event": signal}
 
 

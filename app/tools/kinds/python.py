@@ -27,9 +27,9 @@ from app.tools.contract import (
 )
 from app.tools.declared import define
 from app.tools.decorator import CONTEXT, FunctionTool, tool
-from app.tools.entry_loader import load_entry
 from app.tools.kind import ToolDeps, ToolKind
 from app.workspace.compiled import CompiledTool, CompiledWorkspace
+from app.workspace.entry_loader import load_entry
 
 
 @dataclass(frozen=True, slots=True)

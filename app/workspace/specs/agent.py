@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from app.workspace.specs.base import (
+    Cel,
     Count,
     Document,
     JsonMap,
@@ -78,6 +79,13 @@ class Edge(Spec):
     condition: Text | None = None
 
 
+class RouteRule(Spec):
+    """A rule of a router: the first whose `when` is true gives its label."""
+
+    label: Text
+    when: Cel | None = None
+
+
 class Subagent(Spec):
     """An agent that this one may ask. It may use those of its own tools that its parent has, and those in `tools`."""
 
@@ -124,6 +132,7 @@ class AgentSpec(Spec):
     reasoning: Reasoning = Reasoning()
     output_schema: JsonMap | None = None
     edges: tuple[Edge, ...] = ()
+    routers: Mapping[Text, tuple[RouteRule, ...]] = Field(default_factory=dict)
     config: Mapping[str, JsonMap] = Field(
         default_factory=dict, description="Settings for each backend, passed on unchanged."
     )

@@ -210,7 +210,8 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "parameters": "Parameters of this agent's model calls.",
         "reasoning": "Reasoning settings of this agent's model calls.",
         "outputSchema": "A JSON Schema that the final answer must satisfy.",
-        "edges": "Connections between the nodes of a graph backend.",
+        "edges": "Connections between the nodes of a graph backend: `tools.<name>`, `skills.<name>`, `agents.<name>`.",
+        "routers": "Which label is taken after a node, by node: the first rule whose `when` is true.",
     },
     "ModelPlan": {
         "primary": "The model that is called first.",
@@ -234,6 +235,10 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "from": "The node where the edge starts.",
         "to": "The node where the edge ends.",
         "condition": "The label of a route. It is compared, never evaluated.",
+    },
+    "RouteRule": {
+        "label": "The label of an edge that leaves the node.",
+        "when": "A CEL expression over `input`, `nodes` and `visits`. Without it the rule always matches.",
     },
     "ToolSpec": {
         "kind": "What executes the call: `python`, `http`, `mcp`, `builtin` or `subprocess`.",

@@ -126,8 +126,32 @@ REFERENCES = [
         "an edge to nothing",
         "NODE_UNKNOWN",
         A,
-        8,
-        agent("model: main\ntools: [echo]\nedges: [{from: START, to: tools.ecko}]"),
+        9,
+        agent("model: main\nbackend: own\ntools: [echo]\nedges: [{from: START, to: tools.ecko}]"),
+    ),
+    Case(
+        "an edge that nothing leads to",
+        "NODE_UNREACHABLE",
+        A,
+        9,
+        agent("model: main\nbackend: own\ntools: [echo]\nedges: [{from: tools.echo, to: END}]"),
+    ),
+    Case(
+        "a label that no router chooses",
+        "ROUTE_INVALID",
+        A,
+        9,
+        agent("model: main\nbackend: own\ntools: [echo]\nedges: [{from: START, to: tools.echo, condition: x}]"),
+    ),
+    Case(
+        "edges in a circle",
+        "EDGE_CYCLE",
+        A,
+        11,
+        agent(
+            "model: main\nbackend: own\ntools: [echo]\nedges:\n"
+            "  - {from: START, to: tools.echo}\n  - {from: tools.echo, to: tools.echo}"
+        ),
     ),
     Case("an unknown profile", "PROFILE_UNKNOWN", R, 1, {}, profile="gpt"),
     Case(

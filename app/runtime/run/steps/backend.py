@@ -13,8 +13,8 @@ from app.backends.contract import Result as BackendResult
 from app.core import json
 from app.core.artifact import NewArtifact
 from app.core.errors import Failure
-from app.core.json import JsonObject, present
-from app.events.catalog.adapter import HANDOFF, AdapterEvent, Signal
+from app.core.json import JsonObject
+from app.events.catalog.builders import BuiltHandoff
 from app.events.catalog.execution import BudgetExceeded
 from app.events.ports import StoreError
 from app.runtime.run.approvals import Approvals, session_grants
@@ -95,22 +95,16 @@ async def _stored(output: Output, context: RunContext) -> Output:
     return replace(output, artifacts=stored)
 
 
-def _handoff(run_scope: RunScope, context: RunContext) -> AdapterEvent:
+def _handoff(run_scope: RunScope, context: RunContext) -> BuiltHandoff:
     agent, plan = run_scope.agent, run_scope.asked.get("modelPlan")
     model = plan["model"] if plan else agent.model_plan.primary if agent.model_plan is not None else None
     subagents = frozenset(agent.subagents)
-    signal = Signal.model_validate(
-        present(
-            {
-                "adapter": run_scope.backend.kind,
-                "phase": HANDOFF,
-                "modelRef": model,
-                "tools": sorted(context.tools - subagents),
-                "subagents": sorted(context.tools & subagents),
-            }
-        )
+    return BuiltHandoff(
+        run_scope.backend.kind,
+        model_ref=model,
+        tools=sorted(context.tools - subagents),
+        subagents=sorted(context.tools & subagents),
     )
-    return AdapterEvent(event=signal)
 
 
 def make_context(run_scope: RunScope) -> RunContext:

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from app.core.errors import Failure
+from app.workspace.entries import module_file
 from app.workspace.files import SourceFile, WorkspaceFiles
 
 _PREFIX: Final = "holdfast_workspace_"
@@ -27,6 +28,11 @@ def load_entry(entry: str, files: WorkspaceFiles, *, own: bool) -> Any | Failure
         # Importing runs the module; whatever it raises says that this tool cannot be had.
         return Failure("TOOL_INVALID", f"{entry} cannot be loaded: {type(error).__name__}")
     return found
+
+
+def load_nearest(entry: str, files: WorkspaceFiles) -> Any | Failure:
+    """The same from the workspace's own files if they have the module, else from an installed package."""
+    return load_entry(entry, files, own=module_file(entry.partition(":")[0], files) is not None)
 
 
 def _own_name(module: str, files: WorkspaceFiles) -> str:

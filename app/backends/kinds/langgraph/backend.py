@@ -1,0 +1,64 @@
+"""Runs an agent on LangGraph: its own graph, the graph of its edges, or LangChain's loop of model and tools."""
+
+from typing import Any, Final
+
+from cachetools import LRUCache
+from langgraph.graph.state import StateGraph
+from langgraph.pregel import Pregel
+
+from app.backends.bridge import Bridge, bridging
+from app.backends.contract import Context, Result, Resume, StepFailed
+from app.backends.kinds.langgraph.chat import GateModel, agent_tools
+from app.backends.kinds.langgraph.edges import edge_graph
+from app.backends.kinds.langgraph.session import GraphSession
+from app.core.errors import Failure
+from app.workspace.entry_loader import load_nearest
+
+_GRAPHS: Final = 64
+"""Graphs that are kept built, of all agents and versions of the workspace."""
+
+
+class LangGraphBackend:
+    kind = "langgraph"
+    resume: Resume = "replay"
+
+    def __init__(self) -> None:
+        self._own: LRUCache[tuple[str, str, frozenset[str]], Pregel[Any, Any, Any, Any]] = LRUCache(_GRAPHS)
+
+    async def run(self, ctx: Context) -> Result:
+        bridge = Bridge(ctx)
+        with bridging(bridge):
+            graph = self._graph(bridge)
+            own, edges = "graph" in ctx.config, bool(ctx.definition.spec.edges)
+            session = GraphSession(bridge, graph, ctx.config, keeps_state=own)
+            if edges and not own:
+                session.output_key = "answer"
+            await ctx.emit("agent.langgraph.invoke", workflowId=ctx.agent, traceType="adapter")
+            return await bridge.converse(session.turn)
+
+    def _graph(self, bridge: Bridge) -> Pregel[Any, Any, Any, Any]:
+        ctx = bridge.ctx
+        if entry := ctx.config.get("graph"):
+            key = ctx.workspace.digest, ctx.agent, ctx.tools
+            if key not in self._own:
+                self._own[key] = self._loaded(bridge, entry)
+            return self._own[key]
+        if ctx.definition.spec.edges:
+            return edge_graph(bridge)
+        from langchain.agents import create_agent
+
+        return create_agent(GateModel(), agent_tools(bridge), system_prompt=ctx.instructions or None)
+
+    def _loaded(self, bridge: Bridge, entry: str) -> Pregel[Any, Any, Any, Any]:
+        """The workspace's own code, read when the agent first runs; its models and tools are found by the run."""
+        found = load_nearest(entry, bridge.ctx.workspace.files)
+        if isinstance(found, Failure):
+            raise StepFailed(found)
+        if not isinstance(found, Pregel | StateGraph) and callable(found):
+            found = found(GateModel(), agent_tools(bridge))
+        if isinstance(found, StateGraph):
+            found = found.compile()
+        if not isinstance(found, Pregel):
+            message = f"{entry} is a {type(found).__name__}; it must be a graph, or a function (model, tools) -> graph."
+            raise StepFailed(Failure("BACKEND_CONFIG_INVALID", message))
+        return found

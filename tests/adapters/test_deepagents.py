@@ -1,0 +1,74 @@
+"""DeepAgents on the real runtime: its file tools are recorded steps, and its files are the thread's."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.principal import LOCAL
+from app.core.settings import Settings
+from tests.adapters.space import effects, write
+from tests.adapters.test_langgraph import signals
+from tests.runs import ended, events_until, opened, payloads, submit, waiting
+
+RULES = (
+    "{match: {afterTool: publish}, reply: {toolCalls: [{name: read_file, args: {file_path: /plan.md}}]}}",
+    "{match: {afterTool: write_file}, reply: {toolCalls: [{name: publish, args: {at: home}}]}}",
+    "{match: {afterTool: read_file}, reply: {text: 'it says {{ toolResult }}'}}",
+    "{match: {afterTool: edit_file}, reply: {text: '{{ toolResult }}'}}",
+    "{match: {afterTool: task}, reply: {text: 'the helper said {{ toolResult }}'}}",
+    "{match: {contains: plan it}, reply: {toolCalls: [{name: write_file, "
+    "args: {file_path: /plan.md, content: first this}}]}}",
+    "{match: {contains: read the plan}, reply: {toolCalls: [{name: read_file, args: {file_path: /plan.md}}]}}",
+    "{match: {contains: change the skill}, reply: {toolCalls: [{name: edit_file, "
+    "args: {file_path: /skills/polish/SKILL.md, old_string: Polish, new_string: Ruin}}]}}",
+    "{match: {contains: read the skill}, reply: {toolCalls: [{name: read_file, "
+    "args: {file_path: /skills/polish/SKILL.md}}]}}",
+    "{match: {contains: delegate}, reply: {toolCalls: [{name: task, "
+    "args: {description: read the plan, subagent_type: general-purpose}}]}}",
+)
+SKILL = "---\nname: polish\ndescription: Polishes.\nallowed-tools: [note]\n---\nPolish it.\n"
+
+
+def stored(events: list[Any]) -> list[str]:
+    return [signal["toolId"] for signal in signals(events, "agent.tool.result")]
+
+
+@pytest.mark.requirement("SH-8")
+async def test_files_are_steps_survive_a_restart_and_belong_to_the_thread(settings: Settings, tmp_path: Path) -> None:
+    agents = {"deep": ("deepagents", "  skills: [polish]\n")}
+    root = write(tmp_path, agents, RULES, {"skills/polish/SKILL.md": SKILL})
+    async with opened(settings, root) as holdfast:
+        run = await submit(holdfast, "deep", "plan it")
+        asked = await waiting(holdfast, run)
+    async with opened(settings, root) as holdfast:
+        await holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "approve"})
+        over, events = await ended(holdfast, run), await events_until(holdfast, run)
+        assert over.status == "completed", over.error
+        assert "first this" in over.output, "the file is there although its step was not run again"
+        assert stored(events) == ["write_file", "read_file"]
+        assert effects(tmp_path) == ["publish home"]
+    async with opened(settings, root) as holdfast:
+        later = await ended(holdfast, await submit(holdfast, "deep", "read the plan", run.thread_id))
+        assert "first this" in later.output, "the next run of the thread has the files"
+        helped = await submit(holdfast, "deep", "delegate", run.thread_id)
+        over, events = await ended(holdfast, helped), await events_until(holdfast, helped)
+        assert over.status == "completed" and "first this" in over.output, over.error
+        assert stored(events) == ["read_file"], "the subagent's tools are steps as well"
+        other = await ended(holdfast, await submit(holdfast, "deep", "read the plan"))
+        assert "first this" not in other.output, "another thread has files of its own"
+
+
+@pytest.mark.requirement("SH-8", "S16")
+async def test_the_workspaces_skills_are_files_that_nobody_may_change(settings: Settings, tmp_path: Path) -> None:
+    agents = {"deep": ("deepagents", "  skills: [polish]\n")}
+    root = write(tmp_path, agents, RULES, {"skills/polish/SKILL.md": SKILL})
+    async with opened(settings, root) as holdfast:
+        run = await submit(holdfast, "deep", "change the skill")
+        over, events = await ended(holdfast, run), await events_until(holdfast, run)
+        assert over.status == "completed", over.error
+        assert "denied" in over.output.lower() or "permission" in over.output.lower(), over.output
+        asked = payloads(events, "model.requested")[0]
+        assert "polish" in asked["messages"][0]["content"], "DeepAgents lists the skill itself"
+        over = await ended(holdfast, await submit(holdfast, "deep", "read the skill", run.thread_id))
+        assert "Polish it." in over.output

@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 PIP_VERBOSE := $(BIN)/python -m pip --disable-pip-version-check
 
 .PHONY: serve test test-extras check-extras install install-dev install-extras check format lint types imports generated generate bench bench-log \
-        bench-backends bench-workspace bench-models bench-guard bench-runs bench-edge bench-start container recordings faults smoke \
+        bench-backends bench-workspace bench-models bench-guard bench-runs bench-evals bench-edge bench-start container recordings faults smoke \
         requirements lock clean
 
 serve: install
@@ -82,7 +82,7 @@ requirements: install-dev
 	@$(BIN)/python -m scripts.requirements
 
 faults: install-dev
-	@$(BIN)/python -m pytest -m faults --timeout 3600 -n 0 tests/faults tests/models/test_flaky.py
+	@$(BIN)/python -m pytest -m faults --timeout 3600 -n 0 tests/faults tests/models/test_flaky.py tests/evals
 
 # Each step of the Dockerfile in a clean folder: installs everything anew.
 container: install-dev
@@ -106,6 +106,9 @@ bench-guard: install-dev
 
 bench-edge: install-dev
 	@$(BIN)/python -m bench.edge
+
+bench-evals: install-dev
+	@$(BIN)/python -m bench.evals
 
 bench-runs: install-dev
 	@$(BIN)/python -m bench.runs

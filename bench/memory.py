@@ -1,6 +1,6 @@
 """Memory: how long recall and put take with many records, what memory costs a run, and how well each search finds.
 
-    python -m bench.memory [--records 1000 20000] [--postgres] [--quick]
+    python -m bench.memory [--records 1000 20000 200000] [--kinds store vector] [--postgres] [--quick]
 
 Prints JSON. The quality figures (recall@5, MRR) are of `bench/memory_labelled.py`; the vectors are those of the
 scripted embedding, which knows words and parts of words but no meaning: a floor, not what a real model gives.
@@ -9,6 +9,7 @@ scripted embedding, which knows words and parts of words but no meaning: a floor
 import argparse
 import asyncio
 import json
+import logging
 import random
 import statistics
 import tempfile
@@ -16,6 +17,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
+
+import structlog
 
 from app.core.clock import SystemClock
 from app.core.settings import Settings
@@ -159,12 +162,14 @@ async def _runs(count: int) -> dict[str, float]:
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, nargs="*", default=[1_000, 20_000])
+    parser.add_argument("--kinds", nargs="*", default=["store", "vector"])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--postgres", action="store_true")
     asked = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     counts = [1_000] if asked.quick else asked.records
     made: dict[str, Any] = {"quality": await _quality(), "runs": await _runs(20 if asked.quick else 60)}
-    made["sqlite"] = await _sizes(Settings(data_dir=Path()), counts, ["store", "vector"])
+    made["sqlite"] = await _sizes(Settings(data_dir=Path()), counts, asked.kinds)
     if asked.postgres:
         from tests.conftest import create_database
         from tests.postgres import PostgresServer

@@ -11,7 +11,7 @@ trap 'rm -f "$joint"' EXIT
 resolve() { "$uv" pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header "$@"; }
 compile() { resolve --generate-hashes "$@"; }
 echo "hatchling>=1.27" | compile - -o requirements/build.txt
-resolve pyproject.toml --all-extras --no-annotate -c requirements/build.txt -o "$joint" > /dev/null
+resolve pyproject.toml --all-extras --group dev --no-annotate -c requirements/build.txt -o "$joint" > /dev/null
 compile pyproject.toml -c "$joint" -c requirements/build.txt -o requirements/base.txt
 # The image with NATS (Dockerfile, REQUIREMENTS).
 compile pyproject.toml --extra nats -c "$joint" -c requirements/base.txt -c requirements/build.txt -o requirements/nats.txt

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import approvals, evidence, keys, log, memory, runs, skills, threads, tools, ui
+from app.cli import approvals, datasets, evals, evidence, keys, log, memory, runs, skills, threads, tools, ui
 from app.cli.agents import agents
 from app.cli.audit import audit
 from app.cli.backup import backup
@@ -125,6 +125,8 @@ app.add_typer(log.app, name="log")
 app.command()(audit)
 app.add_typer(ui.app, name="ui")
 app.add_typer(evidence.app, name="evidence")
+app.add_typer(datasets.app, name="dataset")
+app.add_typer(evals.app, name="eval")
 app.add_typer(keys.app, name="keys")
 app.command()(check)
 app.command()(compare)

@@ -120,7 +120,7 @@ async def export(
 @app.command()
 @server_command
 async def reindex(session: CommandSession) -> None:
-    """Build the search index anew from the records."""
+    """Rebuild the search index from the records."""
     counts = (await session.client.post("/api/memory/reindex", {}))["counts"]
     session.result({"counts": counts}, f"{counts.get('indexed', 0)} records were indexed")
 
@@ -133,7 +133,7 @@ def purge(
     """Remove what forgotten records left in unused parts of the database files.
 
     Forgetting deletes the text at once, but a database overwrites deleted data only later. On SQLite, the server must
-    be stopped; the whole database is written anew. On Postgres, the tables that held texts are written anew.
+    be stopped; the whole database is rewritten. On Postgres, the tables that held texts are rewritten.
     """
     import os
 

@@ -178,6 +178,23 @@ CODES: Final[dict[str, Code]] = {
         "An evaluator did not give a score in time.",
         "Make the evaluator faster, or raise its `timeoutSeconds`. Without a score nothing passes.",
     ),
+    "RUN_NOT_ENDED": Code(
+        "The run has not ended, or has not completed, so it cannot be judged yet.", "Wait for the run to complete."
+    ),
+    "DATASET_INVALID": Code(
+        "The cases are not a valid dataset.",
+        "Correct the case or line that the message names; docs/evaluations.md shows the formats.",
+    ),
+    "DATASET_NOT_FOUND": Code("There is no such dataset or version.", "See GET /api/datasets for the names."),
+    "DATASET_BUSY": Code("Too many versions of the dataset are being created at once.", "Try again."),
+    "EVALUATOR_NOT_FOUND": Code(
+        "The workspace has no such evaluator.", "Use the name of an Evaluator document of the workspace."
+    ),
+    "EVALUATION_NOT_FOUND": Code("There is no such evaluation.", "See GET /api/evals for the ids."),
+    "EVALUATION_RUNNING": Code("The evaluation has not ended yet.", "Try again when its status is `completed`."),
+    "EVALUATION_LIMIT": Code(
+        "The tenant has too many evaluations in progress.", "Try again when one of them has ended."
+    ),
     "EVALUATION_DONE": Code(
         "The run has already been judged by its shadow gates.", "No action is needed: the first verdict counts."
     ),

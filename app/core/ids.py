@@ -7,7 +7,20 @@ from typing import Final, Literal
 
 import uuid_utils
 
-Kind = Literal["event", "thread", "run", "interrupt", "message", "call", "artifact", "file", "key", "step", "memory"]
+Kind = Literal[
+    "event",
+    "thread",
+    "run",
+    "interrupt",
+    "message",
+    "call",
+    "artifact",
+    "file",
+    "key",
+    "step",
+    "memory",
+    "evaluation",
+]
 
 _PREFIX: Final[dict[Kind, str]] = {
     "event": "evt_",
@@ -21,6 +34,7 @@ _PREFIX: Final[dict[Kind, str]] = {
     "key": "key_",
     "step": "step_",
     "memory": "mem_",
+    "evaluation": "eval_",
 }
 
 

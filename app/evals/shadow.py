@@ -14,13 +14,14 @@ import structlog
 from app.core.clock import Clock
 from app.evals.declared import Gates
 from app.evals.judges import Judges
+from app.evals.verdicts import record_verdicts, recorded
 from app.events.ports import EvaluationDone, Refused, StoreError
 from app.events.recorder import Recorder, Scope
 from app.policy.evaluator import NotEvaluated
 from app.policy.gates import FAILED, Evaluation, GateRule, Verdict, judge
 from app.runtime.run.run_records import read_record
 from app.runtime.workspaces import WorkspaceHistory
-from app.views.judgement_ports import DueEvaluation, DueEvaluations
+from app.views.judgement_ports import DueEvaluation, DueEvaluations, Judgements
 from app.views.ports import Reader
 from app.views.run import Run
 
@@ -40,6 +41,7 @@ class ShadowGates:
     def __init__(
         self,
         due: DueEvaluations,
+        judgements: Judgements,
         reader: Reader,
         recorder: Recorder,
         workspaces: WorkspaceHistory,
@@ -47,7 +49,8 @@ class ShadowGates:
         judges: Judges,
         clock: Clock,
     ) -> None:
-        self._due, self._reader, self._recorder, self._workspaces = due, reader, recorder, workspaces
+        self._due, self._judgements, self._reader = due, judgements, reader
+        self._recorder, self._workspaces = recorder, workspaces
         self._gates, self._judges, self._clock = gates, judges, clock
         self._announced = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
@@ -107,11 +110,17 @@ class ShadowGates:
         if run is None or not rules:
             await self._due.drop(due.tenant, due.run_id)
             return
+        known = await self._judgements.of_runs(due.tenant, [run.id])
+        rules = [rule for rule in rules if recorded(rule, known) is None]  # somebody may have asked for it before
+        if not rules:
+            await self._due.drop(due.tenant, due.run_id)
+            return
         verdicts = await self._verdicts(due, run, rules)
-        events = [verdict.event(run_id=run.id) for verdict in verdicts]
         scope, done = Scope(due.tenant, due.thread_id), [EvaluationDone(run.id)]
-        answer = await self._recorder.record(scope, *events, conditions=done)
-        if isinstance(answer, Refused) and answer.failure.code != "EVALUATION_DONE":
+        answer = await record_verdicts(self._recorder, scope, run.id, verdicts, self._clock, done)
+        if isinstance(answer, Refused) and answer.failure.code.startswith("IDEMPOTENCY_KEY"):
+            await self._judge_run(due)  # somebody asked for one meanwhile: that one counts
+        elif isinstance(answer, Refused) and answer.failure.code != "EVALUATION_DONE":
             log.warning("gates.not_recorded", run=run.id, code=answer.failure.code)
             await self._due.drop(due.tenant, due.run_id)
 

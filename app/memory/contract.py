@@ -63,7 +63,6 @@ class RecordFilter:
     status: str | None = None
     kind: str | None = None
     user: str | None = None
-    memory: str | None = None
 
 
 class RecordTable(Protocol):
@@ -153,7 +152,7 @@ class MemoryKind(Kind):
     make: Callable[[CompiledMemory, MemoryDeps], RecordIndex]
     """Makes the index of one Memory document."""
     transactional: bool = False
-    """Its index is written with the events of the records, in one commit; `put` is only for building it anew."""
+    """Its index is written with the events of the records, in one commit; `put` is only for rebuilding it."""
 
 
 # -- what runs exchange with memory -----------------------------------------------------------------

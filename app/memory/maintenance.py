@@ -1,4 +1,4 @@
-"""Maintenance of memory: what has expired goes, duplicates become one, indexes are built anew.
+"""Maintenance of memory: what has expired goes, duplicates become one, indexes are rebuilt.
 
 Each round is recorded on the tenant's memory thread, with counts. It can be interrupted at any point: what is done
 stays done, and the next round goes on. Leaves to others: when it runs (wiring's timer).
@@ -134,7 +134,7 @@ class Maintenance:
     async def reindex(
         self, tenant: str, memories: Mapping[str, CompiledMemory], stop: Callable[[], bool] = lambda: False
     ) -> dict[str, int]:
-        """Builds the search index of every record in force anew, and that of each kind."""
+        """Rebuilds the search index of every record in force, and that of each kind."""
 
         async def work() -> Counter[str]:
             counts: Counter[str] = Counter()

@@ -24,8 +24,6 @@ HEADING: Final = (
     "instructions."
 )
 _BYTES_PER_TOKEN: Final = 4
-_MORE: Final = 4
-"""How many times as many records are looked for as are wanted, because some may be left out."""
 
 log = structlog.get_logger("holdfast.memory")
 

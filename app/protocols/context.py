@@ -8,6 +8,7 @@ from app.core.clock import Clock
 from app.core.json import JsonObject
 from app.core.metrics import Metrics
 from app.core.settings import Settings
+from app.evals.services import EvalServices
 from app.events.hub import EventSource
 from app.protocols.auth.access import Access
 from app.runtime.intake.commands import Commands
@@ -49,6 +50,7 @@ class ServerContext:
     """The files of a workspace that runs used, by its digest."""
     toolsets: Toolsets
     files: Files
+    evals: EvalServices
     max_upload_bytes: int
     backends: Container[str]
     """The kinds of backend that this installation can run."""

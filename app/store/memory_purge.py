@@ -1,4 +1,4 @@
-"""Writes anew what held the texts of forgotten records, so that no unused part of the database files has them.
+"""Rewrites what held the texts of forgotten records, so that no unused part of the database files has them.
 
 Deleting marks space as free; a database overwrites it only later. Leaves to the memory room: forgetting itself.
 """
@@ -37,7 +37,7 @@ async def purge_memory(settings: Settings) -> str:
         before, after = compact(settings.sqlite_path)
     finally:
         folder.release()
-    return f"{settings.sqlite_path} was written anew: {before / 1024**2:.1f} MiB before, {after / 1024**2:.1f} MiB now"
+    return f"{settings.sqlite_path} was rewritten: {before / 1024**2:.1f} MiB before, {after / 1024**2:.1f} MiB now"
 
 
 async def _purge_postgres(settings: Settings) -> str:
@@ -56,4 +56,4 @@ async def _purge_postgres(settings: Settings) -> str:
             checkpoint = "; run CHECKPOINT as a superuser, so that the write-ahead log can be recycled"
     finally:
         await connection.close()
-    return f"{len(_TABLES)} tables were written anew{checkpoint}"
+    return f"{len(_TABLES)} tables were rewritten{checkpoint}"

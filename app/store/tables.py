@@ -267,7 +267,7 @@ Index(
     postgresql_where=memory_records.c.person.is_not(None),
 )
 
-# The search index of the memory records, which can be built anew. The tenant of each row is that
+# The search index of the memory records, which can be rebuilt. The tenant of each row is that
 # of its namespace.
 memory_namespaces = Table(
     "memory_namespaces",

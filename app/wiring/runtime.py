@@ -20,6 +20,7 @@ from app.core.settings import Settings
 from app.core.signing import Signer, open_signer
 from app.evals.declared import Gates
 from app.evals.judges import Judges
+from app.evals.services import EvalServices
 from app.evals.shadow import ShadowGates
 from app.events.envelope import Event
 from app.events.ports import Appended, StorageFull, StoreError
@@ -65,11 +66,12 @@ from app.store.blobs import Blobs
 from app.store.compaction import SweepTable
 from app.store.files import FileStore
 from app.store.idle_threads import IdleThreadReader
-from app.store.judgements import DueEvaluationTable
+from app.store.judgements import DueEvaluationTable, JudgementTable
 from app.store.keys import StoredKeys
 from app.store.shared_limits import ModelLimitRecords, RunBuckets, TenantDays, purge_old_counts
 from app.store.vacuum import shrink
 from app.store.workspaces import WorkspaceTable
+from app.wiring.evals import open_evals
 from app.wiring.kinds import (
     Backends,
     ToolMakers,
@@ -132,6 +134,7 @@ class Holdfast:
     """The other servers on the same Postgres; None with SQLite."""
     gates: Gates
     shadow: ShadowGates
+    evals: EvalServices
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +211,11 @@ async def open_holdfast(
         await parts.enter_async_context(
             _working(executor, effective, workspace, store, clock, sandbox, maintenance, skills)
         )
-        shadow = await parts.enter_async_context(_shadow_gates(store, executor, history, gates, router, budgets, clock))
+        judges = Judges(router, budgets)
+        shadow = await parts.enter_async_context(_shadow_gates(store, executor, history, gates, judges, clock))
+        evals = await parts.enter_async_context(
+            open_evals(store, intake.service, intake.lifecycle, history, gates, judges, clock, redaction)
+        )
         observers = narration.committed, sent.committed
         metrics = parts.enter_context(
             _telemetry(settings, store, executor, router, traced, workspace, replicas, observers)
@@ -241,6 +248,7 @@ async def open_holdfast(
             replicas=replicas,
             gates=gates,
             shadow=shadow,
+            evals=evals,
         )
 
 
@@ -250,8 +258,7 @@ async def _shadow_gates(
     executor: Executor,
     history: WorkspaceHistory,
     gates: Gates,
-    router: ModelRouter,
-    budgets: BudgetAccounts,
+    judges: Judges,
     clock: Clock,
 ) -> AsyncIterator[ShadowGates]:
     """What judges runs after their end."""
@@ -259,7 +266,8 @@ async def _shadow_gates(
     if not store.settings.is_postgres:
         with contextlib.suppress(StorageFull):
             await due.give_back_all()
-    shadow = ShadowGates(due, store.reader, store.recorder, history, gates, Judges(router, budgets), clock)
+    judgements = JudgementTable(store.database)
+    shadow = ShadowGates(due, judgements, store.reader, store.recorder, history, gates, judges, clock)
     executor.ending.evaluation_due = shadow.announce
     shadow.start()
     try:

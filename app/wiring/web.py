@@ -75,6 +75,7 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         workspace_files=WorkspaceTable(store.database).get,
         toolsets=holdfast.toolsets,
         files=holdfast.files,
+        evals=holdfast.evals,
         max_upload_bytes=settings.max_upload_bytes,
         backends=holdfast.backends,
         ping=store.health.ready,

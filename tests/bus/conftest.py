@@ -47,6 +47,12 @@ def joined(request: pytest.FixtureRequest, shared: Settings) -> Settings:
 
 
 @pytest.fixture
+def on_bus(shared: Settings) -> Settings:
+    """The bus of Postgres: for what does not depend on the kind."""
+    return shared.model_copy(update={"bus": "postgres"})
+
+
+@pytest.fixture
 def pace() -> Paced:
     return Paced()
 

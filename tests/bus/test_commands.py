@@ -29,8 +29,8 @@ async def test_a_cancel_at_another_server_ends_the_run(joined: Settings, pace: P
             assert time.monotonic() - asked < SOON
 
 
-async def test_a_pause_and_its_resume_reach_a_run_of_another_server(joined: Settings, pace: Paced) -> None:
-    async with team(joined, 2, pace) as (first, second):
+async def test_a_pause_and_its_resume_reach_a_run_of_another_server(on_bus: Settings, pace: Paced) -> None:
+    async with team(on_bus, 2, pace) as (first, second):
         async with httpx2.AsyncClient(base_url=first.url) as mine, httpx2.AsyncClient(base_url=second.url) as other:
             run = await submit(mine, "echo", "2")
             await pace.entered.get()
@@ -47,8 +47,8 @@ async def test_a_pause_and_its_resume_reach_a_run_of_another_server(joined: Sett
 
 
 @pytest.mark.requirement("PX-4")
-async def test_a_run_takes_the_place_of_one_at_another_server(joined: Settings, pace: Paced) -> None:
-    async with team(joined, 2, pace) as (first, second):
+async def test_a_run_takes_the_place_of_one_at_another_server(on_bus: Settings, pace: Paced) -> None:
+    async with team(on_bus, 2, pace) as (first, second):
         async with httpx2.AsyncClient(base_url=first.url) as mine, httpx2.AsyncClient(base_url=second.url) as other:
             run = await submit(mine, "echo", "5")
             await pace.entered.get()
@@ -60,9 +60,9 @@ async def test_a_run_takes_the_place_of_one_at_another_server(joined: Settings, 
 
 
 async def test_the_next_run_of_a_thread_begins_when_another_server_ends_the_one_before(
-    joined: Settings, pace: Paced
+    on_bus: Settings, pace: Paced
 ) -> None:
-    settings = joined.model_copy(update={"lease_seconds": 60})
+    settings = on_bus.model_copy(update={"lease_seconds": 60})
     async with team(settings, 2, pace) as (first, second):
         async with httpx2.AsyncClient(base_url=first.url) as mine, httpx2.AsyncClient(base_url=second.url) as other:
             run = await submit(mine, "echo", "1")
@@ -89,8 +89,8 @@ async def test_without_a_bus_a_cancel_is_found_by_polling(
 
 
 @pytest.mark.requirement("PX-4")
-async def test_a_server_with_room_takes_runs_that_wait_at_a_full_one(joined: Settings, pace: Paced) -> None:
-    settings = joined.model_copy(update={"max_concurrent_runs": 1, "lease_seconds": 120})
+async def test_a_server_with_room_takes_runs_that_wait_at_a_full_one(on_bus: Settings, pace: Paced) -> None:
+    settings = on_bus.model_copy(update={"max_concurrent_runs": 1, "lease_seconds": 120})
     async with team(settings, 2, pace) as (first, second), httpx2.AsyncClient(base_url=first.url) as mine:
         runs = [await submit(mine, "echo", "1") for _ in range(2)]
         async with asyncio.timeout(10):
@@ -103,8 +103,8 @@ async def test_a_server_with_room_takes_runs_that_wait_at_a_full_one(joined: Set
 
 
 @pytest.mark.requirement("G15", "PX-4")
-async def test_a_server_that_stops_hands_its_runs_on_at_once(joined: Settings, pace: Paced) -> None:
-    settings = joined.model_copy(update={"lease_seconds": 120})
+async def test_a_server_that_stops_hands_its_runs_on_at_once(on_bus: Settings, pace: Paced) -> None:
+    settings = on_bus.model_copy(update={"lease_seconds": 120})
     async with team(settings, 2, pace) as (first, second), httpx2.AsyncClient(base_url=second.url) as other:
         async with httpx2.AsyncClient(base_url=first.url) as mine:
             run = await submit(mine, "echo", "2")

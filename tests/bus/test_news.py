@@ -77,8 +77,8 @@ async def test_streams_of_every_kind_hear_a_run_of_another_server_exactly(joined
 
 
 @pytest.mark.requirement("PX-4")
-async def test_a_client_waits_at_one_server_for_a_run_of_another(joined: Settings, pace: Paced) -> None:
-    async with team(joined, 2, pace) as (first, second):
+async def test_a_client_waits_at_one_server_for_a_run_of_another(on_bus: Settings, pace: Paced) -> None:
+    async with team(on_bus, 2, pace) as (first, second):
         async with httpx2.AsyncClient(base_url=first.url) as at_first, httpx2.AsyncClient(base_url=second.url) as other:
             body, key = {"agent": "echo", "input": "1"}, {"idempotency-key": "the same"}
             accepted = await at_first.post("/api/runs", json=body, headers=key)
@@ -89,8 +89,8 @@ async def test_a_client_waits_at_one_server_for_a_run_of_another(joined: Setting
             assert (ended["id"], ended["status"]) == (accepted.json()["id"], "completed")
 
 
-async def test_a_storm_of_news_is_gathered_into_few_messages(joined: Settings, pace: Paced) -> None:
-    async with team(joined, 2, pace) as (first, second), httpx2.AsyncClient(base_url=first.url) as client:
+async def test_a_storm_of_news_is_gathered_into_few_messages(on_bus: Settings, pace: Paced) -> None:
+    async with team(on_bus, 2, pace) as (first, second), httpx2.AsyncClient(base_url=first.url) as client:
         runs = [await submit(client, "echo", "50") for _ in range(4)]
         other = second.holdfast.replicas
         assert other is not None

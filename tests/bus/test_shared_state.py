@@ -23,9 +23,9 @@ HOUR_MS = 3_600_000
 
 @pytest.mark.requirement("PX-4")
 async def test_a_key_that_is_revoked_at_one_server_is_refused_by_the_others(
-    joined: Settings, pace: Paced, tmp_path: Path
+    on_bus: Settings, pace: Paced, tmp_path: Path
 ) -> None:
-    settings = joined.model_copy(update={"auth": "keys", "admin_key_file": tmp_path / "admin"})
+    settings = on_bus.model_copy(update={"auth": "keys", "admin_key_file": tmp_path / "admin"})
     async with team(settings, 2, pace) as (first, second):
         admin = {"authorization": f"Bearer {(tmp_path / 'admin').read_text().strip()}"}
         async with httpx2.AsyncClient(headers=admin) as client:
@@ -63,11 +63,11 @@ class _Ahead(clock.SystemClock):
 
 @pytest.mark.requirement("G18")
 async def test_servers_an_hour_apart_go_by_the_clock_of_the_database(
-    joined: Settings, pace: Paced, monkeypatch: pytest.MonkeyPatch
+    on_bus: Settings, pace: Paced, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with team(joined, 1, pace) as (first,):
+    async with team(on_bus, 1, pace) as (first,):
         monkeypatch.setattr(clock, "SystemClock", _Ahead)
-        async with team(joined, 1, pace) as (second,):
+        async with team(on_bus, 1, pace) as (second,):
             assert abs(_Ahead().now_ms() - first.holdfast.clock.now_ms()) > HOUR_MS / 2
             apart = second.holdfast.clock.now_ms() - first.holdfast.clock.now_ms()
             assert abs(apart) < 60_000
@@ -101,13 +101,13 @@ async def _agents(server: InProcessServer) -> list[str]:
 
 @pytest.mark.requirement("PX-4")
 async def test_a_workspace_that_one_server_loads_is_in_force_at_all_of_them(
-    joined: Settings, pace: Paced, tmp_path: Path
+    on_bus: Settings, pace: Paced, tmp_path: Path
 ) -> None:
     folders = [tmp_path / name for name in ("one", "two")]
     for folder in folders:
         folder.mkdir()
         (folder / "agents.yaml").write_text(_RUNTIME + _AGENT % "echo")
-    settings = [joined.model_copy(update={"workspace": folder}) for folder in folders]
+    settings = [on_bus.model_copy(update={"workspace": folder}) for folder in folders]
     async with team(settings[0], 1, pace) as (first,), team(settings[1], 1, pace) as (second,):
         replicas_of = [one.holdfast.replicas for one in (first, second)]
         await until(lambda: all(one is not None and one.peers for one in replicas_of))
@@ -123,12 +123,12 @@ async def test_a_workspace_that_one_server_loads_is_in_force_at_all_of_them(
 
 
 async def test_a_server_that_cannot_load_the_workspace_in_force_takes_no_new_runs(
-    joined: Settings, pace: Paced, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    on_bus: Settings, pace: Paced, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "agents.yaml").write_text(_RUNTIME + _AGENT % "echo")
-    settings = joined.model_copy(update={"workspace": folder})
+    settings = on_bus.model_copy(update={"workspace": folder})
     async with team(settings, 2, pace) as (first, second):
         second.holdfast.history._catalog = KindCatalog()  # as if the packages that it needs were not installed there
         (folder / "more.yaml").write_text(_AGENT % "other")
@@ -149,10 +149,10 @@ async def _no_reload() -> None:
 
 
 @pytest.mark.requirement("PX-4")
-async def test_what_a_caller_uses_at_one_server_counts_at_the_others(joined: Settings, pace: Paced) -> None:
+async def test_what_a_caller_uses_at_one_server_counts_at_the_others(on_bus: Settings, pace: Paced) -> None:
     standing = clock.ManualClock()  # nothing fills up meanwhile
     limits = [Rates(100, standing), Rates(100, standing)]
-    async with team(joined, 2, pace) as servers:
+    async with team(on_bus, 2, pace) as servers:
         for server, rates in zip(servers, limits, strict=True):
             share_rates(server.holdfast.replicas, rates)
         caller = ("default", "key_1")

@@ -46,7 +46,7 @@ async def test_after_a_purge_no_file_or_table_holds_the_text(settings: Settings,
             stored = b" ".join(_bytes(value) for row in rows for value in row.values())
             assert not any(word.encode() in stored for word in WORDS), table
         await connection.close()
-        assert "tables were written anew" in await purge_memory(settings)
+        assert "tables were rewritten" in await purge_memory(settings)
         return
     await purge_memory(settings)
     for file in settings.data_dir.iterdir():

@@ -3,6 +3,7 @@
 from app.events.catalog import (
     adapter,
     artifact,
+    evaluation,
     execution,
     interrupt,
     job,
@@ -25,6 +26,7 @@ __all__ = [
     "Payload",
     "adapter",
     "artifact",
+    "evaluation",
     "execution",
     "interrupt",
     "job",

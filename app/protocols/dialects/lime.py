@@ -46,7 +46,7 @@ class Lineage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _SpelledEvent:
     event: Event
     lineage: Lineage | None
 
@@ -69,7 +69,7 @@ def task_id(run_id: str) -> str:
 
 def ui_event(event: Event, lineage: Lineage | None, sequence: int) -> UiEvent:
     """`sequence` is the event's number in its thread or in its run, whichever is read."""
-    source = _Source(event, lineage)
+    source = _SpelledEvent(event, lineage)
     spelled = _SPELLINGS.get(event.type, _other)(source)
     payload = {key: value for key, value in spelled.pop("payload", {}).items() if value is not None}
     made: UiEvent = {
@@ -114,7 +114,7 @@ def _bounded(payload: Said) -> tuple[Said, bool]:
     return cut, True
 
 
-def _scope(source: _Source) -> Said:
+def _scope(source: _SpelledEvent) -> Said:
     event, lineage = source.event, source.lineage
     if event.run_id is None or lineage is None:
         return {}
@@ -129,7 +129,7 @@ def _say(name: str, kind: str, status: str, title: str, **more: Any) -> Said:
 # -- threads and turns --------------------------------------------------------------------------------
 
 
-def _session(source: _Source) -> Said:
+def _session(source: _SpelledEvent) -> Said:
     payload = source.payload
     forked = {"forkedFrom": payload.get("threadId"), "forkedAt": payload.get("seq")}
     is_fork = source.event.type == thread.ThreadForked.type
@@ -142,11 +142,11 @@ def _session(source: _Source) -> Said:
     )
 
 
-def _of_session(name: str, title: str) -> Callable[[_Source], Said]:
+def _of_session(name: str, title: str) -> Callable[[_SpelledEvent], Said]:
     return lambda source: _say(name, "state", "completed", title)
 
 
-def _queued(source: _Source) -> Said:
+def _queued(source: _SpelledEvent) -> Said:
     payload, text = source.payload, values.inline_text(source.payload.get("input"))
     shown: Said = {"text": text, "agent": source.name}
     if text is None:
@@ -158,17 +158,17 @@ def _queued(source: _Source) -> Said:
     return _say("turn.submitted", "state", "pending", "Turn submitted", phase="submitted", payload=shown)
 
 
-def _subagent(source: _Source, name: str, status: str, title: str, **more: Any) -> Said:
+def _subagent(source: _SpelledEvent, name: str, status: str, title: str, **more: Any) -> Said:
     return _say(name, "state", status, title, subagentId=f"subagent:{source.event.run_id}", **more)
 
 
-def _started(source: _Source) -> Said:
+def _started(source: _SpelledEvent) -> Said:
     if source.is_child:
         return _subagent(source, "subagent.started", "running", f"{source.name} started")
     return _say("turn.started", "state", "running", "Turn started", phase="preparing")
 
 
-def _completed(source: _Source) -> Said:
+def _completed(source: _SpelledEvent) -> Said:
     payload, ended = source.payload, iso_at(source.event.at)
     shown: Said = {"messageId": payload.get("messageId"), "usage": values.usage(payload.get("usage"))}
     if shown["messageId"] is None:
@@ -182,7 +182,7 @@ def _completed(source: _Source) -> Said:
     )
 
 
-def _failed(source: _Source) -> Said:
+def _failed(source: _SpelledEvent) -> Said:
     error, ended = source.payload["error"], iso_at(source.event.at)
     more = {"detail": error["message"], "completedAt": ended, "payload": {"failureCategory": error["code"]}}
     if source.is_child:
@@ -190,17 +190,17 @@ def _failed(source: _Source) -> Said:
     return _say("turn.failed", "state", "failed", "Turn failed", phase="failed", **more)
 
 
-def _cancelled(source: _Source) -> Said:
+def _cancelled(source: _SpelledEvent) -> Said:
     more = {"detail": source.payload.get("reason"), "completedAt": iso_at(source.event.at)}
     if source.is_child:
         return _subagent(source, "subagent.canceled", "canceled", f"{source.name} was cancelled", **more)
     return _say("turn.canceled", "state", "canceled", "Turn cancelled", phase="canceled", **more)
 
 
-def _status(title: str, *names: str, status: str = "running", **more: Any) -> Callable[[_Source], Said]:
+def _status(title: str, *names: str, status: str = "running", **more: Any) -> Callable[[_SpelledEvent], Said]:
     """A note on the run's progress with some fields of the payload."""
 
-    def spell(source: _Source) -> Said:
+    def spell(source: _SpelledEvent) -> Said:
         picked = {name: source.payload.get(name) for name in names}
         return _say("run.status", "state", status, title, payload=picked, **more)
 
@@ -210,14 +210,14 @@ def _status(title: str, *names: str, status: str = "running", **more: Any) -> Ca
 # -- models -------------------------------------------------------------------------------------------
 
 
-def _requested(source: _Source) -> Said:
+def _requested(source: _SpelledEvent) -> Said:
     payload = source.payload
     shown = {name: payload.get(name) for name in ("messageId", "provider", "attempt", "role")}
     title, phase = f"{payload['model']} was asked", "waiting_provider"
     return _say("model.requested", "model", "running", title, phase=phase, model=payload["model"], payload=shown)
 
 
-def _answered(source: _Source) -> Said:
+def _answered(source: _SpelledEvent) -> Said:
     payload, role = source.payload, source.payload.get("role")
     text = values.inline_text(payload["text"])
     shown = {
@@ -236,7 +236,7 @@ def _answered(source: _Source) -> Said:
     return _say("model.completed", "model", "completed", title, model=payload["model"], payload=shown)
 
 
-def _model_failed(source: _Source) -> Said:
+def _model_failed(source: _SpelledEvent) -> Said:
     payload = source.payload
     shown = {
         "messageId": payload["messageId"],
@@ -247,7 +247,7 @@ def _model_failed(source: _Source) -> Said:
     return _say("model.failed", "model", "failed", title, detail=detail, model=payload["model"], payload=shown)
 
 
-def _signal(source: _Source) -> Said:
+def _signal(source: _SpelledEvent) -> Said:
     signal = source.payload["event"]
     phase, role = signal["phase"], signal.get("role")
     shown = {"messageId": signal.get("messageId"), "part": signal.get("part"), "role": role}
@@ -298,7 +298,7 @@ _REFUSED_BY_GUARD: Final = frozenset({"TOOL_NOT_FOUND", "TOOL_NOT_ALLOWED", "INV
 """A result with one of these follows an event of the guard, which stands for the call's start."""
 
 
-def _guarded(source: _Source) -> Said:
+def _guarded(source: _SpelledEvent) -> Said:
     payload = source.payload
     call, name = payload["callId"], payload["tool"]
     shown = {"toolName": name, "outcome": payload["outcome"], "findings": [one["kind"] for one in payload["findings"]]}
@@ -309,7 +309,7 @@ def _guarded(source: _Source) -> Said:
     )
 
 
-def _invoked(source: _Source) -> Said:
+def _invoked(source: _SpelledEvent) -> Said:
     payload = source.payload
     call, name = payload["callId"], payload["tool"]
     shown = {
@@ -327,7 +327,7 @@ def _invoked(source: _Source) -> Said:
     return _say("tool.started", "tool", "running", f"{name} started", phase=phase, toolCallId=call, payload=shown)
 
 
-def _resulted(source: _Source) -> Said:
+def _resulted(source: _SpelledEvent) -> Said:
     payload = source.payload
     call, name, error = payload["callId"], payload["tool"], payload.get("error")
     more: Said = {"toolCallId": call, "completedAt": iso_at(source.event.at)}
@@ -347,7 +347,7 @@ def _resulted(source: _Source) -> Said:
 # -- decisions and people -----------------------------------------------------------------------------
 
 
-def _decision(source: _Source) -> Said:
+def _decision(source: _SpelledEvent) -> Said:
     payload = source.payload
     name = payload.get("hook") or payload.get("guardrail") or payload.get("policyId") or "rule"
     decision = payload.get("decision") or payload.get("action")
@@ -361,14 +361,14 @@ def _decision(source: _Source) -> Said:
     )
 
 
-def _gate(source: _Source) -> Said:
+def _gate(source: _SpelledEvent) -> Said:
     payload = source.payload
     passed = bool(payload.get("passed"))
     shown = {"reviewId": source.event.id, "gate": payload.get("gate"), "score": payload.get("score"), "passed": passed}
     return _review(source, "review.verdict", "completed" if passed else "failed", f"Gate {payload.get('gate')}", shown)
 
 
-def _review(source: _Source, name: str, status: str, title: str, shown: Said) -> Said:
+def _review(source: _SpelledEvent, name: str, status: str, title: str, shown: Said) -> Said:
     evidence = source.event.id
     return _say(
         name,
@@ -383,8 +383,8 @@ def _review(source: _Source, name: str, status: str, title: str, shown: Said) ->
     )
 
 
-def _problem(title: str) -> Callable[[_Source], Said]:
-    def spell(source: _Source) -> Said:
+def _problem(title: str) -> Callable[[_SpelledEvent], Said]:
+    def spell(source: _SpelledEvent) -> Said:
         payload = source.payload
         code = payload.get("code") or payload.get("budget") or payload.get("reason")
         return _say("runtime.error", "state", "failed", title, payload={"failureCategory": code})
@@ -401,7 +401,7 @@ _CONTROLS: Final = {
 }
 
 
-def _raised(source: _Source) -> Said:
+def _raised(source: _SpelledEvent) -> Said:
     payload = source.payload
     call = payload.get("callId")
     shown = {
@@ -417,7 +417,7 @@ def _raised(source: _Source) -> Said:
     return _say("action.required", "action", "blocked", title, phase=phase, actionId=action, payload=shown, **scope)
 
 
-def _resolved(source: _Source) -> Said:
+def _resolved(source: _SpelledEvent) -> Said:
     payload = source.payload
     decision = payload["answer"].get("decision") or "answered"
     shown = {"decision": _DECISIONS.get(decision, decision), "by": payload.get("answeredBy")}
@@ -428,7 +428,7 @@ def _resolved(source: _Source) -> Said:
 _DECISIONS: Final = {"approve": "approved", "deny": "rejected"}
 
 
-def _expired(source: _Source) -> Said:
+def _expired(source: _SpelledEvent) -> Said:
     action = source.payload["interruptId"]
     return _say(
         "action.expired", "action", "canceled", "Action expired", actionId=action, payload={"decision": "expired"}
@@ -438,7 +438,7 @@ def _expired(source: _Source) -> Said:
 # -- roles, workflows, artifacts, the log itself ------------------------------------------------------
 
 
-def _transitioned(source: _Source) -> Said:
+def _transitioned(source: _SpelledEvent) -> Said:
     payload = source.payload
     to, shown = payload["to"], {"from": payload.get("from"), "to": payload["to"], "reason": payload.get("reason")}
     worker = {"workerId": f"worker:{source.event.run_id}"}
@@ -451,7 +451,7 @@ def _transitioned(source: _Source) -> Said:
     return _say("handoff.requested", "handoff", "running", f"Handed to {to}", handoffId=handoff, payload=shown)
 
 
-def _reported(source: _Source) -> Said:
+def _reported(source: _SpelledEvent) -> Said:
     payload = source.payload
     role, report = payload["role"], payload["report"]
     shown = {"role": role, "messageId": payload.get("messageId"), "reportPreview": values.preview(report)}
@@ -466,8 +466,8 @@ def _reported(source: _Source) -> Said:
     return _say("task.updated", "state", "running", f"{role} reported", taskId=task, payload=shown)
 
 
-def _workflow(name: str, status: str, title: str) -> Callable[[_Source], Said]:
-    def spell(source: _Source) -> Said:
+def _workflow(name: str, status: str, title: str) -> Callable[[_SpelledEvent], Said]:
+    def spell(source: _SpelledEvent) -> Said:
         payload = source.payload
         kept = ("workflowId", "cycleId", "fromPhase", "toPhase", "phaseId", "verdict", "reason")
         shown = {key: payload.get(key) for key in kept}
@@ -479,7 +479,7 @@ def _workflow(name: str, status: str, title: str) -> Callable[[_Source], Said]:
     return spell
 
 
-def _artifact(source: _Source) -> Said:
+def _artifact(source: _SpelledEvent) -> Said:
     made = source.payload["artifact"]
     shown = {
         "name": made["name"],
@@ -491,8 +491,8 @@ def _artifact(source: _Source) -> Said:
     return _say("artifact.changed", "draft", "completed", made["name"], owner="artifact", payload=shown, **refs)
 
 
-def _evidence(title: str, *names: str) -> Callable[[_Source], Said]:
-    def spell(source: _Source) -> Said:
+def _evidence(title: str, *names: str) -> Callable[[_SpelledEvent], Said]:
+    def spell(source: _SpelledEvent) -> Said:
         shown, evidence = {name: source.payload.get(name) for name in names}, source.event.id
         refs = {"evidenceId": evidence, "evidenceRefs": [evidence]}
         return _say("evidence.changed", "evidence", "completed", title, owner="evidence", payload=shown, **refs)
@@ -500,7 +500,7 @@ def _evidence(title: str, *names: str) -> Callable[[_Source], Said]:
     return spell
 
 
-def _compacted(source: _Source) -> Said:
+def _compacted(source: _SpelledEvent) -> Said:
     ranges = source.payload["ranges"]
     repairs = [{"from": one["fromSeq"], "to": one["toSeq"]} for one in ranges[:_MAX_REPAIRS]]
     shown = {"repairs": repairs, "dropped": source.payload["deltas"]}
@@ -511,30 +511,30 @@ _MAX_REPAIRS: Final = 400
 """Ranges that fit into a payload. The native event has all of them."""
 
 
-def _snapshot(source: _Source) -> Said:
+def _snapshot(source: _SpelledEvent) -> Said:
     shown = {"upToSequence": source.payload["upToSeq"], "preview": values.preview(source.payload["summary"])}
     return _say("snapshot.updated", "state", "completed", "Snapshot", payload=shown)
 
 
-def _narration(source: _Source) -> Said:
+def _narration(source: _SpelledEvent) -> Said:
     return _say("run.status", "state", "running", source.payload["message"][:200] or "Progress")
 
 
-def _skill(source: _Source) -> Said:
+def _skill(source: _SpelledEvent) -> Said:
     invoked = source.event.type == skill.SkillInvoked.type
     status = "running" if invoked else "completed" if source.payload.get("ok") else "failed"
     title = f"Skill {source.payload['skill']}"
     return _say("skill.invoked" if invoked else "skill.completed", "skill", status, title)
 
 
-def _other(source: _Source) -> Said:
+def _other(source: _SpelledEvent) -> Said:
     """What has no word of its own there. Its type is not the class: some classes would need a scope that it lacks."""
     title = source.event.type.removeprefix("runtime.").replace(".", " ")
     name = "run.status" if source.event.run_id is not None else "session.updated"
     return _say(name, "state", "running" if source.event.run_id is not None else "completed", title)
 
 
-_SPELLINGS: Final[dict[str, Callable[[_Source], Said]]] = {
+_SPELLINGS: Final[dict[str, Callable[[_SpelledEvent], Said]]] = {
     thread.ThreadCreated.type: _session,
     thread.ThreadForked.type: _session,
     thread.ThreadUpdated.type: _of_session("session.updated", "Session updated"),

@@ -319,7 +319,7 @@ def _add_forgetting(router: APIRouter, server: ServerContext) -> None:
         )
         return json_answer({"forgotten": _or_problem(await server.memory.forget(caller, asked))})
 
-    @router.post("/reindex", response_model=Reindexed, summary="Build the search index anew")
+    @router.post("/reindex", response_model=Reindexed, summary="Rebuild the search index")
     async def reindex(caller: Caller) -> Response:
         return json_answer({"counts": await server.memory.reindex(caller)})
 

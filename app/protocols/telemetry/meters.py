@@ -53,6 +53,7 @@ class Metering:
             interrupt.InterruptExpired.type: self._closed_as("expired"),
             policy.HookFired.type: self._hook_fired,
             policy.SchemaViolated.type: self._schema_violated,
+            policy.GateEvaluated.type: self._gate_evaluated,
             execution.BudgetExceeded.type: self._budget_exceeded,
             LogCompacted.type: self._log_compacted,
         }
@@ -124,6 +125,7 @@ class Metering:
         self._interrupts = metrics.counter("interrupts", "Interrupts raised: waits for a person or a client.", "kind")
         self._answers = metrics.counter("interrupts_closed", "Interrupts that were answered or expired.", "outcome")
         self._hooks = metrics.counter("hooks_fired", "Decisions of hooks.", "hook", "decision")
+        self._verdicts = metrics.counter("gate_verdicts", "Verdicts of gates.", "gate", "mode", "outcome")
         self._violations = metrics.counter("schema_violations", "Payloads refused at a boundary.", "schema")
         self._budgets = metrics.counter("budgets_exceeded", "Budgets that ended a run.", "budget", "scope")
 
@@ -216,6 +218,10 @@ class Metering:
     def _hook_fired(self, event: Event, payload: dict[str, Any]) -> None:
         self._hooks.of(payload["hook"], payload["decision"]).inc()
         self._took("hook", payload)
+
+    def _gate_evaluated(self, event: Event, payload: dict[str, Any]) -> None:
+        outcome = "passed" if payload["passed"] else "error" if "error" in payload else "failed"
+        self._verdicts.of(payload["gate"], payload["mode"], outcome).inc()
 
     def _schema_violated(self, event: Event, payload: dict[str, Any]) -> None:
         self._violations.of(payload["schemaName"]).inc()

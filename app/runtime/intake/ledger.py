@@ -1,4 +1,4 @@
-"""The ledger: what belongs to no conversation is recorded on a system-owned thread of the tenant."""
+"""The ledger: what belongs to no conversation is recorded on system-owned threads of the tenant."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,23 +6,30 @@ from typing import Final
 from app.events import ports
 from app.events.catalog import Payload, thread
 from app.events.ports import Answer, Condition, Refused
-from app.events.recorder import Recorder, Scope
+from app.events.recorder import PayloadEntry, Recorder, Scope
 
 LEDGER_THREAD: Final = "sys_ledger"
+EVALS_THREAD: Final = "sys_evals"
+"""Datasets and evaluations: apart from the rest, so that finding one reads nothing else."""
 
 
 class Ledger:
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    def __init__(self, recorder: Recorder, thread_id: str = LEDGER_THREAD, title: str = "Ledger") -> None:
+        self._recorder, self._thread_id, self._title = recorder, thread_id, title
 
     async def record(
-        self, tenant: str, payload: Payload, *, actor: str = "system", conditions: Sequence[Condition] = ()
+        self,
+        tenant: str,
+        payload: Payload | PayloadEntry,
+        *,
+        actor: str = "system",
+        conditions: Sequence[Condition] = (),
     ) -> Answer:
         """The ledger is created by its first entry."""
-        scope = Scope(tenant, LEDGER_THREAD, actor=actor)
+        scope = Scope(tenant, self._thread_id, actor=actor)
         answer = await self._recorder.record(scope, payload, conditions=conditions)
         if isinstance(answer, Refused) and answer.failure.code == "THREAD_NOT_FOUND":
-            created = thread.ThreadCreated(title="Ledger", owner="system")
+            created = thread.ThreadCreated(title=self._title, owner="system")
             answer = await self._recorder.record(scope, created, payload, conditions=[ports.ThreadIsNew(), *conditions])
             if isinstance(answer, Refused) and answer.failure.code == "THREAD_EXISTS":
                 # Somebody else's first entry was a moment earlier.

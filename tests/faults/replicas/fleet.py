@@ -15,6 +15,8 @@ from tests.postgres import PostgresServer
 from tests.server import secret_file
 
 LEASE_SECONDS: Final = 2.0
+START_SECONDS: Final = 90.0
+"""Three at once, cold, on a busy machine."""
 
 
 class Replica:
@@ -44,7 +46,7 @@ class Replica:
         self.child = await self._stack.enter_async_context(
             started("app.main", "serve", "--port", "0", "--data-dir", str(data), variables=variables)
         )
-        fleet.urls[self._number] = await self.child.line("listening on ")
+        fleet.urls[self._number] = await self.child.line("listening on ", START_SECONDS)
         self._reading = asyncio.create_task(self._read_on(self.child))
 
     async def _read_on(self, child: Child) -> None:

@@ -36,7 +36,7 @@ def own_postgres() -> Iterator[PostgresServer]:
 @pytest.mark.parametrize(
     ("bus", "faults"),
     [
-        ("postgres", 3),
+        ("postgres", 2),
         ("nats", 3),
         *(
             pytest.param(bus, count, marks=[pytest.mark.faults, pytest.mark.timeout(7200)])

@@ -13,10 +13,12 @@ from starlette.routing import BaseRoute
 
 from app.core import json
 from app.events.catalog.artifact import ArtifactCreated
+from app.events.catalog.evaluation import EvaluationStarted
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.recorder import Scope
 from app.memory.contract import MemoryCandidate, RunIdentity
 from app.protocols.auth.permissions import template
+from app.runtime.intake.ledger import EVALS_THREAD, Ledger
 from app.store.tables import metadata
 from app.workspace.compiled import CompiledMemory
 from app.workspace.specs.others import MemorySpec
@@ -49,13 +51,15 @@ WITHOUT_IDS: Final = {
     "POST /api/keys": "makes something of the caller's own; tests/protocols/auth/test_keys.py has the other tenant",
     "POST /api/threads": "makes something of the caller's own",
     "POST /api/sessions": "makes something of the caller's own",
+    "POST /api/datasets": "makes something of the caller's own",
+    "POST /api/datasets/{}/import": "makes something of the caller's own",
     "POST /api/memory/records": "makes something of the caller's own",
     "POST /api/memory/search": "tests/scenarios/test_memory.py has the other tenant",
     "POST /api/memory/reindex": "changes nothing that can be seen",
     "WS /api/stream": "tests/protocols/auth/test_sockets.py",
 }
 
-ASKED_WITHOUT_IDS: Final = frozenset(
+ASKED_WITHOUT_IDS: Final = frozenset({"GET /api/datasets", "GET /api/evals", "GET /api/gates"}) | frozenset(
     {"GET /api/runs", "GET /api/threads", "GET /api/interrupts", "GET /api/keys", "GET /api/sessions", "GET /api/files"}
     | {"GET /api/memory", "GET /api/memory/records", "GET /api/memory/export", "GET /api/skills/candidates"}
 )
@@ -69,6 +73,8 @@ BODIES: Final[dict[str, Any]] = {
     "POST /api/tool-calls/{}/response": {"text": "x"},
     "POST /api/runs/{}/commands": {"command": "steer", "arguments": {"message": "x"}},
     "POST /api/runs/{}/rerun": {},
+    "POST /api/runs/{}/feedback": {"score": 1},
+    "POST /api/runs/{}/gates": {"mode": "shadow"},
     "PATCH /api/memory/records/{}": {"confidence": 0.5},
     "POST /api/memory/records/{}/decide": {"decision": "accept"},
     "PATCH /api/threads/{}": {"title": "x"},
@@ -86,6 +92,7 @@ BODIES: Final[dict[str, Any]] = {
 REFERENCES: Final[dict[str, list[dict[str, Any]]]] = {
     # Bodies in which an id of theirs may stand; each must be answered as if it were not there.
     "POST /api/runs": [{"agent": "echo", "input": "x", "threadId": "{thread_id}"}],
+    "POST /api/evals": [{"dataset": "{name}", "agent": "echo"}],
     "POST /api/memory/forget": [{"records": ["{record_id}"]}],
     "POST /v1/chat/completions": [
         {"model": "echo", "messages": [{"role": "user", "content": "x"}], "metadata": {"thread_id": "{thread_id}"}}
@@ -111,7 +118,15 @@ async def _fill(server: AuthServer, client: httpx2.AsyncClient) -> dict[str, str
     assert learned.record_id is not None
     key = (await client.post("/api/keys", json={"name": MARK, "roles": ["viewer"]})).json()
     file = (await client.post("/api/files", params={"name": MARK}, content=MARK.encode())).json()
+    await client.post(f"/api/runs/{run['id']}/feedback", json={"score": 1, "label": MARK})
+    await client.post("/api/datasets", json={"name": MARK, "cases": [{"input": MARK}]})
+    started = EvaluationStarted(
+        evaluation_id="eval_theirs", dataset=MARK, version=1, agent="echo", workspace_digest="0" * 64,
+        thresholds={}, parallel=1, use_cache=True,
+    )  # fmt: skip
+    await Ledger(server.holdfast.store.recorder, EVALS_THREAD).record("theirs", started)
     return {
+            "name": MARK, "evaluation_id": "eval_theirs",
             "run_id": run["id"], "thread_id": run["threadId"], "session_id": run["threadId"], "turn_id": run["id"],
             "interrupt_id": "int_theirs", "approval_id": "int_theirs", "request_id": "int_theirs",
             "call_id": "int_theirs", "artifact_id": "art_theirs", "key_id": key["id"], "sha256": "0" * 64,
@@ -154,7 +169,7 @@ async def test_nothing_crosses_from_one_tenant_to_another_on_any_route(tmp_path:
                         wrong.append(f"{name}: {answer.status_code} {answer.text}")
             else:
                 wrong.append(f"{name}: has no entry in this test")
-        assert wrong == []
+        assert wrong == [], chr(10).join(wrong)
         # And what was asked for is still as it was.
         interrupts = (await theirs.get("/api/interrupts")).json()["items"]
         assert [found["status"] for found in interrupts] == ["open"]

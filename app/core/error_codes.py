@@ -476,6 +476,11 @@ CODES: Final[dict[str, Code]] = {
     "FORK_POINT_NOT_FOUND": Code(
         "The thread has no event with this `seq`.", "Use a `seq` from 1 to the thread's lastSeq."
     ),
+    # -- guardrails ------------------------------------------------------------------------------
+    "GUARDRAIL_INVALID": Code(
+        "The definition of a guardrail is invalid.",
+        "Correct the Guardrail that the message names. Until then all runs of its workspace fail.",
+    ),
     # -- hooks -----------------------------------------------------------------------------------
     "HOOK_INVALID": Code(
         "The definition of a hook is invalid.",

@@ -66,6 +66,8 @@ class Draft:
     """The canonical payload, as the recorder checked it."""
     checked: bool = False
     """Redacted and validated: set by the recorder alone."""
+    screened: bool = False
+    """Looked through for secrets, with what is around it."""
     apart: tuple[str, ...] = ()
     """Fields that leave the payload for a blob, however small they are."""
     prevalidated: bool = False

@@ -145,8 +145,10 @@ class Recorder:
                 return self._refuse(scope, draft, failure, [])
             raw.append(draft)
         # All of them in one look: nearly always there is nothing to find.
-        together = raw[0].encoded if len(raw) == 1 else b"\n".join([draft.encoded for draft in raw])
-        suspected = self._redactor.suspects(together)
+        if len(raw) == 1:
+            suspected = not raw[0].screened and self._redactor.suspects(raw[0].encoded)
+        else:
+            suspected = self._redactor.suspects(b"\n".join([draft.encoded for draft in raw]))
         for draft in raw:
             if draft.prevalidated and not suspected and len(draft.encoded) <= MAX_INLINE_BYTES:
                 draft.checked = True
@@ -227,7 +229,14 @@ class Recorder:
 def _draft(scope: Scope, entry: Payload | PayloadEntry | Draft) -> Draft:
     if isinstance(entry, Payload):
         run_id = None if entry.of_thread else scope.run_id
-        return Draft(entry.type, entry.to_json(), run_id, scope.actor, prevalidated=entry.prevalidated)
+        return Draft(
+            entry.type,
+            entry.to_json(),
+            run_id,
+            scope.actor,
+            screened=entry.screened,
+            prevalidated=entry.prevalidated,
+        )
     if isinstance(entry, Draft):
         return entry
     payload = entry.payload

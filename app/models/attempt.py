@@ -22,7 +22,18 @@ from app.models.breaker import Admission
 from app.models.collect import Collector
 from app.models.completion import CompletionRequest, CompletionResponse, Thought, TokenUsage, ToolCall
 from app.models.config import ModelConfig
-from app.models.contract import Budget, CancelSignal, ContentPolicy, Outside, Provider, Record, Reservation
+from app.models.contract import (
+    Budget,
+    CancelSignal,
+    ContentPolicy,
+    DeltaScreen,
+    MakeScreen,
+    MessageContent,
+    Outside,
+    Provider,
+    Record,
+    Reservation,
+)
 from app.models.deadline import Deadline, Ended
 from app.models.limits import Limiter, Slot
 from app.models.prepare import Prepared, priced
@@ -59,6 +70,7 @@ class CompletionCall:
     adapter: str
     contents: ContentPolicy
     outside: Outside
+    screen: MakeScreen | None = None
 
 
 @value(frozen=True, slots=True)
@@ -88,8 +100,10 @@ class ModelAttempt:
         self._message_id = message_id
         self._number = number
         self._config: ModelConfig = prepared.call.config
-        publish_reasoning = talk.contents.reasoning == "full"
-        self._got = Collector(talk.adapter, message_id, publish_reasoning=publish_reasoning)
+        self._screen = None if talk.screen is None else talk.screen(message_id)
+        self._got = Collector(
+            talk.adapter, message_id, publish_reasoning=talk.contents.shows_reasoning, screen=self._screen
+        )
         self._admission: Admission | None = None
         self._slot: Slot | None = None
         self._shared_slot: SharedSlot | None = None
@@ -119,7 +133,18 @@ class ModelAttempt:
                 self._services.shared.release(self._shared_slot, usage.input_tokens + usage.output_tokens)
             if self._reservation is not None and self._talk.budget is not None:
                 await self._talk.budget.settle(self._reservation, usage)
+        if failure is None and self._screen is not None and self._screen.has_rules:
+            failure = await self._judged(self._screen)
         return await self._failed(failure, usage) if failure is not None else await self._completed(usage)
+
+    async def _judged(self, screen: DeltaScreen) -> Failure | None:
+        """The message is complete and nobody else waits for its place: now rules may take their time."""
+        got = self._got
+        judged = await screen.judge(MessageContent(got.text, got.reasoning, tuple(got.calls)))
+        if isinstance(judged, Failure):
+            return judged
+        got.replace(judged)
+        return None
 
     async def _within_deadline(self) -> Failure | None:
         timeouts = self._config.timeouts
@@ -140,6 +165,8 @@ class ModelAttempt:
                 message = f"no place among the model calls was free for {timeouts.total_seconds:g} s"
                 return Failure("MODEL_QUEUE_FULL", message, True)
             return ended.failure
+        if self._screen is not None and self._screen.refused is not None:
+            return self._screen.refused
         if self._got.error is not None:
             return self._got.error.failure
         if self._got.completed is None:
@@ -183,7 +210,12 @@ class ModelAttempt:
                         self._published = True
                         await record(delta)
                     deadline.beat()
-                if got.error is not None or got.completed is not None:
+                elif deltas:  # what was held back until it was certain that nothing follows
+                    deadline.hold()
+                    for delta in deltas:
+                        self._published = True
+                        await record(delta)
+                if got.error is not None or got.completed is not None or got.refused:
                     return
         finally:
             await batches.aclose()
@@ -222,20 +254,28 @@ class ModelAttempt:
 
         What may not be logged lives only as long as the run does: a resumed run goes on without it.
         """
-        return self._talk.contents.reasoning == "full" or not thought.text
+        if not thought.text:
+            return True
+        # What rules have looked at is the reasoning as it was published, and not what the provider wants back of it.
+        return self._talk.contents.shows_reasoning and not (self._screen is not None and self._screen.has_rules)
 
     def _loggable(self, messages: list[JsonObject]) -> list[JsonObject]:
         if any(is_memory(message) for message in messages):
             # It is in the run's recall, from where it can be forgotten.
             messages = [message | {"content": _RECALLED} if is_memory(message) else message for message in messages]
-        if self._talk.contents.reasoning == "full" or not any("thoughts" in message for message in messages):
+        hidden = not self._talk.contents.shows_reasoning or (self._screen is not None and self._screen.has_rules)
+        if not hidden or not any("thoughts" in message for message in messages):
             return messages
         return [{key: value for key, value in message.items() if key != "thoughts"} for message in messages]
+
+    def _loggable_usage(self, usage: TokenUsage) -> JsonObject:
+        hidden = self._talk.contents.reasoning == "full"
+        return _usage_json(replace(usage, reasoning_tokens=None) if hidden else usage)
 
     async def _completed(self, usage: TokenUsage) -> CompletionResponse:
         got, config = self._got, self._config
         assert got.completed is not None
-        reasoning = got.reasoning if self._talk.contents.reasoning == "full" else ""
+        reasoning = got.reasoning if self._talk.contents.shows_reasoning else ""
         response = CompletionResponse(
             text=got.text,
             tool_calls=tuple(got.calls),
@@ -255,7 +295,7 @@ class ModelAttempt:
             text=response.text,
             tool_calls=[_call_json(call) for call in got.calls],
             finish_reason=response.finish_reason,
-            usage=_usage_json(usage),
+            usage=self._loggable_usage(usage),
             request_hash=self._talk.request_hash,
             attempt=self._number,
             duration_ms=self._duration_ms(),
@@ -265,11 +305,18 @@ class ModelAttempt:
             reasoning=reasoning or None,
             provider_request_id=got.provider_request_id,
         )
+        if self._screen is not None and self._screen.has_rules:
+            await self._screen.approve(completed)
+            await self._screen.report()
+            for delta in got.held_back():
+                await self._talk.record(delta)
         stored = await self._talk.record(completed)
         return _as_stored(response, stored) if isinstance(stored, ModelCompleted) else response
 
     async def _failed(self, failure: Failure, usage: TokenUsage) -> AttemptFailed:
         error = self._got.error
+        if self._screen is not None and self._screen.has_rules:
+            await self._screen.report()
         if self._requested:
             await self._talk.record(
                 ModelFailed(
@@ -279,7 +326,7 @@ class ModelAttempt:
                     error=values.ErrorValue(code=failure.code, message=failure.message, retryable=failure.retryable),
                     abandoned=self._published,
                     attempt=self._number,
-                    usage=values.Usage.model_validate(_usage_json(usage)) if self._published else None,
+                    usage=values.Usage.model_validate(self._loggable_usage(usage)) if self._published else None,
                     duration_ms=self._duration_ms(),
                     provider_request_id=self._got.provider_request_id,
                 )

@@ -1,11 +1,14 @@
 """What a stream adds up to, and the deltas to publish on the way: whatever arrived together is one delta."""
 
+from app.core import json
 from app.events.catalog.adapter import OUTPUT_DELTA, REASONING_DELTA, TOOL_DELTA
-from app.events.catalog.builders import BuiltDelta
+from app.events.catalog.builders import BuiltDelta, ScreenedDelta
 from app.models.completion import Thought, TokenUsage, ToolCall
 from app.models.contract import (
     Batch,
     Completed,
+    DeltaScreen,
+    MessageContent,
     ReasoningDelta,
     Started,
     StreamError,
@@ -16,16 +19,22 @@ from app.models.contract import (
 from app.models.toolcalls import UpstreamIds
 
 # Deltas stay in their row of the log, never a blob, so a burst is published in pieces.
-_MAX_DELTA = 8_192
+MAX_DELTA = 8_192
 
 
 class Collector:
-    def __init__(self, adapter: str, message_id: str, *, publish_reasoning: bool = True) -> None:
+    def __init__(
+        self, adapter: str, message_id: str, *, publish_reasoning: bool = True, screen: DeltaScreen | None = None
+    ) -> None:
         self._adapter, self._message_id = adapter, message_id
         self._publish_reasoning = publish_reasoning
+        self._screen = screen
+        self._holds = screen is not None and screen.holds
+        self._parts: dict[int, ToolCallDelta] = {}
+        """The newest piece of each tool call, for what is published of it later."""
+        self._size = 0
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._tool_bytes = 0
         self._phase = ""
         self._pieces: list[str] = []
         self._call: ToolCallDelta | None = None
@@ -53,35 +62,67 @@ class Collector:
 
     def take(self, batch: Batch) -> list[BuiltDelta]:
         """Adds the batch and gives the deltas it is published as."""
-        if len(batch) == 1 and isinstance(batch[0], TextDelta) and len(batch[0].text) <= _MAX_DELTA:
+        if len(batch) == 1 and isinstance(batch[0], TextDelta) and len(batch[0].text) <= MAX_DELTA:
             # The usual case by far, and the one that has to be fast.
             text = batch[0].text
             self.seen += 1
-            self._text.append(text)
             self._phase, self._call = OUTPUT_DELTA, None
-            return [self._delta(text)]
+            if self._screen is None:
+                self._text.append(text)
+                return [BuiltDelta(self._adapter, OUTPUT_DELTA, self._message_id, 0, text)]
+            screened = text if self._holds else self._screen.text(text)
+            self._size += len(text)
+            self._text.append(screened)
+            if self._holds or (not screened and text):
+                return []
+            return [ScreenedDelta(self._adapter, OUTPUT_DELTA, self._message_id, 0, screened)]
         made: list[BuiltDelta] = []
         for event in batch:
             if isinstance(event, TextDelta):
-                self._text.append(event.text)
                 self._add(OUTPUT_DELTA, None, event.text, made)
             elif isinstance(event, ToolCallDelta):
-                self._tool_bytes += len(event.text)
                 self._add(TOOL_DELTA, event, event.text, made)
             elif isinstance(event, ReasoningDelta):
-                self._reasoning.append(event.text)
-                if self._publish_reasoning:
-                    self._add(REASONING_DELTA, None, event.text, made)
+                self._add(REASONING_DELTA, None, event.text, made)
             else:
                 self._note(event)
                 continue
             self.seen += 1
+        if self.completed is not None and self._screen is not None and not self._holds:
+            for phase, part, text in self._screen.end():
+                self._keep(phase, self._parts.get(part) if phase == TOOL_DELTA else None, text, made)
+        self._flush(made)
+        return made
+
+    @property
+    def refused(self) -> bool:
+        return self._screen is not None and self._screen.refused is not None
+
+    def replace(self, judged: MessageContent) -> None:
+        """The message as rules left it."""
+        self._text, self._reasoning, self.calls = [judged.text], [judged.reasoning], list(judged.calls)
+
+    def held_back(self) -> list[BuiltDelta]:
+        """The deltas of a message of which nothing has left yet."""
+        made: list[BuiltDelta] = []
+        if not self._holds:
+            return made
+        if self.reasoning and self._publish_reasoning:
+            self._queue(REASONING_DELTA, None, self.reasoning, made)
+        if self.text:
+            self._queue(OUTPUT_DELTA, None, self.text, made)
+        calls = {call.id: call for call in self.calls}
+        for piece in self._parts.values():
+            call = calls.get(self._ids.of_delta(piece))
+            if call is not None:
+                arguments = call.raw_args if call.raw_args is not None else json.dumps(call.args).decode()
+                self._queue(TOOL_DELTA, piece, arguments, made)
         self._flush(made)
         return made
 
     def spent(self, estimated_input: int) -> TokenUsage:
         """What the provider reported; where it did not, an estimate, once there was any answer."""
-        size = sum(map(len, self._text)) + sum(map(len, self._reasoning)) + self._tool_bytes
+        size = self._size if self._screen is not None else sum(map(len, self._text)) + self._size
         report = self.usage or UsageReport()
         answered = size > 0 or self.completed is not None
         tokens_in = report.input_tokens or (estimated_input if answered else 0)
@@ -101,6 +142,30 @@ class Collector:
             self.error = event
 
     def _add(self, phase: str, call: ToolCallDelta | None, text: str, made: list[BuiltDelta]) -> None:
+        """A piece as the provider sent it: screened, kept and published."""
+        if self._screen is not None or phase != OUTPUT_DELTA:
+            self._size += len(text)
+        if call is not None:
+            self._parts[call.part] = call
+        # Reasoning that is not published stays as it came: only its provider gets it again.
+        if self._screen is not None and not self._holds and (phase != REASONING_DELTA or self._publish_reasoning):
+            screened = self._screen.take(phase, 0 if call is None else call.part, text)
+            if not screened and text:
+                return
+            text = screened
+        self._keep(phase, call, text, made)
+
+    def _keep(self, phase: str, call: ToolCallDelta | None, text: str, made: list[BuiltDelta]) -> None:
+        if phase == OUTPUT_DELTA:
+            self._text.append(text)
+        elif phase == REASONING_DELTA:
+            self._reasoning.append(text)
+            if not self._publish_reasoning:
+                return
+        if not self._holds:
+            self._queue(phase, call, text, made)
+
+    def _queue(self, phase: str, call: ToolCallDelta | None, text: str, made: list[BuiltDelta]) -> None:
         same = self._call is None if call is None else self._call is not None and call.part == self._call.part
         if self._pieces and not (phase == self._phase and same):
             self._flush(made)
@@ -112,8 +177,8 @@ class Collector:
             return
         text = self._pieces[0] if len(self._pieces) == 1 else "".join(self._pieces)
         self._pieces.clear()
-        cuts = range(0, len(text) or 1, _MAX_DELTA)
-        made += [self._delta(text[cut : cut + _MAX_DELTA]) for cut in cuts]
+        cuts = range(0, len(text) or 1, MAX_DELTA)
+        made += [self._delta(text[cut : cut + MAX_DELTA]) for cut in cuts]
 
     def _delta(self, text: str) -> BuiltDelta:
         # Names of ours and a text: the decoders let nothing else through.

@@ -37,7 +37,10 @@ __all__ = [
     "CompletionRequest",
     "CompletionResponse",
     "ContentPolicy",
+    "DeltaScreen",
     "Estimate",
+    "MakeScreen",
+    "MessageContent",
     "Outside",
     "Provider",
     "ProviderCall",
@@ -162,11 +165,72 @@ is then made of it, so that a resumed run sees what an uninterrupted one saw."""
 
 
 @value(frozen=True, slots=True)
+class MessageContent:
+    """What a model said, complete."""
+
+    text: str
+    reasoning: str
+    calls: tuple[ToolCall, ...]
+
+
+class DeltaScreen(Protocol):
+    """Decides what of one message may leave, piece by piece and as a whole. Made for one attempt."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing leaves before the message is complete."""
+        ...
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether more than secrets is looked for: then a complete message is judged before it is recorded."""
+        ...
+
+    @property
+    def refused(self) -> Failure | None:
+        """Why the message must not go on, once that is known."""
+        ...
+
+    def text(self, text: str) -> str:
+        """What may be published now of the answer's text, this piece included."""
+        ...
+
+    def take(self, phase: str, part: int, text: str) -> str:
+        """The same for any text of the message: a delta's phase, and which tool call of it."""
+        ...
+
+    def end(self) -> list[tuple[str, int, str]]:
+        """What is left of each text, now that nothing follows."""
+        ...
+
+    async def judge(self, content: MessageContent) -> MessageContent | Failure:
+        """The complete message as it may be recorded. The texts are as they came if it `holds`, else as published."""
+        ...
+
+    async def approve(self, completed: Payload) -> None:
+        """Waits for a person where a rule asks for one, with the event that is about to be recorded."""
+        ...
+
+    async def report(self) -> None:
+        """Records what was found, whatever became of the message."""
+        ...
+
+
+MakeScreen = Callable[[str], DeltaScreen]
+"""The screen of an attempt, by the id of its message."""
+
+
+@value(frozen=True, slots=True)
 class ContentPolicy:
     """How much of a call's content goes to the log; the recorder redacts whatever does."""
 
     messages: Literal["full", "count"] = "full"
-    reasoning: Literal["none", "metadata", "full"] = "full"
+    reasoning: Literal["none", "metadata", "full"] = "none"
+    """How much of a model's reasoning is left out: nothing, its words, or also how many tokens it took."""
+
+    @property
+    def shows_reasoning(self) -> bool:
+        return self.reasoning == "none"
 
 
 class Estimate(NamedTuple):

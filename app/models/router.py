@@ -23,7 +23,7 @@ from app.events.catalog.values import ErrorValue
 from app.models.attempt import AttemptFailed, AttemptServices, CompletionCall, ModelAttempt
 from app.models.completion import CompletionRequest, CompletionResponse, request_hash
 from app.models.config import ModelConfig
-from app.models.contract import Budget, CancelSignal, ContentPolicy, Outside, Record, Sleep
+from app.models.contract import Budget, CancelSignal, ContentPolicy, MakeScreen, Outside, Record, Sleep
 from app.models.deadline import Deadline, Ended
 from app.models.limits import Limiter
 from app.models.negotiate import ModelChoice, Negotiation, negotiate
@@ -36,7 +36,7 @@ from app.models.shared_limits import SharedLimits
 _REQUEST_SCHEMA: Final = "completion_request_v1"
 _RESPONSE_SCHEMA: Final = "completion_response_v1"
 # Failures that no other model can mend: they end the call as they are.
-_FINAL: Final = frozenset({"MODEL_CANCELLED", "BUDGET_EXCEEDED"})
+_FINAL: Final = frozenset({"MODEL_CANCELLED", "BUDGET_EXCEEDED", "GUARDRAIL_DENIED"})
 _MAX_VALIDATORS: Final = 256
 # Never look again sooner: what is left of a wait may be too little to move a clock.
 _SHORT_SECONDS: Final = 0.01
@@ -91,11 +91,12 @@ class ModelRouter:
         negotiation: Negotiation | None = None,
         stream: bool = True,
         outside: Outside = nullcontext,
+        screen: MakeScreen | None = None,
     ) -> CompletionResponse | Failure:
         """The answer, or why there is none. `negotiated` is the last outcome: only a new one is recorded.
 
         `negotiation` is the one of this plan and request, for a caller that has it already. Longer waits between
-        attempts happen inside of `outside()`.
+        attempts happen inside of `outside()`. `screen` decides what of the answer may leave.
         """
         document = request.to_json(plan.primary.name)
         if issues := self._schemas.validate(_REQUEST_SCHEMA, document):
@@ -107,7 +108,17 @@ class ModelRouter:
         if not negotiation.qualified:
             return negotiation.failure()
         talk = CompletionCall(
-            request, document, request_hash(document), record, budget, cancelled, tenant, adapter, contents, outside
+            request,
+            document,
+            request_hash(document),
+            record,
+            budget,
+            cancelled,
+            tenant,
+            adapter,
+            contents,
+            outside,
+            screen,
         )
         outcome = await self._through(negotiation.qualified, talk, message_id, stream)
         return outcome if isinstance(outcome, Failure) else self._checked(outcome, request)

@@ -5,50 +5,26 @@ walked string by string, where checksums drop false alarms. Leaves to others: wh
 where the values of known secrets come from.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import ahocorasick_rs
 import re2
+from cachetools import LRUCache
 
 from app.core import json
+from app.policy.guardrails.contract import GuardrailRule
+from app.policy.guardrails.pii import PII, pii_scanners
+from app.policy.guardrails.screen import StreamScanners
+from app.policy.guardrails.secret_patterns import LEAD, SECRETS, KnownSecrets, SecretPattern
+from app.policy.guardrails.texts import replacement
+from app.policy.guardrails.window import CHUNK, GOES_ON, ScannerSet, StreamWindow
 
 J = TypeVar("J")
+_MAX_RULE_SETS: Final = 64
 
-
-def _luhn(text: str) -> bool:
-    digits = [int(char) for char in text if char.isdigit()]
-    if not 13 <= len(digits) <= 19:
-        return False
-    doubled = [d * 2 - 9 if d > 4 else d * 2 for d in digits[-2::-2]]
-    return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
-
-
-def _iban(text: str) -> bool:
-    compact = text.replace(" ", "")
-    number = "".join(str(int(char, 36)) for char in compact[4:] + compact[:4])
-    return int(number) % 97 == 1
-
-
-SECRETS: Final[dict[str, str]] = {
-    "private_key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
-    "api_key": r"\b(?:sk|pk|rk)[-_](?:[a-z]+[-_])*[A-Za-z0-9_-]{20,}",
-    "aws_key": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
-    "github_token": r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{50,})",
-    "google_key": r"\bAIza[A-Za-z0-9_-]{35}",
-    "slack_token": r"\bxox[abposr]-[A-Za-z0-9-]{10,}",
-    "jwt": r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
-    "bearer": r"(?i)\bbearer [A-Za-z0-9._~+/-]{20,}=*",
-    "holdfast_key": r"\bhf_[A-Za-z0-9_-]{32,}",
-}
-PERSONAL: Final[dict[str, str]] = {
-    "card": r"\b(?:\d[ -]?){12,18}\d\b",
-    "email": r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}\b",
-    "iban": r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b",
-}
-_LEAD: Final = r"(\b|\\[bfnrt]|\\u[0-9a-fA-F]{4})"
-"""Before a secret: a word boundary, or an escape that ends in a letter, as in text that quotes JSON or a repr."""
-_CHECKSUMS: Final[dict[str, Callable[[str], bool]]] = {"card": _luhn, "iban": _iban}
+PERSONAL: Final = tuple(kind for kind in PII if kind != "token")
+"""The kinds of personal data that can be replaced; secrets always are."""
 
 
 _SECRET_NAME: Final = re2.compile(r"(?i)(?:^|_)(?:key|token|secret|passwd|password|credentials?|dsn)(?:_|$)")
@@ -67,7 +43,8 @@ class LogRedaction:
     """`kinds` are names of SECRETS and PERSONAL; `known` are values that must never appear, whatever they look like."""
 
     def __init__(self, kinds: Iterable[str] = tuple(SECRETS), known: Iterable[str] = ()) -> None:
-        patterns = {kind: (SECRETS | PERSONAL)[kind] for kind in kinds}
+        kinds = tuple(kinds)
+        patterns = {kind: SECRETS[kind] for kind in kinds if kind in SECRETS}
         self._patterns = [(kind, re2.compile(_with_lead(pattern))) for kind, pattern in patterns.items()]
         self._prefilter = re2.Set.SearchSet()
         for pattern in patterns.values():
@@ -79,10 +56,17 @@ class LogRedaction:
         # Longest first at each place: of two values where one begins the other, no tail may stay.
         self._known = _automaton(values)
         self._known_encoded = _automaton([json.dumps(value).decode()[1:-1] for value in values])
+        personal = pii_scanners(kind for kind in PERSONAL if kind in kinds)
+        self._personal = ScannerSet(personal) if personal else None
+        secrets = [SecretPattern(kind) for kind in patterns]
+        self.streamed = StreamScanners([KnownSecrets(values), *secrets, *personal] if values else [*secrets, *personal])
+        """The same for text that arrives in pieces."""
 
     def suspects(self, encoded: bytes) -> bool:
         """False means: certainly clean."""
         if self._prefilter.Match(encoded):
+            return True
+        if self._personal is not None and self._personal.suspects_encoded(encoded):
             return True
         return self._known_encoded is not None and bool(self._known_encoded.find_matches_as_indexes(encoded.decode()))
 
@@ -103,20 +87,11 @@ class LogRedaction:
         if self._known is not None:
             for start, end in reversed(_spans(self._known, text)):
                 text = f"{text[:start]}[REDACTED:secret]{text[end:]}"
-        if not self._prefilter.Match(text.encode("utf-8", "surrogatepass")):
-            return text  # one look instead of one for each pattern: nearly every text is clean
-        for kind, pattern in self._patterns:
-            test = _CHECKSUMS.get(kind)
-
-            def replaced(match: Any, kind: str = kind, test: Callable[[str], bool] | None = test) -> str:
-                lead: str = match.group(1)
-                found: str = match.group()
-                if test is not None and not test(found[len(lead) :]):
-                    return found
-                return f"{lead}[REDACTED:{kind}]"
-
-            text = pattern.sub(replaced, text)
-        return text
+        if self._prefilter.Match(text.encode("utf-8", "surrogatepass")):
+            # One look instead of one for each pattern: nearly every text is clean.
+            for kind, pattern in self._patterns:
+                text = pattern.sub(lambda match, kind=kind: f"{match.group(1)}[REDACTED:{kind}]", text)
+        return text if self._personal is None else without(text, self._personal)
 
 
 class CurrentRedaction:
@@ -124,10 +99,12 @@ class CurrentRedaction:
 
     def __init__(self) -> None:
         self._now = LogRedaction()
+        self._with_rules: LRUCache[int, tuple[Sequence[GuardrailRule], StreamScanners]] = LRUCache(_MAX_RULE_SETS)
 
     def follow(self, kinds: Iterable[str], known: Iterable[str]) -> None:
         """`kinds` as a workspace names them; secrets are covered whether it says so or not."""
         self._now = LogRedaction([*SECRETS, *(kind for kind in kinds if kind in PERSONAL)], known)
+        self._with_rules.clear()
 
     def suspects(self, encoded: bytes) -> bool:
         return self._now.suspects(encoded)
@@ -138,9 +115,36 @@ class CurrentRedaction:
     def text(self, text: str) -> str:
         return self._now.text(text)
 
+    @property
+    def streamed(self) -> StreamScanners:
+        return self._now.streamed
+
+    def with_rules(self, rules: Sequence[GuardrailRule]) -> StreamScanners:
+        """The same together with an agent's rules, which are made once and kept."""
+        cached = self._with_rules.get(id(rules))
+        if cached is None or cached[0] is not rules:
+            cached = self._with_rules[id(rules)] = rules, StreamScanners(self._now.streamed.set.scanners, rules)
+        return cached[1]
+
+
+def without(text: str, scanners: ScannerSet) -> str:
+    """The text with all that the scanners find in it replaced."""
+    if not scanners.suspects(text):
+        return text
+    window, made = StreamWindow(scanners), list[str]()
+    for released in (*(window.take(text[at : at + CHUNK]) for at in range(0, len(text), CHUNK)), window.end()):
+        done = start = released.start
+        for number, match in released.finds:
+            if match.start >= done:
+                made.append(released.text[done - start : match.start - start])
+                made.append(replacement(match.label) if number != GOES_ON else "")
+            done = max(done, match.end)
+        made.append(released.text[done - start :])
+    return "".join(made)
+
 
 def _with_lead(pattern: str) -> str:
-    return pattern.replace(r"\b", _LEAD, 1) if r"\b" in pattern else f"(){pattern}"
+    return pattern.replace(r"\b", LEAD, 1) if r"\b" in pattern else f"(){pattern}"
 
 
 def _automaton(values: list[str]) -> Any:

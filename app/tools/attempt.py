@@ -60,6 +60,8 @@ class ToolAttempt:
     tool: Registered | None = None
     approval_id: str | None = None
     """The question whose answer allows the call, where it needed one."""
+    must_ask: bool = False
+    """A rule about its arguments wants a person to decide."""
     repairs: tuple[Repair, ...] = ()
     findings: tuple[Finding, ...] = ()
 

@@ -251,6 +251,28 @@ LoadBlob = Callable[[Mapping[str, Any]], Awaitable[bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
+class Guarded:
+    """A content as the rules of the run left it, or why it must not pass."""
+
+    content: Json
+    refused: Failure | None = None
+    ask: bool = False
+    """Whether a person has to agree."""
+
+
+class ContentGuard(Protocol):
+    """The rules of the run about what goes into tools and comes out of them."""
+
+    async def check(
+        self, stage: Literal["toolArguments", "toolResults"], tool: str, call_id: str, content: Any
+    ) -> Guarded: ...
+
+    async def release(self, call_id: str) -> Failure | None:
+        """Before a model gets a result that is recorded; may raise `Suspended`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Ports:
     """What a run lends the gateway for its calls. Without an approver whatever needs approval is denied."""
 
@@ -259,6 +281,7 @@ class Ports:
     hook: Hook | None = None
     approve: Approve | None = None
     ask_model: AskModel | None = None
+    guardrails: ContentGuard | None = None
     cancelled: CancelFlag | None = None
     progress: Progress = _silent
     artifact: MakeArtifact | None = None

@@ -6,9 +6,11 @@
     scope          TOOL_NOT_ALLOWED
     validate       INVALID_ARGUMENTS: form, schema, paths, then the tool's own rules
     pre_hook       PreToolUse: GATE_DENIED; what it changes is validated again
+    guard          GUARDRAIL_DENIED: rules about the arguments; what they redact is validated again
     approve        APPROVAL_DENIED; an open approval raises `Suspended`, which passes through
     check_output   OUTPUT_INVALID (on the way back)
     post_hook      PostToolUse: GATE_DENIED (on the way back)
+    release        GUARDRAIL_DENIED: a person does not want the model to have the result (on the way back)
     perform        record intent, invoke, record result: TOOL_TIMEOUT, TOOL_FAILED, OUTPUT_TOO_LARGE, ...
 
 Each stage wraps the rest. The stages themselves stand in `stages`; here they are put in order.
@@ -23,7 +25,7 @@ from typing import Final
 from app.core.clock import Clock, SystemClock
 from app.core.errors import Failure
 from app.core.suspend import Suspended
-from app.tools import repair_stage, stages
+from app.tools import content, repair_stage, stages
 from app.tools.attempt import GatewayServices, Next, Returned, ToolAttempt, Turn
 from app.tools.contract import CallScope, Ports, ToolOutcome, ToolRequest
 from app.tools.invocation import CANCEL_GRACE
@@ -37,9 +39,11 @@ ORDER: Final = (
     stages.scope,
     stages.validate,
     stages.pre_hook,
+    content.guard,
     stages.approve,
     stages.check_output,
     stages.post_hook,
+    content.release,
 )
 HOOK_TIMEOUT: Final = 10.0  # seconds; a hook that takes longer denies
 
@@ -101,7 +105,8 @@ class Gateway:
                 return Returned(replace(recorded, output=None, error=whole))
             return Returned(recorded, whole)
 
-        back: Next = partial(stages.post_hook, self._gate, proceed=done)
+        released: Next = partial(content.release, self._gate, proceed=done)
+        back: Next = partial(stages.post_hook, self._gate, proceed=released)
         return (await stages.check_output(self._gate, attempt, proceed=back)).outcome
 
     async def _call(self, call: ToolRequest, scope: CallScope, ports: Ports, turn: Turn) -> ToolOutcome:

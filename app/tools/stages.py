@@ -15,6 +15,7 @@ from app.events.catalog.policy import SchemaViolated
 from app.events.catalog.tool import Finding, ToolDirectCompleted, ToolDirectStarted, ToolInvoked, ToolResulted
 from app.events.catalog.values import ErrorValue, IssueValue
 from app.tools.attempt import GatewayServices, Next, Returned, ToolAttempt
+from app.tools.content import guarded_result
 from app.tools.contract import CallScope, Ports, ToolContext, ToolRequest
 from app.tools.guard import is_json
 from app.tools.invocation import CANCELLED, Invoked, invoke
@@ -149,10 +150,11 @@ async def perform(gate: GatewayServices, attempt: ToolAttempt) -> Returned:
 async def _record_result(attempt: ToolAttempt, invoked: Invoked, took: int) -> Returned:
     call = attempt.call
     output: ToolOutput | Failure
-    if isinstance(invoked.result, Failure):
-        output = invoked.result
+    result = await guarded_result(attempt, invoked.result)
+    if isinstance(result, Failure):
+        output = result
     else:
-        output = await bounded(invoked.result, attempt.found.definition, attempt.ports.put_blob)
+        output = await bounded(result, attempt.found.definition, attempt.ports.put_blob)
     await attempt.turn.come()
     failed = output if isinstance(output, Failure) else None
     shown = None if isinstance(output, Failure) else output.shown
@@ -229,7 +231,7 @@ async def check_output(gate: GatewayServices, attempt: ToolAttempt, *, proceed: 
 def _needs_approval(attempt: ToolAttempt) -> bool:
     """The scope may only add to what the tool's own rule asks for."""
     wanted = attempt.found.definition.approval
-    if attempt.call.name in attempt.scope.always_ask:
+    if attempt.must_ask or attempt.call.name in attempt.scope.always_ask:
         return True
     if isinstance(wanted, str):
         return wanted != "never"

@@ -26,6 +26,7 @@ TYPES: Final = frozenset(
         model.ModelCompleted.type,
         tool.ToolResulted.type,
         policy.HookFired.type,
+        policy.GuardrailTriggered.type,
         thread.ThreadStateSaved.type,
     }
 )
@@ -33,7 +34,10 @@ TYPES: Final = frozenset(
 MAX_SIZE: Final = 8 * 1024 * 1024
 """Characters of the newest messages that a run is sent, about two million tokens: no window holds more."""
 
+GUARDED_INPUT: Final = "guardrails:input"
+"""The key of the step that records an input as guardrails left it."""
 _BROUGHT: Final = "UserPromptSubmit:history-"
+_GUARDED_HISTORY: Final = "input:history-"
 _MEMORY: Final = "memory"
 _SUMMARY: Final = "Summary of the conversation so far:\n"
 _UNANSWERED: Final = "The run ended before this call had a result."
@@ -136,6 +140,11 @@ class History:
         _apply(run, event)
         if event.type == policy.HookFired.type and payload.get("key", "").startswith(_BROUGHT):
             self._heed_brought(payload)
+        if event.type == policy.GuardrailTriggered.type and payload.get("key", "").startswith(_GUARDED_HISTORY):
+            if payload.get("blocked"):
+                self._replace([])
+        elif event.type == execution.StepCompleted.type and payload["key"] == GUARDED_INPUT and self._sent:
+            self._heed_guarded(payload["result"].get("history", ()))
         if event.type == execution.ContextCompacted.type and self._agent is not None and run.agent == self._agent:
             self._sum_up(run, payload)
         if event.type in request.TERMINAL:
@@ -175,6 +184,12 @@ class History:
         message = summary_message(payload["summary"])
         summary = _Sent(0, message, _size(message))
         self._replace([summary, *seen[max(0, len(seen) - kept) :], *unseen])
+
+    def _heed_guarded(self, changed: Iterable[tuple[int, Message]]) -> None:
+        sent = list(self._sent)
+        for number, message in changed:
+            sent[number] = _Sent(sent[number].since, message, _size(message))
+        self._replace(sent)
 
     def _heed_brought(self, fired: Message) -> None:
         """What hooks say of a request holds, message by message, of a history that came with one; of a denied one
@@ -225,6 +240,10 @@ def _apply(run: _RunMessages, event: Event) -> None:
         case tool.ToolResulted.type if payload["callId"] in run.open_calls:
             content = _text(payload.get("output")) if payload["ok"] else payload["error"]["message"]
             run.answer(payload["callId"], payload["tool"], content)
+        case execution.StepCompleted.type if payload["key"] == GUARDED_INPUT and "input" in payload["result"]:
+            run.messages[0] = user_message(payload["result"]["input"])
+        case policy.GuardrailTriggered.type if payload.get("blocked") and payload["stage"] == "input":
+            run.rolled_back = True
         case policy.HookFired.type:
             _heed(run, payload)
         case request.RequestCompleted.type:

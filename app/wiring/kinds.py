@@ -1,4 +1,4 @@
-"""Every kind of backend, provider, tool, memory, evaluator and hook: those that ship, and those of installed packages.
+"""Every kind of backend, provider, tool, memory, evaluator, hook and guardrail: shipped or of an installed package.
 
 The compiler's catalog and the makers both come from here, so that nothing can be declared which nothing serves.
 """
@@ -49,6 +49,12 @@ from app.models.shared_limits import SharedLimits
 from app.outside.http import HttpClient
 from app.outside.proxies import OutgoingProxies
 from app.policy import declared as hooks
+from app.policy.guardrails import declared as guardrails
+from app.policy.guardrails.declared import RuleBook
+from app.policy.guardrails.kind import GuardrailDeps, GuardrailKind
+from app.policy.guardrails.kinds import cel, pii, presidio, regex, schema, topic
+from app.policy.guardrails.kinds import model as model_rule
+from app.policy.guardrails.kinds import python as python_rule
 from app.policy.hooks import HookRunner
 from app.policy.kind import BuiltinHook, HookDeps
 from app.policy.kinds import builtin as builtin_hook
@@ -90,6 +96,16 @@ PROVIDERS: Final = (openai.KIND, anthropic.KIND, gemini.KIND, ollama.KIND, scrip
 TOOLS: Final = (python.KIND, http.KIND, mcp.KIND, builtin.KIND, subprocess.KIND)
 MEMORIES: Final = (memory_store.KIND, memory_vector.KIND)
 HOOKS: Final = Kinds((builtin_hook.KIND, python_hook.KIND, command_hook.KIND))
+GUARDRAILS: Final = (
+    pii.KIND,
+    regex.KIND,
+    topic.KIND,
+    cel.KIND,
+    schema.KIND,
+    model_rule.KIND,
+    python_rule.KIND,
+    presidio.KIND,
+)
 BUSES: Final = (local_bus.KIND, postgres_bus.KIND, nats_bus.KIND)
 NARRATORS: Final = {"template": TemplateNarrator}
 
@@ -135,6 +151,11 @@ def make_bus(setting: str, open_channel: OpenChannel) -> tuple[str, Bus]:
 @cache
 def builtin_hooks() -> Kinds[BuiltinHook]:
     return with_installed("holdfast.hooks", BuiltinHook, builtin_hook.BUILTINS)
+
+
+@cache
+def guardrail_kinds() -> Kinds[GuardrailKind]:
+    return with_installed("holdfast.guardrails", GuardrailKind, GUARDRAILS)
 
 
 @cache
@@ -201,6 +222,7 @@ def kind_catalog(brought: Iterable[str] = ()) -> KindCatalog:
         tools=tools(),
         builtin_tools=builtin.NAMES,
         builtin_hooks=builtin_hooks(),
+        guardrails=guardrail_kinds(),
         evaluators=evaluators(),
         memories=memories(),
         narrators=frozenset({*NARRATORS, *narrators()}),
@@ -304,6 +326,13 @@ def make_hooks(settings: Settings, clock: Clock, workspace: CompiledWorkspace) -
 
     deps = HookDeps(settings.workspace, _secrets_of(workspace), load, builtin_hooks(), settings.data_dir)
     return hooks.build(workspace, HOOKS, deps, schemas=SchemaRegistry(), clock=clock)
+
+
+def make_guardrails(workspace: CompiledWorkspace) -> RuleBook | list[Failure]:
+    def load(entry: str, files: WorkspaceFiles, own: bool) -> Any:
+        return load_entry(entry, files, own=own)
+
+    return guardrails.build(workspace, guardrail_kinds(), GuardrailDeps(load))
 
 
 def make_gates() -> Gates:

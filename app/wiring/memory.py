@@ -15,7 +15,8 @@ from app.memory.maintenance import Maintenance
 from app.memory.service import MemoryService
 from app.models.config import model_config
 from app.models.embeddings import Embedder
-from app.policy.redaction import SECRETS, CurrentRedaction
+from app.policy.guardrails.secret_patterns import SECRETS
+from app.policy.redaction import CurrentRedaction
 from app.runtime.intake.interrupts import Follows
 from app.runtime.intake.skill_desk import SkillDesk
 from app.runtime.workspaces import CurrentWorkspace

@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
@@ -29,6 +29,7 @@ from app.memory.service import MemoryService
 from app.models.router import ModelRouter
 from app.models.shared_limits import SharedLimits
 from app.outside.sandbox_report import SandboxReport
+from app.policy.personal_data import without_personal_data
 from app.policy.redaction import CurrentRedaction, secret_values
 from app.protocols.auth.access import Access
 from app.protocols.auth.setup import open_access
@@ -80,6 +81,7 @@ from app.wiring.kinds import (
     installed_backends,
     kind_catalog,
     make_gates,
+    make_guardrails,
     make_hooks,
     model_router,
     narrator,
@@ -186,7 +188,7 @@ async def open_holdfast(
         effective = EffectiveSettings(settings, workspace)
         tools = await parts.enter_async_context(_closing(ToolMakers(settings, clock, client)))
         toolsets = await parts.enter_async_context(
-            _closing(Toolsets(tools.build, partial(make_hooks, settings, clock)))
+            _closing(Toolsets(tools.build, partial(make_hooks, settings, clock), make_guardrails))
         )
         shared = await parts.enter_async_context(_shared_limits(store, clock))
         router = model_router(settings, clock, client, shared)
@@ -197,7 +199,7 @@ async def open_holdfast(
         blobs = Blobs(store.database)
         files = settings.data_dir / "files"
         services = RunServices(
-            store.recorder, store.reader, clock, router, blobs, budgets, files, gates=gates, memory=memory
+            store.recorder, store.reader, clock, router, blobs, budgets, redaction, files, gates=gates, memory=memory
         )
         traced = _conducting(settings, store, services, kinds, history, toolsets)
         executor = _executor(store, clock, history, effective, traced.run)
@@ -376,8 +378,12 @@ def _telemetry(
     def permitted() -> Sequence[str]:
         return workspace.current.runtime.redaction.trace_fields
 
+    def redact(value: Any) -> Any:
+        hidden = workspace.current.runtime.redaction.pii in ("traces", "both")
+        return without_personal_data(value) if hidden else value
+
     watched = store.log, store.hub, store.database.load, executor, router, store.reader.open_interrupts
-    return telemetry(settings, *watched, traced, permitted, replicas, observers)
+    return telemetry(settings, *watched, traced, permitted, replicas, observers, redact)
 
 
 @contextlib.asynccontextmanager

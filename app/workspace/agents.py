@@ -88,8 +88,8 @@ class AgentCompiler:
         ):
             if names:
                 self._index.refers_all(kind, names, place, ("spec", field), self._report)
-        for field, names in (("input", spec.guardrails.input), ("output", spec.guardrails.output)):
-            self._index.refers_all("Guardrail", names, place, ("spec", "guardrails", field), self._report)
+        for stage, names in spec.guardrails.stages.items():
+            self._index.refers_all("Guardrail", names, place, ("spec", "guardrails", stage), self._report)
         self._gates(spec, place)
         if spec.context_policy.summary_model is not None:
             path: DocPath = ("spec", "contextPolicy", "summaryModel")

@@ -1,4 +1,4 @@
-"""Which kinds exist: backends, providers, tools, evaluators and built-in hooks; passed in with the compiler.
+"""Which kinds exist: backends, providers, tools, evaluators, guardrails and hooks; passed in with the compiler.
 
 A kind describes itself with one value. Kinds that ship are listed in `wiring/kinds.py`; one of an installed package is
 loaded when a document first names it, so that a package that nobody uses costs nothing and breaks nothing.
@@ -55,9 +55,9 @@ class Kind:
     runs_edges: bool = False
     """Whether it runs an agent's `edges`. For backends."""
     needs_model: bool = False
-    """Whether what uses it must name a model: an agent or an evaluator its own, a Memory its `embedding`."""
+    """Whether what uses it must name a model: an agent, evaluator or guardrail its own, a Memory its `embedding`."""
     needs_entry: bool = False
-    """Whether a document that uses it must name a function. For evaluators."""
+    """Whether a document that uses it must name a function. For evaluators and guardrails."""
 
     @property
     def installed(self) -> bool:
@@ -66,6 +66,14 @@ class Kind:
     @property
     def remedy(self) -> str:
         return f"run: pip install 'holdfast[{self.extra}]'" if self.extra else f"install the module {self.module}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleKind(Kind):
+    """A kind of guardrail, as far as the compiler has to know it."""
+
+    redacts: bool = True
+    """Whether it says where it found something; one that does not cannot have the action `redact`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +124,7 @@ class KindCatalog:
     tools: Kinds[Kind] = field(default_factory=Kinds)
     builtin_tools: frozenset[str] = frozenset()
     builtin_hooks: Kinds[Kind] = field(default_factory=Kinds)
+    guardrails: Kinds[RuleKind] = field(default_factory=Kinds)
     evaluators: Kinds[Kind] = field(default_factory=Kinds)
     memories: Kinds[Kind] = field(default_factory=Kinds)
     adapters: frozenset[str] = frozenset()

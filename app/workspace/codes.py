@@ -72,6 +72,8 @@ CODES: Final[dict[str, Code]] = {
     ),
     "HOOK_UNKNOWN": Code("There is no such hook.", "Correct the name or add the Hook."),
     "HOOK_NOT_LISTED": Code("A hook is never asked.", "List it in `hooks` of the Runtime or of an Agent."),
+    "GUARDRAIL_NOT_LISTED": Code("A guardrail is never asked.", "List it in `guardrails` of an Agent, at a stage."),
+    "GUARDRAIL_KIND_UNKNOWN": Code("There is no such kind of guardrail.", "Use one of the kinds named, such as `pii`."),
     "GUARDRAIL_UNKNOWN": Code("There is no such guardrail.", "Correct the name or add the Guardrail."),
     "EVALUATOR_UNKNOWN": Code("There is no such evaluator.", "Correct the name or add the Evaluator."),
     "WORKFLOW_UNKNOWN": Code("There is no such workflow.", "Correct the name or add the Workflow."),

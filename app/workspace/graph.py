@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from app.workspace.compiled import CompiledAgent, CompiledWorkspace
@@ -93,7 +94,7 @@ def _agent_edges(agent: CompiledAgent) -> Iterator[GraphEdge]:
         ("agent", "subagents", agent.subagents),
         ("memory", "memory", spec.memory),
         ("hook", "hooks", spec.hooks),
-        ("guardrail", "guardrails", (*spec.guardrails.input, *spec.guardrails.output)),
+        ("guardrail", "guardrails", tuple(dict.fromkeys(chain.from_iterable(spec.guardrails.stages.values())))),
         ("evaluator", "gates", tuple(dict.fromkeys(gate.evaluator for gate in spec.gates))),
     ):
         yield from (GraphEdge(start, f"{kind}/{name}", label) for name in names)

@@ -13,6 +13,7 @@ from app.workspace.catalog import KindCatalog
 from app.workspace.diagnostics import DocPath, dotted
 from app.workspace.entries import ModuleNames, Signature, module_file, split_entry
 from app.workspace.files import SourceFile, WorkspaceFiles
+from app.workspace.guardrails import check_guardrail
 from app.workspace.index import Index, check_repeats
 from app.workspace.kind_checks import check_config, check_kind
 from app.workspace.names import did_you_mean
@@ -58,6 +59,7 @@ class Resolver:
         for document in self.index.good("Guardrail"):
             guardrail = spec_of(document, GuardrailSpec)
             self._model_and_entry(document, guardrail.model, guardrail.entry)
+            check_guardrail(document, guardrail, self.index, self.catalog.guardrails, self.report)
         for document in self.index.good("Evaluator"):
             self._evaluator(document)
         for document in self.index.good("Workflow"):

@@ -41,7 +41,6 @@ _NO_WORKFLOW: Final = "use the backend `plan_work_review`, or subagents"
 
 UNSERVED: Final = UnservedParts(
     kinds={
-        "Guardrail": f"remove it; to block or change content, {_HOOK} (UserPromptSubmit, PreToolUse, PostToolUse)",
         "Workflow": f"remove it; {_NO_WORKFLOW}",
         "Schedule": "remove it; start runs with POST /api/runs from your own scheduler, such as cron",
     },
@@ -50,9 +49,6 @@ UNSERVED: Final = UnservedParts(
             Unserved(("defaultWorkflow",), "remove it and set `defaultAgent`"),
             Unserved(("routes",), "remove it; clients name the agent in `agent`"),
             Unserved(("trust",), "remove it; check extensions before you install them"),
-        ),
-        "Agent": (
-            Unserved(("guardrails",), f"remove it; to block or change content, {_HOOK} (UserPromptSubmit, PreToolUse)"),
         ),
         "Tool": (Unserved(("compensation",), "remove it; offer the undo to the agent as a tool of its own"),),
         "Hook": (

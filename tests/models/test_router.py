@@ -425,7 +425,7 @@ async def test_the_log_has_parameters_usage_latency_and_the_providers_id() -> No
 async def test_contents_stay_out_of_the_log_when_the_workspace_says_so() -> None:
     async with open_provider_setup("openai") as setup:
         setup.plays(Answer(reasoning=("secretly",)))
-        policy = ContentPolicy(messages="count", reasoning="none")
+        policy = ContentPolicy(messages="count", reasoning="metadata")
         answer = await setup.answer(contents=policy)
         assert answer.reasoning == "secretly" and "secretly" not in setup.recorder.as_text()
         assert setup.recorder.of("requested")[0].messages is None
@@ -435,7 +435,7 @@ async def test_contents_stay_out_of_the_log_when_the_workspace_says_so() -> None
 async def test_signed_reasoning_goes_back_to_its_provider_but_not_into_a_log_that_may_not_have_it() -> None:
     async with open_provider_setup("anthropic") as setup:
         setup.plays(Answer(reasoning=("secretly",)), Answer())
-        policy = ContentPolicy(reasoning="none")
+        policy = ContentPolicy(reasoning="metadata")
         first = await setup.answer(contents=policy)
         assert first.thoughts[0].text == "secretly"
         following = replace(ASK, messages=(*ASK.messages, first.as_message(), Message("user", "go on")))
@@ -525,7 +525,7 @@ async def test_reasoning_that_is_not_logged_still_counts_as_a_sign_of_life() -> 
         soon = Timeouts(firstTokenSeconds=0.6, idleSeconds=0.6)
         config = setup.config(script=Script(default=reply), timeouts=soon)
         setup.router._providers._deps = replace(setup.router._providers._deps, sleep=asyncio.sleep)
-        answer = await setup.answer(plan=ModelChoice(config), contents=ContentPolicy(reasoning="none"))
+        answer = await setup.answer(plan=ModelChoice(config), contents=ContentPolicy(reasoning="metadata"))
         assert answer.text == "done" and setup.recorder.deltas("agent.reasoning.delta") == ""
 
 

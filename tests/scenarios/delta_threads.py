@@ -29,7 +29,7 @@ metadata: {name: r}
 spec:
   defaultAgent: talker
   retention: {deltaDays: 30}
-  redaction: {reasoning: full}
+  redaction: {reasoning: none}
   interrupts: {expiresSeconds: 31536000}
 ---
 apiVersion: holdfast/v1

@@ -65,6 +65,7 @@ def catalog() -> KindCatalog:
         tools=shipped.tools,
         builtin_tools=shipped.builtin_tools,
         builtin_hooks=shipped.builtin_hooks,
+        guardrails=shipped.guardrails,
         evaluators=shipped.evaluators,
         memories=shipped.memories,
         adapters=shipped.adapters,

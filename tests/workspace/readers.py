@@ -46,7 +46,7 @@ READERS: Final[dict[str, str]] = {
     **_of("TenantBudget", "runtime/schedule/effective_settings", "runs_per_minute"),
     **_of("Retention", "runtime/schedule/effective_settings", "deleted_days", "threads_days", "delta_days"),
     **_of("Redaction", "wiring/runtime", "kinds", "trace_fields"),
-    **_of("Redaction", "runtime/run/model_calls", "reasoning"),
+    **_of("Redaction", "runtime/run/model_calls", "reasoning", "pii"),
     **_of("Progress", "wiring/runtime", "narration"),
     **_of("Narration", "wiring/kinds", "enabled", "style", "provider"),
     **_of("Cli", "protocols/http/workspace", "events"),
@@ -154,5 +154,11 @@ READERS: Final[dict[str, str]] = {
     **_of("HookSpec", "policy/kinds/python", "entry", "config"),
     **_of("HookSpec", "policy/kinds/command", "command", "env"),
     **_of("HookMatch", "policy/declared", "tools", "agents"),
+    # -- Guardrail
+    **_of("GuardrailSpec", "policy/guardrails/declared", "kind", "action", "message", "reply", "timeout_seconds"),
+    **_of("GuardrailSpec", "policy/guardrails/kinds/python", "entry", "config"),
+    **_of("GuardrailSpec", "policy/guardrails/kinds/model", "model"),
+    **_of("AgentSpec", "policy/guardrails/declared", "guardrails"),
+    **_of("AgentGuardrails", "workspace/specs/agent", "input", "output", "tool_arguments", "tool_results"),
 }
 """`Spec.field` to the module below `app/` that carries it out. `check` of a Rule is the compiled rule's."""

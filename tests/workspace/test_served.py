@@ -83,7 +83,6 @@ WRITTEN = {
     ("Runtime", "defaultWorkflow"): "defaultWorkflow: w",
     ("Runtime", "routes"): "routes: {r: {agent: helper}}",
     ("Runtime", "trust"): "trust: {extensions: warn}",
-    ("Agent", "guardrails"): "guardrails: {input: [pii]}",
     ("Tool", "compensation"): "compensation: {tool: echo}",
     ("Hook", "on"): "on: [Stop, PhaseAdvance]",
 }
@@ -111,7 +110,6 @@ def test_field_that_is_not_served_is_an_error_with_place_and_remedy(kind: str, p
 
 
 DOCUMENTS = {
-    "Guardrail": "kind: pii\naction: block",
     "Workflow": "nodes: [{id: n, ref: tools.echo}]",
     "Schedule": "everySeconds: 60\nrun: {agent: helper}",
 }

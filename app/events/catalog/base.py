@@ -41,6 +41,8 @@ class Payload:
     """Belongs to the thread as a whole, never to one of its runs."""
     prevalidated: ClassVar[bool] = True
     """Valid by how it was built, so that its JSON is not checked by its schema again."""
+    screened: ClassVar[bool] = False
+    """Looked through for secrets already, so that the recorder need not do it again."""
 
     def to_json(self) -> dict[str, Any]:
         """Fields that are None are left out: absent and null mean the same in our events."""

@@ -38,6 +38,13 @@ class BuiltDelta(BuiltPayload):
         self._document = {"event": signal}
 
 
+class ScreenedDelta(BuiltDelta):
+    """A piece of a message's text that was looked through for secrets together with what is around it."""
+
+    __slots__ = ()
+    screened = True
+
+
 class BuiltHandoff(BuiltPayload):
     """What a backend is given: the model and the tools that it starts with."""
 

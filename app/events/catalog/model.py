@@ -9,7 +9,9 @@ DRAFT: Final = "draft"
 """The role of what a model says while a blocking gate has not decided about the answer."""
 JUDGE: Final = "judge"
 """The role of a call that an evaluator makes to judge a run."""
-ASIDES: Final = frozenset({"summary", "repair", JUDGE, DRAFT})
+GUARDRAIL: Final = "guardrail"
+"""The role of a call that a guardrail makes to judge a content."""
+ASIDES: Final = frozenset({"summary", "repair", JUDGE, DRAFT, GUARDRAIL})
 """Roles of calls outside the conversation: no client sees their answers."""
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from app.events.catalog.base import EventModel, event
+from app.events.catalog.base import EventModel, Value, event
 from app.events.catalog.values import IssueValue
 
 
@@ -24,13 +24,34 @@ class HookFired(EventModel):
     duration_ms: int | None = None
 
 
-@event("runtime.guardrail.triggered", draft=True)
+class FoundAt(Value):
+    """Where a guardrail found something: the JSON pointer of a text, and characters in it. Never the text."""
+
+    path: str
+    start: int
+    end: int
+    label: str
+
+
+@event("runtime.guardrail.triggered")
 class GuardrailTriggered(EventModel):
+    """A rule applied, or could not be asked, which blocks whatever its action. Names places, never the content."""
+
     guardrail: str
-    stage: Literal["input", "output"]
-    action: str
+    stage: Literal["input", "output", "toolArguments", "toolResults"]
+    action: Literal["block", "redact", "ask", "flag"]
+    blocked: bool = False
+    """Whether this verdict ends the run."""
     reason: str | None = None
-    matches: list[dict[str, Any]] | None = None
+    error: str | None = None
+    """Why the rule could not be asked."""
+    positions: list[FoundAt] | None = None
+    """The first ones; `count` says how many there are."""
+    count: int | None = None
+    key: str | None = None
+    """What was looked at: a verdict of the same rule with the same key is recorded once."""
+    call_id: str | None = None
+    message_id: str | None = None
 
 
 @event("runtime.gate.evaluated")

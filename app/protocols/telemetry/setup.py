@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from app.core.metrics import Metrics
 from app.core.settings import Settings
@@ -56,9 +56,10 @@ def telemetry(
     permitted: Callable[[], Sequence[str]] = tuple,
     bus: WatchedBus | None = None,
     observers: Sequence[Callable[[Sequence[Event]], None]] = (),
+    redact: Callable[[Any], Any] = lambda value: value,
 ) -> Iterator[Metrics]:
     """Each queue and cache is bounded where it stands; here it only gets a number. `permitted` are the payload fields
-    that traces may show."""
+    that traces may show, without what `redact` takes out of them."""
     metrics = Metrics()
     runs, lines = OpenRuns(), RunLines()
     metering, lag = Metering(metrics, runs, lines), LoopLag(metrics)
@@ -88,7 +89,7 @@ def telemetry(
     if bus is not None:
         _watch_bus(metrics, bus)
     with contextlib.ExitStack() as stack:
-        export = _spans(stack, permitted) if settings.traces == "otlp" else None
+        export = _spans(stack, permitted, redact) if settings.traces == "otlp" else None
 
         def committed(events: Sequence[Event], seconds: float) -> None:
             metering.committed(events, seconds)
@@ -115,11 +116,13 @@ def _watch_bus(metrics: Metrics, bus: WatchedBus) -> None:
     metrics.watch_total("polls", "Times the database was asked what is new.", lambda: bus.polls)
 
 
-def _spans(stack: contextlib.ExitStack, permitted: Callable[[], Sequence[str]]) -> Callable[[Sequence[Event]], None]:
+def _spans(
+    stack: contextlib.ExitStack, permitted: Callable[[], Sequence[str]], redact: Callable[[Any], Any]
+) -> Callable[[Sequence[Event]], None]:
     # Imported only where traces are on.
     from app.protocols.telemetry.otlp import open_tracer
     from app.protocols.telemetry.spans import Spans
 
     tracer, ids, provider = open_tracer()
     stack.callback(provider.shutdown)
-    return Spans(tracer, ids, permitted).committed
+    return Spans(tracer, ids, permitted, redact).committed

@@ -60,8 +60,15 @@ class _RunSpans:
 
 
 class Spans:
-    def __init__(self, tracer: Tracer, ids: NextIds, permitted: Callable[[], Sequence[str]] = tuple) -> None:
-        self._tracer, self._ids, self._permitted = tracer, ids, permitted
+    def __init__(
+        self,
+        tracer: Tracer,
+        ids: NextIds,
+        permitted: Callable[[], Sequence[str]] = tuple,
+        redact: Callable[[Any], Any] = lambda value: value,
+    ) -> None:
+        """`permitted` are the payload fields that may be shown, `redact` takes out of them what must not be."""
+        self._tracer, self._ids, self._permitted, self._redact = tracer, ids, permitted, redact
         self._runs = RecentDict[tuple[str, str], _RunSpans](MAX_OPEN_RUNS)
         self._broken = False
         self._folds: dict[str, Callable[[_RunSpans, Event, dict[str, Any]], None]] = {
@@ -219,7 +226,11 @@ class Spans:
 
     def _contents(self, payload: dict[str, Any]) -> dict[str, Any]:
         permitted = self._permitted()
-        return {f"holdfast.{name}": _shown(payload[name]) for name in permitted if payload.get(name) is not None}
+        return {
+            f"holdfast.{name}": _shown(self._redact(payload[name]))
+            for name in permitted
+            if payload.get(name) is not None
+        }
 
     # -- export --------------------------------------------------------------------------------------
 

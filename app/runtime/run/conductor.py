@@ -30,6 +30,7 @@ from app.runtime.run.inlined import Load, inline, stored_blobs
 from app.runtime.run.memo import Memo
 from app.runtime.run.rerun_check import RerunCheck
 from app.runtime.run.run_artifacts import RunArtifacts
+from app.runtime.run.run_guardrails import GuardrailBlocked, RunGuardrails
 from app.runtime.run.run_hooks import RunHooks
 from app.runtime.run.run_log import CutOff, RunLog, Superseded
 from app.runtime.run.steps import RunScope, RunServices, Step, steps_for
@@ -164,6 +165,18 @@ class Conductor:
             over_time=budget.over_time,
             rerun_check=RerunCheck(asked["replay"], memo) if asked.get("replay") else None,
         )
+        rules, guardrails = toolset.guardrails.of(agent.name), None
+        if rules is not None:
+            guardrails = RunGuardrails(
+                rules,
+                self._services.secrets,
+                run_log,
+                About(run_log.run_id, scope.thread_id, scope.tenant, agent.name),
+                family,
+                self._blobs(scope),
+                submitted_by=family[0].actor if family else None,
+                ask_nobody=asked.get("approvalPolicy") == "never",
+            )
         return RunScope(
             self._services,
             run,
@@ -179,6 +192,7 @@ class Conductor:
             asked.get("input"),
             partial(ask_agent, self._run_child),
             self._hooks(run_log, toolset, agent.name, family),
+            guardrails,
             depth=parent.depth + 1 if parent else 0,
             root_run_id=parent.root_run_id if parent else run.id,
         )
@@ -225,6 +239,11 @@ class Conductor:
             raise
         except CutOff as cut:
             raise cut.cause from cut
+        except GuardrailBlocked as blocked:
+            if blocked.reply is None:
+                return [_failed(blocked.failure)]
+            ended = {"output": blocked.reply, "metadata": {"guardrail": blocked.rule}}
+            return [request.RequestCompleted.unchecked(ended)]
         except StepFailed as failed:
             return [_failed(failed.failure)]
         except HoldfastError as error:

@@ -43,18 +43,16 @@ from app.runtime.run.recorded_facts import RecordedFacts
 from app.runtime.run.run_artifacts import RunArtifacts
 from app.runtime.run.run_commands import RunCommands
 from app.runtime.run.run_hooks import RunHooks
-from app.runtime.run.run_log import CutOff, RunLog, expect
+from app.runtime.run.run_log import CutOff, RunLog
 from app.runtime.run.tool_calls import ToolCalls
 from app.runtime.run.unused import Unused, content_hash, not_recorded
 from app.runtime.run.upstream_steps import UpstreamSteps
+from app.runtime.run.voice import Voice
 from app.workspace.compiled import CompiledAgent, CompiledWorkspace
 from app.workspace.specs.agent import ContextPolicy
 
 GO_ON: Final = "Go on."
 """What begins a turn that a Stop hook granted without saying what for."""
-
-_MAX_SAID: Final = 64 * 1024
-"""Characters of one delta, whatever a backend says at once: it has to fit into its row of the log."""
 
 MAX_STATE_BYTES: Final = 4 * 1024 * 1024
 """Of the document that a run may leave for the next one."""
@@ -101,12 +99,13 @@ class RunContext:
         set_limits: SetLimits,
         hooks: RunHooks,
         artifacts: RunArtifacts,
+        voice: Voice,
         finalize: Finalize | None = None,
     ) -> None:
-        self._log, self._models, self._tools, self._hooks = log, models, tools, hooks
+        self._log, self._models, self._tools, self._hooks, self._voice = log, models, tools, hooks, voice
         self._ask_agent, self._schemas, self._set_limits = ask_agent, schemas, set_limits
         self._facts, self._steps = RecordedFacts(log), UpstreamSteps(log, tools, hooks)
-        self._commands = RunCommands(log, hooks, self._obey)
+        self._commands = RunCommands(log, hooks, self._obey, models.guarded)
         asked = [it for it in log.memo.interrupts if it["kind"] == "question"]
         self._asked = Unused((it.get("key") or "", it) for it in asked)
         self._compactions, self.artifacts = 0, artifacts
@@ -157,10 +156,11 @@ class RunContext:
         self._log.stop_if_cancelled()
         if self.held_back:
             return
-        scope = self._log.scope
-        for start in range(0, len(text) or 1, _MAX_SAID):
-            piece = text[start : start + _MAX_SAID]
-            expect(await self._log.recorder.record_delta(scope, adapter.OUTPUT_DELTA, message_id, part, piece))
+        await self._voice.say(message_id, text, part)
+
+    async def finish_saying(self) -> None:
+        """Nothing follows what was said so far."""
+        await self._voice.finish()
 
     async def checkpoint(self, label: str, data: Any = None) -> None:
         await self._facts.record(CheckpointCreated(label=label, data=data))
@@ -186,6 +186,7 @@ class RunContext:
         return await self.calls.call(self._call_model(messages, options))
 
     async def _call_model(self, messages: Sequence[JsonObject], options: CallOptions) -> ModelAnswer:
+        await self._voice.finish()
         tools, commands = self._tools.offered(options.tools), self._commands
         if not commands.taken_up_at(self._models.number):
             await commands.recorded_with(messages)
@@ -258,12 +259,14 @@ class RunContext:
     # -- tools and subagents -------------------------------------------------------------------------
 
     async def call_tools(self, calls: Sequence[CallRequest], tools: frozenset[str] | None = None) -> list[CallResult]:
+        await self._voice.finish()
         try:
             return await self.calls.effect(self._tools.call(calls, tools))
         except CutOff as cut:
             raise cut.cause from cut
 
     async def call_agent(self, name: str, given: Any, call_id: str | None = None) -> AgentAnswer:
+        await self._voice.finish()
         asked = call_id or f"agent-{content_hash(name, given)[:24]}"
         return await self.calls.effect(self._ask_agent(name, given, self._tools.ids.of(asked, name, given)))
 
@@ -287,6 +290,7 @@ class RunContext:
         return await self.calls.call(self._ask(title, questions, key))
 
     async def _ask(self, title: str, questions: Sequence[JsonObject], key: str | None) -> JsonObject:
+        await self._voice.finish()
         found_by = f"key-{content_hash(key)}" if key is not None else content_hash(title, list(questions))
         asked = self._asked.take(found_by)
         if asked is None:

@@ -6,7 +6,7 @@ Leaves tool results alone: what a model may see of a large output was decided wh
 from typing import Final
 
 from app.events.blobs import Load, stored_blobs, with_blobs
-from app.events.catalog import execution, memory, model, policy, request, thread
+from app.events.catalog import execution, interrupt, memory, model, policy, request, thread
 from app.events.envelope import Event
 
 __all__ = ["WHOLE", "Load", "inline", "stored_blobs"]
@@ -21,6 +21,7 @@ WHOLE: Final = frozenset(
         execution.StepCompleted.type,
         execution.ContextCompacted.type,
         policy.HookFired.type,
+        interrupt.InterruptRaised.type,
         thread.ThreadCreated.type,
         thread.ThreadForked.type,
         thread.TranscriptUpserted.type,

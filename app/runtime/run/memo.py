@@ -46,6 +46,8 @@ class Memo:
     """Completed model calls of the conversation, in order."""
     repairs: dict[str, StoredPayload] = field(default_factory=dict)
     """Completed model calls that mended a tool call, by call id."""
+    judgements: dict[str, StoredPayload] = field(default_factory=dict)
+    """Completed model calls that judged a content for a rule, by the hash of the request."""
     asides: dict[str, StoredPayload] = field(default_factory=dict)
     """Completed model calls that judged the run, by the evaluator's question."""
     intents: dict[str, StoredPayload] = field(default_factory=dict)
@@ -96,6 +98,8 @@ class Memo:
         match event.type:
             case model.ModelCompleted.type if payload.get("role") == "repair":
                 self.repairs[payload["repairs"]] = payload
+            case model.ModelCompleted.type if payload.get("role") == model.GUARDRAIL:
+                self.judgements[payload["requestHash"]] = payload
             case model.ModelCompleted.type if payload.get("role") == model.JUDGE:
                 self.asides[payload["aside"]] = payload
             case model.ModelCompleted.type:

@@ -5,17 +5,21 @@ Leaves to others: providers, retries, fallbacks (the models room), what a backen
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from app.backends.contract import CallOptions, CallRequest, ModelAnswer, StepFailed
+from app.core import json
 from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.json import JsonObject
 from app.events.catalog import Payload
-from app.events.catalog.adapter import AdapterEvent
+from app.events.catalog.adapter import OUTPUT_DELTA, AdapterEvent
+from app.events.catalog.builders import BuiltDelta
 from app.events.catalog.execution import BudgetExceeded
-from app.events.catalog.model import ASIDES, DRAFT, JUDGE, ModelCompleted, ModelNegotiated, ModelRequested
+from app.events.catalog.model import ASIDES, DRAFT, GUARDRAIL, JUDGE, ModelCompleted, ModelNegotiated, ModelRequested
+from app.events.ports import StoreError
 from app.events.recorder import PayloadEntry
+from app.models.collect import MAX_DELTA
 from app.models.completion import (
     CompletionRequest,
     CompletionResponse,
@@ -26,16 +30,19 @@ from app.models.completion import (
     message_from_json,
     request_hash,
 )
-from app.models.contract import Budget, ContentPolicy
+from app.models.contract import Budget, ContentPolicy, DeltaScreen
 from app.models.negotiate import ModelChoice, Negotiation
 from app.models.prepare import input_room
 from app.models.router import ModelRouter
 from app.policy.evaluator import JudgeAnswer, JudgeQuestion
+from app.policy.personal_data import without_personal_data
 from app.runtime.run.inlined import Load, inline
 from app.runtime.run.media import RunMedia
 from app.runtime.run.memo import StoredPayload
+from app.runtime.run.message_screen import MessageScreen, SecretScreen
 from app.runtime.run.parameters import RequestedParameters, requested_parameters
-from app.runtime.run.run_log import RunLog
+from app.runtime.run.run_guardrails import RunGuardrails, SecretScanners
+from app.runtime.run.run_log import CutOff, RunLog, Superseded
 from app.runtime.run.toolsets import Toolset
 from app.runtime.run.unused import Unused, not_recorded
 from app.tools.contract import ToolDefinition, definition_hash
@@ -62,9 +69,12 @@ class ModelCalls:
         budget: Budget,
         media: RunMedia,
         load: Load,
+        secrets: SecretScanners,
+        guardrails: RunGuardrails | None = None,
     ) -> None:
         self._log, self._agent, self._toolset = log, agent, toolset
         self._router, self._budget, self._media, self._load = router, budget, media, load
+        self._secrets, self._guardrails = secrets, guardrails
         self.held_back = False
         """Whether a gate decides about the answer first: until then no client sees what the model says."""
         self._negotiated: Negotiation | None = None
@@ -133,6 +143,11 @@ class ModelCalls:
                 return found
             if self._log.strict:
                 raise StepFailed(not_recorded(f"Model call {self.number}"))
+        if self._guardrails is not None:
+            self._guardrails.go_on()
+            held = self._guardrails.pending(request_hash(request.to_json(plan.primary.name)))
+            if held is not None:
+                return await self._approved(held)
         await self._log.begin_step()
         role = options.role or (DRAFT if self.held_back else None)
         marks = {"role": role} if role else {}
@@ -143,6 +158,39 @@ class ModelCalls:
             else {"toolsHash": foreign, "messagesHash": _without_tools(request.to_json(plan.primary.name))}
         )
         return _answer(await self._complete(plan, request, marks, hashes))
+
+    async def _approved(self, held: Mapping[str, Any]) -> ModelAnswer:
+        """A message that waited for a person, published as if nothing had happened."""
+        assert self._guardrails is not None
+        completed = await self._guardrails.approved(held)
+        adapter_name = self._log.scope.actor.removeprefix("backend:")
+        for start in range(0, 0 if self.held_back else len(completed["text"]), MAX_DELTA):
+            piece = completed["text"][start : start + MAX_DELTA]
+            await self._log.record(BuiltDelta(adapter_name, OUTPUT_DELTA, completed["messageId"], 0, piece))
+        await self._log.record(ModelCompleted.unchecked(completed | ({"role": DRAFT} if self.held_back else {})))
+        return _recorded_answer(completed)
+
+    async def guarded(self, text: str, command_id: str) -> str:
+        """What somebody says to the run while it works, as the model may see it."""
+        return text if self._guardrails is None else await self._guardrails.message(text, command_id)
+
+    async def judge_content(self, model: str, instructions: str, content: str, schema: JsonObject) -> JsonObject:
+        """One question to a model about a content, for a rule. Outside the conversation, so it has no number; what it
+        is asked is not stored, because it is what the rule may have to keep from being stored."""
+        request = CompletionRequest(
+            messages=(Message("system", instructions), Message("user", content)), response_schema=schema
+        )
+        plan = self._plan(model)
+        recorded = self._log.memo.judgements.get(request_hash(request.to_json(plan.primary.name)))
+        if recorded is not None:
+            answer: JsonObject = json.loads(recorded["text"])
+            return answer
+        try:
+            response = await self._complete(plan, request, {"role": GUARDRAIL})
+        except (StoreError, Superseded) as error:
+            raise CutOff(error) from error
+        made: JsonObject = response.value
+        return made
 
     def room(self, tools: Sequence[ToolDefinition]) -> int | None:
         """What messages may come to, by the smallest model that might be asked; None when none of them says."""
@@ -228,6 +276,13 @@ class ModelCalls:
                 return None
             return await self._record(payload)
 
+        def screen(message_id: str) -> DeltaScreen:
+            unseen = marks.get("role") in ASIDES and marks.get("role") != DRAFT
+            if self._guardrails is None or self._guardrails.scanners is None or unseen:
+                return SecretScreen(self._secrets.streamed)
+            return MessageScreen(self._guardrails, message_id)
+
+        shown: Literal["full", "count"] = "count" if marks.get("role") == GUARDRAIL else "full"
         negotiation = self._router.negotiate(plan, request)
         outcome = await self._router.complete(
             plan,
@@ -237,11 +292,12 @@ class ModelCalls:
             cancelled=self._log.control.cancelled,
             tenant=scope.tenant,
             adapter=scope.actor.removeprefix("backend:"),
-            contents=ContentPolicy(reasoning=self._toolset.workspace.runtime.redaction.reasoning),
+            contents=ContentPolicy(shown, self._toolset.workspace.runtime.redaction.reasoning),
             negotiated=self._negotiated,
             negotiation=negotiation,
             budget=self._budget,
             outside=self._log.control.outside,
+            screen=screen,
         )
         if held:
             await self._log.record(*held)
@@ -249,6 +305,8 @@ class ModelCalls:
         self._log.stop_if_cancelled()
         if not isinstance(outcome, Failure):
             return outcome
+        if outcome.code == "GUARDRAIL_DENIED" and self._guardrails is not None:
+            self._guardrails.go_on()
         if outcome.code == "BUDGET_EXCEEDED":
             raise await self._over_budget(outcome)
         raise StepFailed(outcome)
@@ -301,6 +359,8 @@ class ModelCalls:
         reasoning = None
         if thinking.effort is not None or thinking.budget_tokens is not None:
             reasoning = ReasoningLevel(thinking.effort, thinking.budget_tokens)
+        if self._toolset.workspace.runtime.redaction.pii in ("prompts", "both"):
+            messages = [_without_personal_data(message) for message in messages]
         load = await self._media.of(messages)
         return CompletionRequest(
             messages=tuple(message_from_json(message, load) for message in messages),
@@ -317,6 +377,22 @@ class ModelCalls:
             reasoning=reasoning,
             response_schema=options.response_schema or (self.response_schema if options.role is None else None),
         )
+
+
+def _without_personal_data(message: JsonObject) -> JsonObject:
+    """What the workspace's author wrote is left alone; references to content are not texts."""
+    if message["role"] == "system":
+        return message
+    hidden: JsonObject = {}
+    for name in ("content", "tool_calls"):
+        if name in message:
+            hidden[name] = without_personal_data(message[name])
+    if "parts" in message:
+        hidden["parts"] = [
+            part | {"text": without_personal_data(part["text"])} if part["type"] == "text" else part
+            for part in message["parts"]
+        ]
+    return message | hidden
 
 
 def judge_request(question: JudgeQuestion) -> CompletionRequest:

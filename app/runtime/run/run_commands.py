@@ -4,7 +4,7 @@ Which commands count from where on is recorded, by the place in the backend: a k
 the model call, else how many calls were made. Leaves to the executor: the cancel and what comes too late.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from app.core.decisions import Deny
@@ -22,11 +22,13 @@ _TAKEN_UP: Final = frozenset({"steer", "switch_model_plan", "set_limits", "set_p
 """Commands that take effect with a model call."""
 
 Obey = Callable[[str, Mapping[str, Any]], None]
+GuardMessage = Callable[[str, str], Awaitable[str]]
+"""A message as the run's guardrails leave it, by the id of its command."""
 
 
 class RunCommands:
-    def __init__(self, log: RunLog, hooks: RunHooks, obey: Obey) -> None:
-        self._log, self._hooks, self._obey = log, hooks, obey
+    def __init__(self, log: RunLog, hooks: RunHooks, obey: Obey, guarded: GuardMessage) -> None:
+        self._log, self._hooks, self._obey, self._guarded = log, hooks, obey, guarded
         steps = [step for step in log.memo.steps.values() if step["step"] == "commands"]
         self._recorded = Unused((_place(step["key"]), step) for step in steps)
         self._seen = {command["commandId"] for step in steps for command in step["result"]}
@@ -86,7 +88,7 @@ class RunCommands:
         return key
 
     async def _submitted(self, command: StoredPayload) -> StoredPayload:
-        """A message sent to a running run passes the same hooks as its input."""
+        """A message sent to a running run passes the same hooks and guardrails as its input."""
         said = next((name for name in ("hint", "message") if name in command["arguments"]), None)
         if command["command"] != "steer" or said is None:
             return command
@@ -95,7 +97,8 @@ class RunCommands:
         )
         if isinstance(fired.decision, Deny):
             return command | {"arguments": {"denied": fired.decision.reason}}
-        return command | {"arguments": {said: prompt_input(fired.subject)}}
+        text = await self._guarded(prompt_input(fired.subject), command["commandId"])
+        return command | {"arguments": {said: text}}
 
     def _new(self) -> list[StoredPayload]:
         memo, control = self._log.memo, self._log.control

@@ -25,6 +25,7 @@ from app.runtime.run.approvals import Approvals
 from app.runtime.run.call_ids import RunCallIds
 from app.runtime.run.cut_off_calls import CutOffCall, decided
 from app.runtime.run.memo import StoredPayload
+from app.runtime.run.run_guardrails import RunGuardrails
 from app.runtime.run.run_log import RunLog
 from app.tools.contract import (
     AskModel,
@@ -57,6 +58,7 @@ class ToolPorts:
     load_blob: LoadBlob
     hook: Hook | None = None
     ask_model: AskModel | None = None
+    guardrails: RunGuardrails | None = None
     artifact: MakeArtifact | None = None
 
 
@@ -113,6 +115,9 @@ class ToolCalls:
         return bool(intent["arguments"] != call.args and intent["argumentHash"] != argument_hash(call.args))
 
     async def outcomes(self, calls: Sequence[ToolRequest], only: frozenset[str] | None = None) -> list[ToolOutcome]:
+        guardrails = self._ports.guardrails
+        if guardrails is not None:
+            guardrails.go_on()
         scope = self._scope if only is None else replace(self._scope, allowed=self._scope.allowed & only)
         memo, ports = self._log.memo, self._gate_ports(scope)
         done: dict[str, ToolOutcome] = {}
@@ -131,6 +136,8 @@ class ToolCalls:
                 fresh.append(call)
         if fresh:
             done |= {outcome.call_id: outcome for outcome in await self._act(fresh, scope, ports)}
+        if guardrails is not None:
+            guardrails.go_on()  # a rule that refused a call or its result has ended the run
         self.evidence |= {outcome.tool for outcome in done.values() if outcome.ok}
         self.used |= {outcome.tool for outcome in done.values()}
         return [done[call.id] for call in calls]
@@ -149,6 +156,7 @@ class ToolCalls:
             hook=lent.hook,
             approve=self._approvals.approve,
             ask_model=ask_model,
+            guardrails=lent.guardrails,
             cancelled=self._log.control.cancelled,
             artifact=lent.artifact,
         )

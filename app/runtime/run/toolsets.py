@@ -1,4 +1,4 @@
-"""What a compiled workspace needs at run time: its models as plans, its tools behind one gateway, its hooks."""
+"""What a compiled workspace needs at run time: its models as plans, its tools behind one gateway, its rules."""
 
 import asyncio
 import time
@@ -13,6 +13,7 @@ from app.core.errors import Failure
 from app.core.schemas import SchemaRegistry
 from app.models.plans import ModelPlans
 from app.policy.contract import Point
+from app.policy.guardrails.declared import RuleBook
 from app.policy.hooks import HookRunner
 from app.tools.gateway import Gateway
 from app.tools.registry import Registry
@@ -20,6 +21,7 @@ from app.workspace.compiled import CompiledAgent, CompiledWorkspace
 
 BuildTools = Callable[[CompiledWorkspace], Awaitable[Registry | list[Failure]]]
 BuildHooks = Callable[[CompiledWorkspace], HookRunner | list[Failure]]
+BuildGuardrails = Callable[[CompiledWorkspace], RuleBook | list[Failure]]
 
 MAX_TOOLSETS: Final = 8
 RETRY_SECONDS: Final = 2.0
@@ -32,12 +34,17 @@ def _no_hooks(_workspace: CompiledWorkspace) -> HookRunner:
     return HookRunner(schemas=SchemaRegistry())
 
 
+def _no_guardrails(_workspace: CompiledWorkspace) -> RuleBook:
+    return RuleBook()
+
+
 @dataclass(frozen=True)
 class Toolset:
     workspace: CompiledWorkspace
     plans: ModelPlans
     gateway: Gateway
     hooks: HookRunner
+    guardrails: RuleBook = field(default_factory=RuleBook)
     _tools_of: dict[str, frozenset[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
@@ -56,8 +63,13 @@ class Toolset:
 
 
 class Toolsets:
-    def __init__(self, build_tools: BuildTools, build_hooks: BuildHooks = _no_hooks) -> None:
-        self._build_tools, self._build_hooks = build_tools, build_hooks
+    def __init__(
+        self,
+        build_tools: BuildTools,
+        build_hooks: BuildHooks = _no_hooks,
+        build_guardrails: BuildGuardrails = _no_guardrails,
+    ) -> None:
+        self._build_tools, self._build_hooks, self._build_guardrails = build_tools, build_hooks, build_guardrails
         self._built: LRUCache[str, Toolset] = LRUCache(MAX_TOOLSETS)
         self._retries: LRUCache[str, tuple[float, float]] = LRUCache(MAX_TOOLSETS)
         """Of those that lack tools: the pause before the next try, and when it is due."""
@@ -113,7 +125,11 @@ class Toolsets:
         hooks = self._build_hooks(workspace)
         if not isinstance(hooks, HookRunner):
             return hooks[0]
-        return Toolset(workspace, ModelPlans(workspace.models), _gate(registry, hooks), hooks)
+        # Rules may take a while to make, such as the pipeline of an optional extra.
+        rules = await asyncio.to_thread(self._build_guardrails, workspace) if workspace.guardrails else RuleBook()
+        if not isinstance(rules, RuleBook):
+            return rules[0]
+        return Toolset(workspace, ModelPlans(workspace.models), _gate(registry, hooks), hooks, rules)
 
 
 def _gate(registry: Registry, hooks: HookRunner) -> Gateway:

@@ -20,6 +20,8 @@ from app.workspace.specs.base import (
 )
 from app.workspace.specs.runtime import BusyPolicy
 
+Stage = Literal["input", "output", "toolArguments", "toolResults"]
+
 
 class ModelPlan(Spec):
     primary: Name
@@ -48,8 +50,21 @@ class ContextPolicy(Spec):
 
 
 class AgentGuardrails(Spec):
+    """Guardrails by the stage at which they are asked."""
+
     input: tuple[Name, ...] = ()
     output: tuple[Name, ...] = ()
+    tool_arguments: tuple[Name, ...] = ()
+    tool_results: tuple[Name, ...] = ()
+
+    @property
+    def stages(self) -> Mapping[Stage, tuple[str, ...]]:
+        return {
+            "input": self.input,
+            "output": self.output,
+            "toolArguments": self.tool_arguments,
+            "toolResults": self.tool_results,
+        }
 
 
 class Gate(Spec):

@@ -68,7 +68,10 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "Redaction": {
         "kinds": "Kinds of text to redact, such as `card` for card numbers. `secret` is always redacted.",
-        "reasoning": "What is stored of a model's reasoning: nothing, only the fact that there was some, or all of it.",
+        "pii": "Where personal data is redacted: in what models are sent (`prompts`), in traces and exports "
+        "(`traces`), or in both.",
+        "reasoning": "How much of a model's reasoning is redacted: `none`, its words (`metadata`), or `full`, which "
+        "also hides how many tokens it took.",
         "traceFields": "Payload fields that may appear in exported traces.",
     },
     "Progress": {"narration": "Sentences about a run's progress, recorded as events."},
@@ -198,7 +201,7 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "subagents": "Agents that this agent may call like tools.",
         "memory": "Memories that the agent reads and writes.",
         "hooks": "Hooks for this agent's runs, called after the Runtime's hooks.",
-        "guardrails": "Checks of input and output.",
+        "guardrails": "Guardrails by the stage at which they are asked.",
         "contextPolicy": "Which part of a long thread is sent to the model.",
         "limits": "Limits of this agent's runs. If the Runtime also has a limit, the lower one applies.",
         "maxTurns": "Maximum number of turns of one run. A turn is a model call with its tool calls.",
@@ -229,7 +232,9 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "AgentGuardrails": {
         "input": "Guardrails for the input.",
-        "output": "Guardrails for the output.",
+        "output": "Guardrails for what the model says: text, reasoning and the arguments of tool calls.",
+        "toolArguments": "Guardrails for the arguments of tool calls, before a tool is called.",
+        "toolResults": "Guardrails for the results of tools, before they are stored and the model gets them.",
     },
     "Edge": {
         "from": "The node where the edge starts.",
@@ -355,13 +360,15 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "HookMatch": {"tools": "Names of tools; `*` matches any text.", "agents": "Names of agents. Default: all."},
     "GuardrailSpec": {
-        "kind": "What is checked.",
-        "action": "What happens on a match.",
-        "entry": "The function that checks, as `module:function`.",
-        "model": "The model that checks.",
-        "message": "The message for the caller.",
-        "shadow": "Only record what would have happened.",
-        "config": "Settings of the kind, passed on unchanged.",
+        "kind": "How content is checked, such as `pii` or `regex`.",
+        "action": "What happens where the rule applies: the run ends, the text is redacted, a person is asked, or "
+        "nothing but a record of it.",
+        "entry": "The function that checks, as `module:function`. For the kind `python`.",
+        "model": "The model that checks. For the kind `model`.",
+        "message": "The message of a blocked run, for its caller.",
+        "reply": "The answer of a blocked run: with it the run completes instead of failing.",
+        "timeoutSeconds": "Maximum duration of a check in seconds. A rule that takes longer blocks.",
+        "config": "Settings of the kind.",
     },
     "EvaluatorSpec": {
         "kind": "How a run is judged.",

@@ -100,13 +100,22 @@ class HookSpec(Spec):
 
 
 class GuardrailSpec(Spec):
+    """One rule about content. Agents list it at the stages where it is asked."""
+
     kind: KindName
-    action: Literal["block", "redact", "warn", "ask"] = "block"
+    action: Literal["block", "redact", "ask", "flag"] = "block"
     entry: Entry | None = None
     model: Name | None = None
-    message: Text | None = None
-    shadow: bool = False
+    message: Annotated[Text, Field(max_length=1000)] | None = None
+    reply: Annotated[Text, Field(max_length=10_000)] | None = None
+    timeout_seconds: Annotated[float, Field(gt=0, le=300)] = 5
     config: JsonMap = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _reply_fits_action(self) -> Self:
+        if self.reply is not None and self.action not in ("block", "ask"):
+            raise ValueError("`reply` belongs to the actions block and ask: the others let the run go on")
+        return self
 
 
 class EvaluatorSpec(Spec):

@@ -87,6 +87,7 @@ class Redaction(Spec):
     """What is replaced before anything is recorded; secrets always are."""
 
     kinds: tuple[KindName, ...] = ("secret",)
+    pii: Literal["none", "prompts", "traces", "both"] = "none"
     reasoning: Literal["none", "metadata", "full"] = "metadata"
     trace_fields: tuple[Text, ...] = Field(
         (), description="fields of event payloads that are added to traces; without it a trace has no content"

@@ -98,6 +98,48 @@ KINDS = [
         warning=True,
     ),
     Case(
+        "an unknown kind of guardrail",
+        "GUARDRAIL_KIND_UNKNOWN",
+        "g.yaml",
+        6,
+        {"g.yaml": document("Guardrail", "g", "kind: pi"), **agent("model: main\nguardrails: {input: [g]}")},
+    ),
+    Case(
+        "a guardrail that nobody lists",
+        "GUARDRAIL_NOT_LISTED",
+        "g.yaml",
+        4,
+        {"g.yaml": document("Guardrail", "g", "kind: pii")},
+        warning=True,
+    ),
+    Case(
+        "an unbounded pattern",
+        "FIELD_CONFLICT",
+        "g.yaml",
+        8,
+        {
+            "g.yaml": document("Guardrail", "g", "kind: regex\naction: redact\nconfig: {patterns: ['a+']}"),
+            **agent("model: main\nguardrails: {output: [g]}"),
+        },
+    ),
+    Case(
+        "a guardrail of kind python without an entry",
+        "FIELD_MISSING",
+        "g.yaml",
+        5,
+        {"g.yaml": document("Guardrail", "g", "kind: python"), **agent("model: main\nguardrails: {input: [g]}")},
+    ),
+    Case(
+        "a guardrail that cannot redact",
+        "VALUE_NOT_ALLOWED",
+        "g.yaml",
+        7,
+        {
+            "g.yaml": document("Guardrail", "g", "kind: cel\naction: redact\nconfig: {when: 'true'}"),
+            **agent("model: main\nguardrails: {input: [g]}"),
+        },
+    ),
+    Case(
         "an unknown hook point",
         "VALUE_NOT_ALLOWED",
         "h.yaml",

@@ -12,7 +12,7 @@ from app.runtime.run.steps.gates import pass_gates
 from app.runtime.run.steps.guardrails import guard_input, guard_output
 from app.runtime.run.steps.hooks import ask_to_stop, start_session, submit_prompt
 from app.runtime.run.steps.memory import learn, recall, recall_before_finalize
-from app.runtime.run.steps.ports import NoGates, NoGuardrails, NoMemory
+from app.runtime.run.steps.ports import NoGates, NoMemory
 from app.runtime.run.steps.run_scope import RunScope, RunServices
 from app.runtime.run.steps.skill import choose_skill
 
@@ -34,8 +34,6 @@ STEPS: Final[tuple[Step, ...]] = (
 )
 
 _IDLE: Final[dict[Step, Callable[[RunServices], bool]]] = {
-    guard_input: lambda services: isinstance(services.guardrails, NoGuardrails),
-    guard_output: lambda services: isinstance(services.guardrails, NoGuardrails),
     recall: lambda services: isinstance(services.memory, NoMemory),
     recall_before_finalize: lambda services: isinstance(services.memory, NoMemory),
     learn: lambda services: isinstance(services.memory, NoMemory),

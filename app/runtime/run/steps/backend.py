@@ -27,6 +27,7 @@ from app.runtime.run.run_log import CutOff, Superseded
 from app.runtime.run.steps.memory import before_finalize
 from app.runtime.run.steps.run_scope import RunScope
 from app.runtime.run.tool_calls import AgentTool, ToolCalls, ToolPorts, client_tools
+from app.runtime.run.voice import Voice
 from app.tools.contract import CallScope as ToolScope
 from app.tools.contract import JsonResult, Proposal, Result, Tool, ToolRequest
 from app.tools.gateway import Gateway
@@ -48,6 +49,7 @@ async def answer(run_scope: RunScope, context: RunContext) -> None:
     try:
         with run_scope.budget.timer() as timer:
             result = await _run(run_scope, context)
+            await context.finish_saying()
     except TimeoutError:
         if not timer.ended:
             raise
@@ -111,18 +113,15 @@ def make_context(run_scope: RunScope) -> RunContext:
     agent, log, services = run_scope.agent, run_scope.log, run_scope.services
     gateway, allowed = _gateway(run_scope)
     load = stored_blobs(services.reader, log.scope.tenant, log.scope.thread_id)
-    models = ModelCalls(log, agent, run_scope.toolset, services.router, run_scope.budget, RunMedia(load), load)
-    plan = run_scope.asked.get("modelPlan")
-    models.model = plan["model"] if plan else None
-    models.response_schema = run_scope.asked.get("responseSchema") or models.response_schema
-    if "parameters" in run_scope.asked or "toolChoice" in run_scope.asked:
-        models.ask(run_scope.asked)
-    hooks, artifacts = run_scope.hooks, RunArtifacts(log, services.reader, services.files)
+    models = models_of(run_scope)
+    hooks, guardrails = run_scope.hooks, run_scope.guardrails
+    artifacts = RunArtifacts(log, services.reader, services.files)
     ports = ToolPorts(
         partial(_put_blob, run_scope),
         load,
         hook=hooks.of_a_call if hooks.concern_tools else None,
         ask_model=partial(_mend, models, gateway, allowed),
+        guardrails=guardrails if guardrails is not None and guardrails.concern_tools else None,
         artifact=artifacts.of_a_tool,
     )
     scope = _approvals(run_scope, ToolScope(log.run_id, allowed, log.scope.tenant))
@@ -152,12 +151,37 @@ def make_context(run_scope: RunScope) -> RunContext:
         set_limits,
         hooks,
         artifacts,
+        Voice(log, services.secrets, guardrails),
         partial(before_finalize, run_scope) if agent.spec.memory else None,
     )
     gates = services.gates.of(run_scope.workspace, agent)
     run_scope.context, run_scope.models, run_scope.gates = context, models, gates
     context.held_back = models.held_back = any(rule.takes(log.run_id) for rule in gates.blocking)
     return context
+
+
+def models_of(run_scope: RunScope) -> ModelCalls:
+    """The run's model calls, made when something first needs them: a rule about the input, or the backend."""
+    if run_scope.models is None:
+        log, services, asked = run_scope.log, run_scope.services, run_scope.asked
+        load = stored_blobs(services.reader, log.scope.tenant, log.scope.thread_id)
+        models = run_scope.models = ModelCalls(
+            log,
+            run_scope.agent,
+            run_scope.toolset,
+            services.router,
+            run_scope.budget,
+            RunMedia(load),
+            load,
+            services.secrets,
+            run_scope.guardrails,
+        )
+        plan = asked.get("modelPlan")
+        models.model = plan["model"] if plan else None
+        models.response_schema = asked.get("responseSchema") or models.response_schema
+        if "parameters" in asked or "toolChoice" in asked:
+            models.ask(asked)
+    return run_scope.models
 
 
 def _brief(run_scope: RunScope, allowed: frozenset[str]) -> Brief:

@@ -7,7 +7,6 @@ Each of the three is recorded once, in one commit; a run that is entered again g
 from collections.abc import Mapping
 from typing import Any, Final
 
-from app.core.decisions import Deny, Transform
 from app.events.catalog import Payload
 from app.events.catalog import memory as facts
 from app.events.catalog.memory import MemoryHook
@@ -63,10 +62,7 @@ async def learn(run_scope: RunScope) -> None:
     )
 
     async def check(text: str) -> str | None:
-        decision = await run_scope.services.guardrails.check("output", text, run_scope.agent)
-        if isinstance(decision, Deny):
-            return None
-        return str(decision.changes["content"]) if isinstance(decision, Transform) else text
+        return text if run_scope.guardrails is None else await run_scope.guardrails.learnable(text)
 
     run_id = run_scope.run.id
     learned = await run_scope.services.memory.learn(

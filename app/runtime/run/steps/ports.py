@@ -4,9 +4,8 @@ Every one can be added, left out and replaced alone.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal, Protocol
+from typing import Final, Protocol
 
-from app.core.decisions import Allow, Decision
 from app.memory.contract import Recalled, RunIdentity, Said
 from app.memory.governance import Check
 from app.memory.service import Learned
@@ -14,12 +13,6 @@ from app.policy.gates import AgentGates
 from app.workspace.compiled import CompiledAgent, CompiledMemory, CompiledWorkspace
 
 _NO_GATES: Final = AgentGates()
-
-
-class Guardrails(Protocol):
-    async def check(self, stage: Literal["input", "output"], content: Any, agent: CompiledAgent) -> Decision:
-        """A denial fails the run; a transform goes on instead of the content."""
-        ...
 
 
 class GateCatalog(Protocol):
@@ -46,11 +39,6 @@ class Memory(Protocol):
     ) -> Sequence[Learned]:
         """Offer what a run said as candidates. Given the same key again, nothing is stored again."""
         ...
-
-
-class NoGuardrails:
-    async def check(self, stage: Literal["input", "output"], content: Any, agent: CompiledAgent) -> Decision:
-        return Allow()
 
 
 class NoGates:

@@ -20,9 +20,10 @@ from app.runtime.ports import BlobStore
 from app.runtime.run.budgets import BudgetAccounts, RunBudget
 from app.runtime.run.context import RunContext
 from app.runtime.run.model_calls import ModelCalls
+from app.runtime.run.run_guardrails import RunGuardrails, SecretScanners
 from app.runtime.run.run_hooks import RunHooks
 from app.runtime.run.run_log import RunLog
-from app.runtime.run.steps.ports import GateCatalog, Guardrails, Memory, NoGates, NoGuardrails, NoMemory
+from app.runtime.run.steps.ports import GateCatalog, Memory, NoGates, NoMemory
 from app.runtime.run.tool_calls import ToolCalls
 from app.runtime.run.toolsets import Toolset
 from app.views.ports import Reader
@@ -40,10 +41,10 @@ class RunServices:
     router: ModelRouter
     blobs: BlobStore
     budgets: BudgetAccounts
+    secrets: SecretScanners
     files: Path | None = None
     """Where the file tools keep each tenant's folder."""
     schemas: SchemaRegistry = field(default_factory=SchemaRegistry)
-    guardrails: Guardrails = field(default_factory=NoGuardrails)
     gates: GateCatalog = field(default_factory=NoGates)
     memory: Memory = field(default_factory=NoMemory)
 
@@ -67,6 +68,8 @@ class RunScope:
     """The input as the backend is to see it."""
     ask_agent: Callable[["RunScope", str, Any, str], Coroutine[Any, Any, AgentAnswer]]
     hooks: RunHooks
+    guardrails: RunGuardrails | None = None
+    """None for an agent that lists none."""
     ceiling: frozenset[str] | None = None
     """Of a subagent: the workspace's tools that its parent lets it use. None for a root run."""
     depth: int = 0

@@ -1,0 +1,1 @@
+"""Content rules: what they look for, and what is done about it."""

@@ -1,0 +1,1 @@
+"""The kinds of guardrail that ship, one file each."""

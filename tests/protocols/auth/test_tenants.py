@@ -38,6 +38,9 @@ WITHOUT_IDS: Final = {
     "GET /api": "about the program",
     "GET /api/health": "about the process",
     "GET /api/capabilities": "about the program",
+    "GET /api/ui/capabilities": "about the program",
+    "POST /api/ui/validate": "about what the request brings",
+    "POST /api/ui/project": "about what the request brings",
     "GET /api/workspace": "one workspace, seen by all tenants",
     "GET /api/agents": "one workspace, seen by all tenants",
     "GET /api/agents/{}": "one workspace, seen by all tenants",
@@ -132,6 +135,7 @@ async def _fill(server: AuthServer, client: httpx2.AsyncClient) -> dict[str, str
             "call_id": "int_theirs", "artifact_id": "art_theirs", "key_id": key["id"], "sha256": "0" * 64,
             "record_id": learned.record_id, "candidate_id": "skc_theirs",
             "file_id": file["id"], "response_id": f"resp_{run['id']}_1", "key": "a", "setting": "a",
+            "lane": "messages",
     }  # fmt: skip
 
 
@@ -222,6 +226,8 @@ WITHOUT_A_TENANT: Final = {
     "memory_postings": "the tenant is that of its term's namespace",
     "memory_terms": "the tenant is its namespace's, which `namespace_key` stands for",
     "memory_vectors": "the tenant is its namespace's, which `namespace_key` stands for",
+    "model_limits": "a provider's limit is shared by all tenants",
+    "schema_support": "one row, about the database as a whole",
     "transcript_entries": "the tenant is its thread's, which `thread_key` stands for",
     "workspaces": "one server has one workspace, seen by all its tenants",
 }

@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 PIP_VERBOSE := $(BIN)/python -m pip --disable-pip-version-check
 
 .PHONY: serve test test-extras check-extras install install-dev install-extras check format lint types imports generated generate bench bench-log \
-        bench-workspace bench-models bench-guard bench-runs bench-evals bench-edge bench-start container recordings faults smoke \
+        bench-backends bench-workspace bench-models bench-guard bench-runs bench-evals bench-edge bench-start container recordings faults smoke \
         requirements lock clean
 
 serve: install
@@ -112,6 +112,9 @@ bench-evals: install-dev
 
 bench-runs: install-dev
 	@$(BIN)/python -m bench.runs
+
+bench-backends: install-extras
+	@$(EXTRAS)/bin/python -m bench.backends
 
 bench-workspace: install-dev
 	@$(BIN)/python -m bench.workspace

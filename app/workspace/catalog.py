@@ -7,6 +7,7 @@ loaded when a document first names it, so that a package that nobody uses costs 
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.machinery import PathFinder
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -26,16 +27,20 @@ class AnyConfig(BaseModel):
 
 
 def has_module(name: str) -> bool:
-    """Whether a module is installed; looks up its package without importing it.
+    """Whether a module is installed; looks it up, part by part, without importing any of its packages.
 
-    Below a namespace package, such as `google`, that says nothing yet: there the module itself is looked up.
+    That `google` is there says nothing of `google.adk`: the packages of many vendors share such a name.
     """
+    first, *rest = name.split(".")
     try:
-        found = importlib.util.find_spec(name.partition(".")[0])
-        is_namespace = found is not None and found.origin is None
-        return found is not None if not is_namespace else importlib.util.find_spec(name) is not None
+        found = importlib.util.find_spec(first)
+        for part in rest:
+            if found is None or found.submodule_search_locations is None:
+                return False
+            found = PathFinder.find_spec(f"{found.name}.{part}", found.submodule_search_locations)
     except (ImportError, ValueError):
         return False
+    return found is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -163,7 +163,7 @@ def _add_reading(router: APIRouter, server: ServerContext) -> None:
         summary="One version of a dataset",
         responses=may_answer("DATASET_NOT_FOUND"),
     )
-    async def show(name: str, caller: Caller, version: Version = None) -> Response:
+    async def show_dataset(name: str, caller: Caller, version: Version = None) -> Response:
         return json_answer((await _existing(server, caller, name, version)).to_json())
 
     @router.get(

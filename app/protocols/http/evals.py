@@ -90,7 +90,7 @@ def routes(server: ServerContext) -> APIRouter:
         summary="How far it is, and its scores",
         responses=may_answer("EVALUATION_NOT_FOUND"),
     )
-    async def show(evaluation_id: str, caller: Caller) -> Response:
+    async def show_evaluation(evaluation_id: str, caller: Caller) -> Response:
         return json_answer(_found(await server.evals.evaluations.show(caller.tenant, evaluation_id)))
 
     @router.get(

@@ -257,7 +257,7 @@ def _add_records(router: APIRouter, server: ServerContext) -> None:
         summary="One of them",
         responses=may_answer("MEMORY_NOT_FOUND"),
     )
-    async def show(record_id: str, caller: Caller) -> Response:
+    async def show_record(record_id: str, caller: Caller) -> Response:
         return json_answer(_or_problem(await server.memory.record(caller, record_id)))
 
     @router.patch(

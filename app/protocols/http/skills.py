@@ -56,7 +56,7 @@ def routes(server: ServerContext) -> APIRouter:
         summary="One of them, with its SKILL.md",
         responses=may_answer("SKILL_CANDIDATE_NOT_FOUND"),
     )
-    async def show(candidate_id: str, caller: Caller) -> Response:
+    async def show_candidate(candidate_id: str, caller: Caller) -> Response:
         return _answer(await server.skills.show(caller, candidate_id))
 
     @router.post(

@@ -46,6 +46,7 @@ def test_an_empty_data_folder_is_left_empty(holdfast: Holdfast, tmp_path: Path) 
 def test_a_database_of_a_newer_version_is_wrong(holdfast: Holdfast, data_dir: Path) -> None:
     with sqlite3.connect(data_dir / "holdfast.db") as database:
         database.execute("UPDATE alembic_version SET version_num = '9999'")
+        database.execute("UPDATE schema_support SET oldest = '9999'")
     database.close()
     code, found = _findings(holdfast, "--data-dir", data_dir)
     assert (code, found["migrations"][0]["level"]) == (1, "wrong")

@@ -240,4 +240,4 @@ async def test_nothing_is_published_that_a_reader_could_not_read(
         if event.run_id == run["id"] and event.type == "runtime.request.completed":
             break
     subscription.close()
-    assert seen == 5
+    assert seen == 6

@@ -13,7 +13,7 @@ from tests.server import ROOT, ServerProcess
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 (CODE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 (POINTS,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-(WORKSPACE,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+WORKSPACE = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[0]  # the others are parts of documents
 
 
 def install(folder: Path, points: Mapping[str, Mapping[str, str]], code: str = CODE) -> dict[str, str]:

@@ -29,7 +29,7 @@ DOCUMENT: Final = json.loads((ROOT / "openapi/openapi.json").read_bytes())
 OPERATIONS: Final = sorted(
     f"{method.upper()} {path}" for path, item in DOCUMENT["paths"].items() for method in item if method != "parameters"
 )
-ENDLESS: Final = ("/api/threads/{thread_id}/stream",)
+ENDLESS: Final = ("/api/threads/{thread_id}/stream", "/api/threads/{thread_id}/ui/stream")
 """Streams that end only with their client: read by their own tests."""
 NAMING: Final = [
     operation

@@ -9,8 +9,10 @@ import pytest
 from app.core.settings import Settings
 from app.store.engine import Sql
 from app.store.migrate import migrate
+from app.store.tables import metadata
 from app.wiring.store import open_store
 from tests.server import in_process
+from tests.store.test_deltas import OF_0007
 from tests.store_equals_replay import assert_tables_equal_replay
 
 LONG_VALUE = "x" * 200
@@ -121,7 +123,13 @@ async def test_the_migration_takes_over_the_labels_of_stored_runs(settings: Sett
         run = await _run(http, labels={"team": "old", "long": LONG_VALUE})
         await _run(http)
     async with open_store(settings) as store:
+        later = [
+            f"DROP TABLE {table.name}"
+            for table in reversed(metadata.sorted_tables)
+            if table.name not in OF_0007 and table.name != "deltas"
+        ]
         for statement in (
+            *later,
             "DROP TABLE run_labels",
             "DROP INDEX runs_by_status",
             "DROP INDEX runs_by_agent",

@@ -126,7 +126,7 @@ async def test_deltas_after_the_first_are_tight_and_every_reader_sees_what_was_p
     await assert_tables_equal_replay(store)
 
 
-_OF_0007 = (
+OF_0007 = (
     "threads", "events", "runs", "run_labels", "interrupts", "transcript_entries", "artifacts", "leases",
     "idempotency_keys", "api_keys", "blobs", "blob_refs", "files", "file_chunks", "workspaces", "tombstones",
 )  # fmt: skip
@@ -141,7 +141,7 @@ async def test_a_log_of_the_older_layout_is_continued_and_its_copies_are_the_sam
         first = await exported(store, scope)
         assert await rows(store, "SELECT 1 FROM deltas") == []
         for table in reversed(metadata.sorted_tables):
-            if table.name not in _OF_0007:
+            if table.name not in OF_0007:
                 await change(store, f"DROP TABLE {table.name}")
         await change(store, "ALTER TABLE threads DROP COLUMN swept_seq")
         await change(store, "UPDATE alembic_version SET version_num = '0007'")

@@ -378,6 +378,8 @@ async def test_every_table_has_a_tenant_or_stands_under_a_thread(store: Store) -
         "workspaces": "one server has one workspace, seen by all its tenants",
         "schema_support": "one row, about the database as a whole",
         "model_limits": "a provider's limit is shared by all tenants",
+        "memory_index": "stands under a namespace, which has a tenant",
+        "memory_vectors": "stands under a namespace, which has a tenant",
         "memory_terms": "stands under a namespace, which has a tenant",
         "memory_postings": "stands under a term, which stands under a namespace",
     }

@@ -10,9 +10,18 @@ import app
 import app.tools
 import holdfast
 from app.wiring import kinds
+from app.wiring.evaluator_kinds import EVALUATORS
 from app.workspace.catalog import Kind
 
-LISTED = [*kinds.BACKENDS, *kinds.PROVIDERS, *kinds.TOOLS, *kinds.HOOKS.values(), *kinds.BUSES]
+LISTED = [
+    *kinds.BACKENDS,
+    *kinds.PROVIDERS,
+    *kinds.TOOLS,
+    *kinds.HOOKS.values(),
+    *kinds.BUSES,
+    *kinds.MEMORIES,
+    *EVALUATORS,
+]
 MODULES = [
     f"app.{folder.parent.name}.kinds.{module.name}"
     for folder in sorted(Path(app.__file__).parent.glob("*/kinds"))

@@ -95,4 +95,13 @@ def test_new_refuses_a_folder_that_is_not_empty(tmp_path: Path) -> None:
 def test_new_refuses_an_unknown_template(tmp_path: Path) -> None:
     result = runner.invoke(app, ["new", str(tmp_path / "x"), "--template", "../demo"])
     assert result.exit_code == 1 and not (tmp_path / "x").exists()
-    assert templates() == ["compare", "demo", "judged", "local", "openai", "plan-work-review", "tool-bench"]
+    assert set(templates()) >= {
+        "compare",
+        "demo",
+        "judged",
+        "local",
+        "memory",
+        "openai",
+        "plan-work-review",
+        "tool-bench",
+    }

@@ -152,7 +152,7 @@ class RuntimeSpec(Spec):
     retention: Retention = Retention()
     redaction: Redaction = Redaction()
     progress: Progress = Progress()
-    telemetry: Telemetry = Telemetry()
+    telemetry: Telemetry = Field(Telemetry(), description="Where events are sent for monitoring, besides the log.")
     cli: Cli = Cli()
     hooks: tuple[Name, ...] = ()
     trust: Trust = Trust()

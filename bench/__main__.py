@@ -24,6 +24,7 @@ QUICK: dict[str, list[str]] = {
     "workspace": [],
     "models": [],
     "guard": ["--tools", "40"],
+    "guardrails": ["--quick"],
     "runs": ["--quick"],
     "edge": ["--quick"],
     "fanout": ["--sockets", "500", "--runs", "1"],

@@ -198,7 +198,7 @@ _LETTERS: Final = r"A-Za-z\x{c0}-\x{24f}\x{370}-\x{52f}"
 """Latin, Greek and Cyrillic ones. Scripts without spaces between words would join an address to the words before it."""
 _EMAIL: Final = (
     rf"[{_LETTERS}0-9_][{_LETTERS}0-9._%+'-]{{0,63}}@"
-    rf"(?:[{_LETTERS}0-9-]{{1,40}}\.){{1,4}}(?:[{_LETTERS}]{{2,24}}|xn--[a-z0-9-]{{2,20}})"
+    rf"(?:[{_LETTERS}0-9-]{{1,40}}\.){{1,4}}(?:xn--[a-z0-9-]{{2,20}}|[{_LETTERS}]{{2,24}})"
 )
 
 

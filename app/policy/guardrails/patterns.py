@@ -29,9 +29,10 @@ class _PatternNode:
     source: str
     opening: str | None
     longest: int | None
+    shortest: int
 
 
-_EMPTY: Final = _PatternNode("", None, 0)
+_EMPTY: Final = _PatternNode("", None, 0, 0)
 
 
 class BoundedPattern:
@@ -49,7 +50,7 @@ class BoundedPattern:
             raise PatternError("a match of it can be of any length; give each repetition an upper bound, as in {1,40}")
         if limit is not None and node.longest is not None and node.longest > limit:
             raise PatternError(f"a match can have {node.longest} characters; at most {limit} are allowed here")
-        self.longest = node.longest
+        self.longest, self.shortest = node.longest, node.shortest
         self.source = flags + source
         self.opening_source = None if node.opening is None else f"{flags}(?:{node.opening})\\z"
         self._opening = None if self.opening_source is None else compiled(self.opening_source)
@@ -66,6 +67,8 @@ class BoundedPattern:
 
     def opening(self, text: str, start: int = 0) -> int:
         """Where the longest end of the text begins that a match could begin with; the text's length if none does."""
+        if self.longest is not None:
+            start = max(start, len(text) - self.longest)
         found = None if self._opening is None else self._opening.search(text, start)
         return len(text) if found is None else int(found.start())
 
@@ -116,7 +119,7 @@ class _PatternReader:
             return self._group()
         if char in "^$":
             self._at += 1
-            return _PatternNode(char, None, 0)
+            return _PatternNode(char, None, 0, 0)
         if char == "[":
             return self._character(self._class_end())
         if char == "\\":
@@ -125,14 +128,14 @@ class _PatternReader:
 
     def _character(self, end: int) -> _PatternNode:
         source, self._at = self._source[self._at : end], end
-        return _PatternNode(source, source, 1)
+        return _PatternNode(source, source, 1, 1)
 
     def _escape(self) -> _PatternNode:
         source, at = self._source, self._at
         kind = source[at + 1 : at + 2]
         if kind in ("b", "B", "A", "z"):
             self._at += 2
-            return _PatternNode(f"\\{kind}", None, 0)
+            return _PatternNode(f"\\{kind}", None, 0, 0)
         if kind in ("Q", "C"):
             raise PatternError(f"\\{kind} cannot be used here")
         if kind in ("p", "P", "x") and source[at + 2 : at + 3] == "{":
@@ -220,6 +223,7 @@ def _any_of(branches: list[_PatternNode]) -> _PatternNode:
         f"(?:{'|'.join(branch.source for branch in branches)})",
         f"(?:{'|'.join(openings)})" if openings else None,
         None if None in lengths else max(length for length in lengths if length is not None),
+        min(branch.shortest for branch in branches),
     )
 
 
@@ -237,7 +241,8 @@ def _in_order(items: list[_PatternNode]) -> _PatternNode:
             opening = f"(?:{item.source}{opening}|{item.opening})"
     lengths = [item.longest for item in items]
     longest = None if None in lengths else sum(length for length in lengths if length is not None)
-    return _PatternNode("".join(item.source for item in items), opening, longest)
+    shortest = sum(item.shortest for item in items)
+    return _PatternNode("".join(item.source for item in items), opening, longest, shortest)
 
 
 def _repeat(item: _PatternNode, low: int, high: int | None, lazy: str) -> _PatternNode:
@@ -250,9 +255,9 @@ def _repeat(item: _PatternNode, low: int, high: int | None, lazy: str) -> _Patte
         before = f"{inner}*" if high is None else (f"{inner}{{0,{high - 1}}}" if high > 1 else "")
         opening = f"{before}(?:{item.opening})"
     longest = 0 if item.longest == 0 else (None if high is None or item.longest is None else item.longest * high)
-    return _PatternNode(inner + times, opening, longest)
+    return _PatternNode(inner + times, opening, longest, item.shortest * low)
 
 
 def _flagged(flags: str, inner: _PatternNode) -> _PatternNode:
     opening = None if inner.opening is None else f"(?{flags}:{inner.opening})"
-    return _PatternNode(f"(?{flags}:{inner.source})", opening, inner.longest)
+    return _PatternNode(f"(?{flags}:{inner.source})", opening, inner.longest, inner.shortest)

@@ -201,9 +201,12 @@ def _scan(scanner: Scanner, text: str, start: int, *, final: bool) -> tuple[list
     """What is certain, where what is not yet certain begins, and how the last find goes on."""
     found: list[Match] = []
     endless = scanner if isinstance(scanner, EndlessScanner) else None
+    opening = len(text) if final else scanner.opening(text, start)
     while True:
         match = scanner.search(text, start)
-        begun = len(text) if final else scanner.opening(text, start)
+        if opening < start:
+            opening = scanner.opening(text, start)
+        begun = opening
         if endless is not None:
             begun = max(begun, len(text) - MAX_OPENING)
         if match is None:

@@ -1,5 +1,7 @@
 """Plans made from a compiled workspace, down to the demo that ships."""
 
+from typing import Any
+
 from app.core.resources import shipped
 from app.models.completion import CompletionRequest, Message, ToolDef
 from app.models.plans import ModelPlans
@@ -38,7 +40,7 @@ def test_a_plans_own_stand_ins_come_before_those_of_its_models() -> None:
 
 def test_plans_that_differ_in_what_they_demand_are_kept_apart() -> None:
     plans = ModelPlans(some_models(a=[]))
-    wanted = [{}, {"minProviderApiVersion": "2024-01-01"}, {"strictCapabilityNegotiation": True}]
+    wanted: list[dict[str, Any]] = [{}, {"minProviderApiVersion": "2024-01-01"}, {"strictCapabilityNegotiation": True}]
     made = [plans.plan(ModelPlan.model_validate({"primary": "a", **more})).constraints for more in wanted]
     assert [(it.min_api_version, it.strict) for it in made] == [(None, False), ("2024-01-01", False), (None, True)]
 

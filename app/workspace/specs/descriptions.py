@@ -27,6 +27,7 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "defaultWorkflow": "The workflow for requests that name neither agent nor workflow.",
         "routes": "The agent or workflow for each `routeId` of a request.",
         "concurrency": "Limits of runs that execute or wait at once.",
+        "telemetry": "Where events are sent besides the log.",
         "busyPolicy": "What happens to a request for a thread with an active run: it waits (`enqueue`), is rejected "
         "(`reject`), cancels the active run (`interrupt`), or cancels it and removes its messages from the history "
         "(`rollback`).",

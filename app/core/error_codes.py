@@ -336,6 +336,10 @@ CODES: Final[dict[str, Code]] = {
         "No model of the plan has the required capabilities.",
         "`candidates` lists what each model lacks. Declare the capability, require less, or add a fallback.",
     ),
+    "MCP_PROTOCOL_MISMATCH": Code(
+        "An MCP server does not speak the required version of the protocol.",
+        "`candidates` lists what it has and lacks. Update the server, or change `mcpProtocolVersion` of its document.",
+    ),
     "PROVIDER_ERROR": Code("No model of the plan returned an answer.", "`causes` lists what happened at each attempt."),
     "PROVIDER_UNREACHABLE": Code(
         "The connection to the model provider failed.",

@@ -30,3 +30,13 @@ def needed(request: CompletionRequest) -> frozenset[str]:
         if request.tool_choice not in _FREE:
             found.add(TOOL_CHOICE)
     return frozenset(found)
+
+
+def strictly_needed(request: CompletionRequest) -> frozenset[str]:
+    """As `needed`, and what would otherwise degrade."""
+    found = {STREAMING}
+    if request.reasoning is not None:
+        found.add(REASONING)
+    if request.response_schema is not None:
+        found.add(STRUCTURED_OUTPUT)
+    return needed(request) | found

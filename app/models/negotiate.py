@@ -4,21 +4,29 @@ order.
 Pure; `router` records the outcome and calls whoever qualified.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 from app.core.errors import Failure
 from app.events.catalog.builders import BuiltModelNegotiated
-from app.models.capabilities import needed
+from app.models.capabilities import needed, strictly_needed
 from app.models.completion import CompletionRequest
 from app.models.config import ModelConfig
+
+_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})(-preview)?")
+_NUMBER: Final = re.compile(r"v([0-9]{1,4})(?:(alpha|beta)([0-9]{0,4}))?")
+_STAGES: Final = {"alpha": 0, "beta": 1, "": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class ProtocolConstraints:
     min_api_version: str | None = None
     """Of the provider's interface, e.g. `2023-06-01`; a model that declares none does not qualify."""
+    strict: bool = False
+    """Whether a model that could answer only with less than the request asks for does not qualify."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,7 @@ CapabilitiesOf = Callable[[ModelConfig], frozenset[str] | None]
 
 
 def negotiate(plan: ModelChoice, request: CompletionRequest, capabilities_of: CapabilitiesOf) -> Negotiation:
-    required = plan.required | needed(request)
+    required = plan.required | (strictly_needed(request) if plan.constraints.strict else needed(request))
     found = plan.outcomes.get(required)
     if found is None:
         found = plan.outcomes[required] = _negotiated(plan, required, capabilities_of)
@@ -88,6 +96,21 @@ def _lacks(
         return (f"provider:{model.provider}",)
     lacks = sorted(required - has)
     version = constraints.min_api_version
-    if version is not None and (model.api_version is None or model.api_version < version):
+    if version is not None and not _is_at_least(model.api_version, version):
         lacks.append(f"apiVersion>={version}")
     return tuple(lacks)
+
+
+def _is_at_least(declared: str | None, wanted: str) -> bool:
+    """Versions are dates (`2024-10-21`, before it its `-preview`) or numbers (`v1alpha`, `v1beta2`, `v1`); one of the
+    other form, or of none, is never enough."""
+    has, least = _order(declared or ""), _order(wanted)
+    return has is not None and least is not None and has[0] == least[0] and has >= least
+
+
+def _order(version: str) -> tuple[str, int, int, int] | None:
+    if found := _DATE.fullmatch(version):
+        return "date", int(found[1] + found[2] + found[3]), 0 if found[4] else 1, 0
+    if found := _NUMBER.fullmatch(version):
+        return "number", int(found[1]), _STAGES[found[2] or ""], int(found[3] or 0)
+    return None

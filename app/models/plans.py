@@ -6,7 +6,7 @@ One per compiled workspace; what it made is kept. Leaves to `negotiate`: who of 
 from collections.abc import Iterator, Mapping
 
 from app.models.config import ModelConfig, model_config
-from app.models.negotiate import ModelChoice
+from app.models.negotiate import ModelChoice, ProtocolConstraints
 from app.workspace.compiled import Named
 from app.workspace.specs import agent
 from app.workspace.specs.model import ModelSpec
@@ -16,15 +16,17 @@ class ModelPlans:
     def __init__(self, models: Mapping[str, Named[ModelSpec]]) -> None:
         self._models = models
         self._configs: dict[str, ModelConfig] = {}
-        self._plans: dict[tuple[str, tuple[str, ...], tuple[str, ...]], ModelChoice] = {}
+        self._plans: dict[tuple[object, ...], ModelChoice] = {}
 
     def plan(self, wanted: agent.ModelPlan) -> ModelChoice:
         """The plan's own order first; after it come the stand-ins that its models name themselves."""
-        key = (wanted.primary, tuple(wanted.fallbacks), tuple(wanted.required_capabilities))
+        constraints = ProtocolConstraints(wanted.min_provider_api_version, wanted.strict_capability_negotiation)
+        key = (wanted.primary, tuple(wanted.fallbacks), tuple(wanted.required_capabilities), constraints)
         made = self._plans.get(key)
         if made is None:
             primary, *others = self._in_order((wanted.primary, *wanted.fallbacks))
-            made = self._plans[key] = ModelChoice(primary, tuple(others), frozenset(wanted.required_capabilities))
+            required = frozenset(wanted.required_capabilities)
+            made = self._plans[key] = ModelChoice(primary, tuple(others), required, constraints)
         return made
 
     def config(self, name: str) -> ModelConfig:

@@ -1,5 +1,7 @@
 """Plans made from a compiled workspace, down to the demo that ships."""
 
+from typing import Any
+
 from app.core.resources import shipped
 from app.models.completion import CompletionRequest, Message, ToolDef
 from app.models.plans import ModelPlans
@@ -34,6 +36,13 @@ def test_a_plans_own_stand_ins_come_before_those_of_its_models() -> None:
     )
     assert [plan.primary.name, *(model.name for model in plan.fallbacks)] == ["a", "b", "c", "d"]
     assert plan.required == {"tools"}
+
+
+def test_plans_that_differ_in_what_they_demand_are_kept_apart() -> None:
+    plans = ModelPlans(some_models(a=[]))
+    wanted: list[dict[str, Any]] = [{}, {"minProviderApiVersion": "2024-01-01"}, {"strictCapabilityNegotiation": True}]
+    made = [plans.plan(ModelPlan.model_validate({"primary": "a", **more})).constraints for more in wanted]
+    assert [(it.min_api_version, it.strict) for it in made] == [(None, False), ("2024-01-01", False), (None, True)]
 
 
 async def test_the_demos_model_answers_by_its_script() -> None:

@@ -82,6 +82,50 @@ async def test_when_nobody_qualifies_each_candidate_says_what_it_lacks() -> None
         assert setup.recorder.types == ["negotiated"] and setup.recorder.of("negotiated")[0].model is None
 
 
+@pytest.mark.requirement("HK-28")
+async def test_strict_negotiation_lets_nothing_degrade() -> None:
+    plain = frozenset({"output.text", "input.text"})
+    asked = replace(ASK, reasoning=ReasoningLevel(effort="low"), response_schema={"type": "object"})
+    async with open_provider_setup("scripted") as setup:
+        less = setup.config("less", declared=plain)
+        lenient = setup.router.negotiate(ModelChoice(less), asked)
+        assert lenient.qualified == (less,)
+        strict = ProtocolConstraints(strict=True)
+        failure = await setup.failure(asked, ModelChoice(less, constraints=strict))
+        assert failure.detail["candidates"] == [
+            {"model": "less", "lacks": ["reasoning", "streaming", "structuredOutput"]}
+        ]
+        more = setup.config("more", declared=plain | {"streaming", "reasoning", "structuredOutput"})
+        assert setup.router.negotiate(ModelChoice(less, (more,), constraints=strict), asked).qualified == (more,)
+
+
+@pytest.mark.requirement("HK-28")
+@pytest.mark.parametrize(
+    ("declared", "wanted", "enough"),
+    [
+        ("2024-10-21", "2024-10-21", True),
+        ("2024-10-22", "2024-10-21", True),
+        ("2023-12-31", "2024-10-21", False),
+        ("2024-10-21-preview", "2024-10-21", False),
+        ("2024-10-21", "2024-10-21-preview", True),
+        ("v1", "v1beta", True),
+        ("v1beta", "v1", False),
+        ("v1alpha", "v1beta", False),
+        ("v1beta10", "v1beta9", True),
+        ("v10", "v9", True),
+        ("v1", "2024-10-21", False),
+        ("2024-10-21", "v1", False),
+        ("newest", "v1", False),
+        (None, "v1", False),
+    ],
+)
+async def test_versions_are_compared_by_what_they_mean(declared: str | None, wanted: str, enough: bool) -> None:
+    async with open_provider_setup("scripted") as setup:
+        model = setup.config(config={} if declared is None else {"apiVersion": declared})
+        plan = ModelChoice(model, constraints=ProtocolConstraints(min_api_version=wanted))
+        assert bool(setup.router.negotiate(plan, ASK).qualified) is enough
+
+
 async def test_a_request_with_a_picture_skips_models_that_cannot_see() -> None:
     async with open_provider_setup("scripted") as setup:
         blind = setup.config("blind", declared=frozenset({"streaming"}))

@@ -203,3 +203,16 @@ async def test_an_mcp_server_at_a_private_address_is_refused_unless_allowed_by_n
     listener.close()
     await client.close()
     assert not asked.is_set()
+
+
+@pytest.mark.requirement("HK-28")
+async def test_a_server_that_speaks_another_version_of_the_protocol_is_not_used() -> None:
+    async with connected("stdio", protocol="2024-11-05") as sessions:
+        refused = await McpServer(sessions).offers()
+        assert isinstance(refused, Failure) and refused.code == "MCP_PROTOCOL_MISMATCH"
+        (lacking,) = refused.detail["candidates"]
+        assert (lacking["mcpServer"], lacking["lacks"]) == ("test", ["mcpProtocolVersion=2024-11-05"])
+        (has,) = lacking["has"]
+        assert len(sessions) == 0, "its process is ended"
+    async with connected("stdio", protocol=has.partition("=")[2]) as sessions:
+        assert "add" in await tools_of(McpServer(sessions))

@@ -108,6 +108,7 @@ READERS: Final[dict[str, str]] = {
     **_of("AgentSpec", "runtime/run/model_calls", "parallel_tools", "parameters", "reasoning", "output_schema"),
     **_of("Subagent", "workspace/specs/agent", "agent", "tools"),
     **_of("ModelPlan", "models/plans", "primary", "fallbacks", "required_capabilities"),
+    **_of("ModelPlan", "models/plans", "min_provider_api_version", "strict_capability_negotiation"),
     **_of("ContextPolicy", "backends/conversation", "strategy", "max_messages", "max_tokens", "compact_at_tokens"),
     **_of("ContextPolicy", "backends/conversation", "keep_last", "summary_model", "tool_result_bytes"),
     # -- Tool and McpServer
@@ -130,7 +131,7 @@ READERS: Final[dict[str, str]] = {
     **_of(
         "McpServerSpec", "tools/kinds/mcp_tools", "command", "url", "env", "headers", "connect_seconds", "call_seconds"
     ),
-    **_of("McpServerSpec", "tools/kinds/mcp_tools", "sessions", "shared", "tools"),
+    **_of("McpServerSpec", "tools/kinds/mcp_tools", "sessions", "shared", "tools", "mcp_protocol_version"),
     **_of("McpTools", "tools/kinds/mcp_tools", "allow", "pins"),
     # -- Evaluator and gates
     **_of("AgentSpec", "evals/declared", "gates"),

@@ -239,7 +239,11 @@ class ModelCalls:
 
     def _plan(self, switched_to: str | None) -> ModelChoice:
         name = switched_to or self.model
-        chosen = ModelPlan(primary=name) if name is not None else self._agent.model_plan
+        chosen = self._agent.model_plan
+        if name is not None and (switched_to is not None or chosen is None):
+            chosen = ModelPlan(primary=name)
+        elif name is not None and chosen is not None:  # a request chooses the model; what the agent requires stays
+            chosen = chosen.model_copy(update={"primary": name, "fallbacks": ()})
         if chosen is None:
             raise StepFailed(Failure("AGENT_HAS_NO_MODEL", f"Agent {self._agent.name!r} names no model."))
         if chosen.primary not in self._toolset.workspace.models:

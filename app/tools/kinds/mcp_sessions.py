@@ -60,6 +60,8 @@ class McpEndpoint:
     """Whether all tenants use the same sessions."""
     only: frozenset[str] | None = None
     """When set, the only hosts that it may be reached at."""
+    protocol: str | None = None
+    """When set, the only version of the protocol that may be agreed on with it."""
 
 
 class SessionLost(Exception):
@@ -210,7 +212,7 @@ class McpSession:
         ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._live(ready), name=f"mcp-{self._server.name}")
         try:
-            self._client = await asyncio.wait_for(asyncio.shield(ready), self._server.connect_seconds)
+            client = await asyncio.wait_for(asyncio.shield(ready), self._server.connect_seconds)
         except RenderingError as error:
             raise SessionLost(error.failure) from error
         except Exception as error:
@@ -224,6 +226,12 @@ class McpSession:
             if not isinstance(error, TimeoutError):
                 what = f"cannot be reached ({_cause(error)})"
             raise SessionLost(self._failure(what)) from error
+        wanted = self._server.protocol
+        if wanted is not None and (agreed := str(client.protocol_version)) != wanted:
+            self.broken = True
+            await self.close()
+            raise SessionLost(self._speaks_another(wanted, agreed))
+        self._client = client
 
     async def call(self, ask: Callable[[Any], Awaitable[Any]], *, during_call: bool = False) -> Any:
         """The answer, or a Failure that the server itself gave; a broken connection is raised."""
@@ -316,6 +324,13 @@ class McpSession:
 
     def _failure(self, what: str) -> Failure:
         return Failure("TOOL_UNAVAILABLE", f"the MCP server {self._server.name} {what}", retryable=True)
+
+    def _speaks_another(self, wanted: str, agreed: str) -> Failure:
+        name = self._server.name
+        message = f"The MCP server {name} speaks version {agreed[:40]} of the protocol, and {wanted} is required."
+        required = f"mcpProtocolVersion={wanted}"
+        lacking = {"mcpServer": name, "has": [f"mcpProtocolVersion={agreed[:40]}"], "lacks": [required]}
+        return Failure("MCP_PROTOCOL_MISMATCH", message, detail={"required": [required], "candidates": [lacking]})
 
     def _timeout(self) -> Failure:
         return Failure("TOOL_TIMEOUT", f"the MCP server {self._server.name} did not answer in time")

@@ -250,4 +250,5 @@ def server_of(
         spec.sessions,
         spec.shared,
         only=hosts or None,
+        protocol=spec.mcp_protocol_version,
     )

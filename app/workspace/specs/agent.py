@@ -23,10 +23,17 @@ from app.workspace.specs.runtime import BusyPolicy
 Stage = Literal["input", "output", "toolArguments", "toolResults"]
 
 
+ApiVersion = Annotated[
+    str, Field(pattern=r"^([0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?|v[0-9]{1,4}((alpha|beta)[0-9]{0,4})?)$")
+]
+
+
 class ModelPlan(Spec):
     primary: Name
     fallbacks: tuple[Name, ...] = ()
     required_capabilities: tuple[Text, ...] = ()
+    min_provider_api_version: ApiVersion | None = None
+    strict_capability_negotiation: bool = False
 
 
 class ContextPolicy(Spec):

@@ -27,6 +27,7 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "defaultWorkflow": "The workflow for requests that name neither agent nor workflow.",
         "routes": "The agent or workflow for each `routeId` of a request.",
         "concurrency": "Limits of runs that execute or wait at once.",
+        "telemetry": "Where events are sent besides the log.",
         "busyPolicy": "What happens to a request for a thread with an active run: it waits (`enqueue`), is rejected "
         "(`reject`), cancels the active run (`interrupt`), or cancels it and removes its messages from the history "
         "(`rollback`).",
@@ -220,6 +221,10 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "primary": "The model that is called first.",
         "fallbacks": "Models to call, in order, if it fails.",
         "requiredCapabilities": "Capabilities that a model must have, such as `tools` or `input.image`.",
+        "minProviderApiVersion": "The oldest version of the provider's interface that a model may declare in "
+        "`config.apiVersion`, such as `2023-06-01` or `v1beta`. A model that declares none is not called.",
+        "strictCapabilityNegotiation": "Whether a model that lacks streaming, or reasoning or structured output that "
+        "the call asks for, is not called. Default: it is called without them, with a note.",
     },
     "ContextPolicy": {
         "strategy": "Omit the oldest messages (`window`), summarise them (`summarise`), or send all (`all`).",
@@ -308,6 +313,8 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "connectSeconds": "Maximum time until the server's first response, in seconds.",
         "callSeconds": "Maximum duration of one request in seconds.",
         "sessions": "Maximum number of connections per tenant.",
+        "mcpProtocolVersion": "The protocol version that must be agreed on with the server, such as `2025-11-25`. With "
+        "any other the server is not used. Default: any that both know.",
     },
     "MemorySpec": {
         "kind": "How records are found: `store` by words, `vector` also by meaning.",

@@ -194,6 +194,7 @@ class McpServerSpec(Spec):
     call_seconds: Seconds = 60
     sessions: Annotated[int, Field(ge=1, le=64)] = Field(4, description="connections of one tenant at once")
     shared: bool = Field(False, description="Whether all tenants share connections and processes.")
+    mcp_protocol_version: Annotated[str, Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")] | None = None
 
     @model_validator(mode="after")
     def _one_transport(self) -> Self:

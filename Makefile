@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 # The first install takes a while: whoever waits for it sees what is going on.
 PIP_VERBOSE := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: serve test test-extras check-extras install install-dev install-extras check format lint types imports generated generate bench bench-log \
+.PHONY: serve test test-extras install install-dev install-extras check format lint types imports generated generate bench bench-log \
         bench-backends bench-workspace bench-models bench-guard bench-runs bench-evals bench-edge bench-start container recordings faults smoke \
         requirements lock clean
 
@@ -48,10 +48,6 @@ test: test-extras
 # The tests of the backends that need an extra: all of them together, by one lock.
 test-extras: install-extras
 	@$(EXTRAS)/bin/python -m pytest -n 2 tests/adapters tests/conformance/backends
-
-# Each extra alone, in a new environment by its own lock: takes minutes.
-check-extras: install-dev
-	@$(BIN)/python -m pytest -m slow -n 0 tests/packaging/test_extras.py
 
 check: format lint types imports generated test
 

@@ -49,7 +49,12 @@ def _payloads() -> st.SearchStrategy[Payload]:
         st.builds(lambda v: request.RequestQueued(agent="x", input=v), values),
         st.integers(1, 3).map(lambda n: request.RequestStarted(executor="e", epoch=n)),
         st.integers(1, 3).map(lambda n: request.RequestResumed(executor="e", epoch=n, reason="recovery")),
-        st.builds(lambda v, m: request.RequestCompleted(output=v, message_id=m), values, st.none() | names),
+        # A run always has an output: a null would be left out of the payload, which its schema refuses.
+        st.builds(
+            lambda v, m: request.RequestCompleted(output="" if v is None else v, message_id=m),
+            values,
+            st.none() | names,
+        ),
         st.just(request.RequestFailed(error=error)),
         st.just(request.RequestCancelled()),
         names.map(lambda i: interrupt.InterruptRaised(interrupt_id=i, kind="question", title="?", expires_at=late)),

@@ -22,6 +22,7 @@ from app.cli.doctor import doctor
 from app.cli.new import new
 from app.cli.partition import partition
 from app.cli.tool_bench import tool_bench
+from app.cli.undo import undo
 
 _EPILOG = (
     "Exit codes: 0 success; 1 failure or problem found; 2 wrong usage; 3 a run waits for a person; 130 interrupted."
@@ -116,6 +117,7 @@ app.command()(run)
 app.command()(chat)
 app.command()(agents)
 app.add_typer(runs.app, name="runs")
+app.command()(undo)
 app.add_typer(threads.app, name="threads")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(tools.app, name="tools")

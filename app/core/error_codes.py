@@ -181,6 +181,44 @@ CODES: Final[dict[str, Code]] = {
     "RUN_NOT_ENDED": Code(
         "The run has not ended, or has not completed, so it cannot be judged yet.", "Wait for the run to complete."
     ),
+    "UNDO_RUN_ACTIVE": Code(
+        "The run has not ended, so its effects cannot be undone yet.", "Cancel the run, or wait for its end."
+    ),
+    "UNDO_OF_UNDO": Code(
+        "The run is an undo itself, and an undo cannot be undone.",
+        "Rerun the run that it undid: POST /api/runs/{id}/rerun.",
+    ),
+    "UNDO_CONFLICT": Code(
+        "What the undo would do is no longer what was planned: something changed, or another undo came first.",
+        "Request a new plan with POST /api/runs/{id}/undo/plan, and check it again.",
+    ),
+    "UNDO_TOO_LARGE": Code(
+        "The run made more calls than one undo can take back.",
+        "Undo it in steps, each to an earlier checkpoint (`toCheckpoint`).",
+    ),
+    "UNDO_NOT_DECLARED": Code(
+        "Nothing is declared that would undo the call.",
+        "Declare `compensation` in the Tool document before the next run, and undo this call by hand.",
+    ),
+    "UNDO_OUTCOME_UNKNOWN": Code(
+        "The call failed or was cut off, and whether it took effect is not known.",
+        "Check the external system, and undo the effect there if it is present.",
+    ),
+    "UNDO_VALUES_MISSING": Code(
+        "A value that the undo needs is not in the log, or only redacted.",
+        "Undo the call by hand; let the tool return what its undo needs, such as an id that is not a secret.",
+    ),
+    "UNDO_STOPPED": Code(
+        "The action was not executed, because an action before it failed and the undo stops at a failure.",
+        "Remove the cause of the failure and undo again; what was undone is not repeated.",
+    ),
+    "UNDO_FAILED": Code(
+        "At least one action of the undo failed.",
+        "See `output` of the run for what was and was not undone. Remove the cause and undo again.",
+    ),
+    "CHECKPOINT_NOT_FOUND": Code(
+        "The run has no such checkpoint.", "See the run's `runtime.checkpoint.created` events for labels and `seq`."
+    ),
     "DATASET_INVALID": Code(
         "The cases are not a valid dataset.",
         "Correct the case or line that the message names; docs/evaluations.md shows the formats.",

@@ -38,6 +38,8 @@ class Written:
     path: str
     hash: str
     size: int
+    former: str = ""
+    """The hash of what it replaced; empty where there was no file."""
 
 
 def hash_of(content: bytes) -> str:
@@ -93,6 +95,23 @@ class Rooted:
             except OSError as error:
                 return _failure(error)
 
+    def remove(self, path: str, expected_hash: str) -> Failure | None:
+        """Delete the file if its content still has this hash. A file that is not there is no failure."""
+        parent, _, name = path.rpartition("/")
+        if name in ("", ".", "..") or path.startswith("/") or "\x00" in path:
+            return Failure("PATH_REFUSED", "the path does not name a file beneath the folder")
+        with self._folder() as root:
+            try:
+                with (
+                    _closing(_open_beneath(root, parent or ".", os.O_RDONLY | os.O_DIRECTORY)) as folder,
+                    _locked(folder),
+                ):
+                    return _unlink(folder, name, expected_hash)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                return _failure(error)
+
     @contextmanager
     def _folder(self) -> Iterator[int]:
         with _closing(os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
@@ -134,7 +153,20 @@ def _swap(folder: int, name: str, path: str, content: bytes, expected_hash: str)
         os.unlink(temporary, dir_fd=folder)
         raise
     os.fsync(folder)  # the new name itself must survive a power loss
-    return Written(path, hash_of(content), len(content))
+    return Written(path, hash_of(content), len(content), actual if current is not None else "")
+
+
+def _unlink(folder: int, name: str, expected_hash: str) -> Failure | None:
+    current = _current(folder, name)
+    if current is None or isinstance(current, Failure):
+        return current
+    actual = hash_of(current)
+    if actual != expected_hash:
+        message = "the file has changed since it was written"
+        return Failure("WRITE_CONFLICT", message, detail={"currentHash": actual})
+    os.unlink(name, dir_fd=folder)
+    os.fsync(folder)  # that it is gone must survive a power loss
+    return None
 
 
 def _same_owner(folder: int, made: int) -> None:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Final, Protocol
 
 from app.core.json import JsonObject
+from app.events.catalog.artifact import UNDO_TOOL
 
 DEFAULT_PRIORITY: Final = 100
 DEFAULT_TIMEOUT: Final = 5.0  # seconds
@@ -72,7 +73,10 @@ class Hook:
     def applies(self, subject: Mapping[str, Any], about: About) -> bool:
         if self.agents is not None and about.agent not in self.agents:
             return False
-        return not self.tools or "tool" not in subject or subject["tool"] in self.tools
+        if not self.tools or "tool" not in subject:
+            return True
+        # Whoever guards a tool also guards that its calls are taken back.
+        return subject["tool"].removeprefix(UNDO_TOOL) in self.tools or subject["tool"] in self.tools
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from app.runtime.intake.ports import RunClient, RunLifecycle
 from app.runtime.intake.reruns import Reruns
 from app.runtime.intake.skill_desk import SkillDesk
 from app.runtime.intake.threads import Threads
+from app.runtime.intake.undo import Undo
 from app.runtime.run.toolsets import Toolsets
 from app.runtime.workspaces import CurrentWorkspace
 from app.views.file import Files
@@ -38,6 +39,7 @@ class ServerContext:
     lifecycle: RunLifecycle
     commands: Commands
     reruns: Reruns
+    undo: Undo
     threads: Threads
     interrupts: InterruptAnswers
     memory: MemoryDesk

@@ -39,6 +39,7 @@ from app.protocols.http import (
     threads,
     tools,
     ui,
+    undo,
     workspace,
 )
 from app.protocols.http.caller import authorise
@@ -121,6 +122,7 @@ _ROUTES = (
     health,
     metrics,
     run_views,
+    undo,
     threads,
     thread_views,
     interrupts,

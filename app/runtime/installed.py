@@ -32,6 +32,8 @@ def installed_code(workspace: CompiledWorkspace) -> str:
 
 def _named(workspace: CompiledWorkspace) -> Iterator[str]:
     entries = [tool.spec.entry for tool in workspace.tools.values() if tool.spec.kind == "python"]
+    undo = [tool.spec.compensation for tool in workspace.tools.values()]
+    entries += [one.entry for one in undo if one is not None]
     entries += [hook.spec.entry for hook in workspace.hooks.values() if hook.spec.kind == "python"]
     for entry in entries:
         module = (entry or "").partition(":")[0]

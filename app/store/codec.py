@@ -42,6 +42,7 @@ def _run(run: Run) -> dict[str, Any]:
         "error": run.error,
         "parent_run_id": run.parent_run_id,
         "rerun_of": run.rerun_of,
+        "undo_of": run.undo_of,
         "metadata": run.metadata,
         "labels": run.labels,
         "usage": run.usage,

@@ -62,6 +62,44 @@ NO_REPAIR: Final = RepairSwitches(json=False, names=False, types=False, enums=Fa
 
 
 @dataclass(frozen=True, slots=True)
+class PastCall:
+    """A call that took effect, as the log has it."""
+
+    tool: str
+    arguments: JsonObject
+    result: Json
+    exact: bool = True
+    """Whether the log has the arguments as they were; if not, a part of them was redacted."""
+
+
+@dataclass(frozen=True, slots=True)
+class UndoCall:
+    """The call that takes the effect of another back."""
+
+    tool: str
+    arguments: JsonObject
+
+
+class Compensation(Protocol):
+    """How a tool's effect is taken back."""
+
+    def undo(self, call: PastCall) -> UndoCall | Failure:
+        """What to call for this call; a Failure says why it cannot be taken back. Has no effect."""
+        ...
+
+    async def conflict(self, undo: UndoCall, tenant: str, world: dict[str, str]) -> Failure | None:
+        """Why the call can no longer be taken back, if what it changed was changed again since.
+
+        `world` is what a plan has taken back so far, for whoever plans several calls in a row.
+        """
+        ...
+
+    def own_tool(self, definition: "ToolDefinition") -> "Tool | None":
+        """The tool that takes calls of `definition` back, where it is none of the workspace's."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class ToolDefinition:
     name: str
     description: str = ""
@@ -85,6 +123,8 @@ class ToolDefinition:
     """The hash of what a foreign server (MCP) says of the tool, whatever the workspace says instead."""
     sandbox: str | None = None
     """What confines it: `process` for a program in the sandbox. None for what runs in the server or elsewhere."""
+    compensation: Compensation | None = None
+    """How its effect is taken back, if that is known."""
 
 
 def definition_hash(definition: ToolDefinition) -> str:
@@ -112,6 +152,8 @@ class ToolRequest:
     """True when the provider said the message ended by itself; a cut-off one may have lost arguments."""
     attempt: int = 1
     message_id: str | None = None
+    undoes: str | None = None
+    """The call that this one takes back. All attempts at it have one idempotency key, in whatever run they are."""
 
 
 @value(frozen=True, slots=True)
@@ -153,6 +195,8 @@ class ToolContext:
     max_output_bytes: int = DEFAULT_MAX_OUTPUT
     progress: Progress = _silent
     make_artifact: MakeArtifact | None = None
+    put_blob: "PutBlob | None" = None
+    load_blob: "LoadBlob | None" = None
     loop: asyncio.AbstractEventLoop | None = None
 
     async def artifact(self, name: str, mime: str, data: bytes | None = None, path: str | None = None) -> ArtifactRef:

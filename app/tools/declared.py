@@ -11,12 +11,14 @@ from typing import Any
 
 from app.core import json
 from app.core.errors import Failure
+from app.tools.compensation import FunctionCompensation, ToolCompensation
 from app.tools.contract import NO_REPAIR, ArgumentRule, RepairSwitches, Tool, ToolDefinition
 from app.tools.guard import Guard, ToolInvalid
 from app.tools.kind import ToolDeps, ToolKind
 from app.tools.registry import Registered, Registry
 from app.workspace.catalog import Kinds
 from app.workspace.compiled import CompiledRule, CompiledTool, CompiledWorkspace
+from app.workspace.entry_loader import load_nearest
 
 
 async def build(workspace: CompiledWorkspace, kinds: Kinds[ToolKind], deps: ToolDeps) -> Registry | list[Failure]:
@@ -47,7 +49,10 @@ async def _make(
     try:
         made = kind.make(declared, workspace, deps)
         tool: Tool | Failure = await made if inspect.isawaitable(made) else made
-        return tool if isinstance(tool, Failure) else Registered(tool, Guard(tool.definition, deps.files))
+        if isinstance(tool, Failure):
+            return tool
+        definition = _with_function(tool.definition, declared, workspace)
+        return definition if isinstance(definition, Failure) else Registered(tool, Guard(definition, deps.files))
     except ToolInvalid as error:
         return error.failure
     except Exception as error:
@@ -77,7 +82,28 @@ def define(declared: CompiledTool, derived: ToolDefinition | None = None) -> Too
         paths=spec.paths,
         repair=_switches(declared),
         closed=base.closed or spec.input is not None,
+        compensation=_by_tool(declared) or base.compensation,
     )
+
+
+def _by_tool(declared: CompiledTool) -> ToolCompensation | None:
+    said = declared.spec.compensation
+    return None if said is None or said.tool is None else ToolCompensation(said.tool, declared.compensation)
+
+
+def _with_function(
+    definition: ToolDefinition, declared: CompiledTool, workspace: CompiledWorkspace
+) -> ToolDefinition | Failure:
+    """The definition with the Python function that takes its calls back, where the document names one."""
+    said = declared.spec.compensation
+    if said is None or said.entry is None:
+        return definition
+    function = load_nearest(said.entry, workspace.files)
+    if isinstance(function, Failure):
+        return function
+    if not callable(function):
+        return Failure("TOOL_INVALID", f"{declared.name}: {said.entry} is not a function")
+    return replace(definition, compensation=FunctionCompensation(function))
 
 
 def _with_examples(schema: Any, examples: Sequence[Any]) -> Any:

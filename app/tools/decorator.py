@@ -8,6 +8,7 @@
         days: how many days, from today
         '''
 
+`undo` is the function that takes a call back: it is called with `arguments` and `result` of the call.
 A parameter named `ctx` gets the ToolContext and is no argument. Trusted code: it runs in this process.
 """
 
@@ -25,6 +26,7 @@ from pydantic.fields import FieldInfo
 
 from app.core.errors import Failure
 from app.events.catalog.values import Effect
+from app.tools.compensation import FunctionCompensation
 from app.tools.contract import (
     DEFAULT_MAX_OUTPUT,
     DEFAULT_TIMEOUT,
@@ -34,12 +36,12 @@ from app.tools.contract import (
     TextResult,
     ToolDefinition,
 )
+from app.tools.functions import CONTEXT
 from app.tools.guard import ToolInvalid
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-CONTEXT: Final = "ctx"
 _PARAMETER_LINE: Final = re.compile(r"^\s*(?::param\s+)?(\w+)\s*(?:\([^)]*\))?\s*:\s+(\S.*)$")
 # What a function may return that is not a JSON value of its own type.
 _NOT_JSON: Final = (JsonResult, TextResult, BytesResult, FileResult, Failure, bytes, Path)
@@ -62,6 +64,7 @@ def tool(
     effect: Effect = "unsafe",
     timeout_seconds: float = DEFAULT_TIMEOUT,
     max_output_bytes: int = DEFAULT_MAX_OUTPUT,
+    undo: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]:
     def decorate(function: Callable[P, R]) -> FunctionTool[P, R]:
         summary, descriptions = _docstring(function)
@@ -74,6 +77,7 @@ def tool(
             effect=effect,
             timeout_seconds=timeout_seconds,
             max_output_bytes=max_output_bytes,
+            compensation=None if undo is None else FunctionCompensation(undo),
         )
         return FunctionTool(function, definition)
 

@@ -45,7 +45,7 @@ class Registry:
         )
 
     @classmethod
-    def extended(cls, known: "Registry", more: Iterable[Tool]) -> "Registry":
+    def extended(cls, known: "Registry", more: Iterable[Tool | Registered]) -> "Registry":
         """The known tools and some that only one run has; a name that is taken is refused."""
         both = cls(more)
         for name, registered in known._tools.items():

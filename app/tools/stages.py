@@ -245,7 +245,8 @@ def argument_hash(arguments: JsonObject) -> str:
 
 def idempotency_key(scope: CallScope, call: ToolRequest) -> str:
     """The same on every attempt of this call, another for every other call; reveals nothing about either."""
-    return "hf-" + hashlib.sha256(f"{scope.tenant}\n{scope.run_id}\n{call.id}".encode()).hexdigest()[:40]
+    of = f"{scope.run_id}\n{call.id}" if call.undoes is None else f"undo\n{call.undoes}"
+    return "hf-" + hashlib.sha256(f"{scope.tenant}\n{of}".encode()).hexdigest()[:40]
 
 
 def _context(attempt: ToolAttempt, key: str | None) -> ToolContext:
@@ -262,6 +263,8 @@ def _context(attempt: ToolAttempt, key: str | None) -> ToolContext:
         max_output_bytes=definition.max_output_bytes,
         progress=attempt.ports.progress,
         make_artifact=attempt.ports.artifact,
+        put_blob=attempt.ports.put_blob,
+        load_blob=attempt.ports.load_blob,
         loop=asyncio.get_running_loop(),
     )
 

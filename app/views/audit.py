@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from app.events.catalog import execution, interrupt, model, policy, request, skill, tool
+from app.events.catalog import artifact, execution, interrupt, model, policy, request, skill, tool
 from app.events.envelope import Event
 from app.views.audit_hooks import ExpectedHook, HookAudit
 from app.views.audit_roles import RoleAudit
@@ -67,6 +67,7 @@ _REFUSALS: Final = frozenset({"TOOL_NOT_FOUND", "TOOL_NOT_ALLOWED", "INVALID_ARG
 _BEFORE_A_CLAIM: Final = frozenset(
     {
         request.RequestQueued.type,
+        artifact.UndoPlanned.type,
         execution.CommandInjected.type,
         interrupt.InterruptResolved.type,
         interrupt.InterruptExpired.type,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.events.catalog import model, policy, request, skill, tool
+from app.events.catalog.artifact import UNDO_TOOL
 from app.events.envelope import Event
 
 Found = tuple[str | None, str | None, str]
@@ -56,7 +57,7 @@ class HookAudit:
             case skill.SkillInvoked.type:
                 self.has_skill = True
             case request.RequestQueued.type:
-                self.direct = payload.get("tool") is not None
+                self.direct = payload.get("tool") is not None or payload.get("undoOf") is not None
             case model.ModelRequested.type:
                 self.spoken = True
 
@@ -76,7 +77,9 @@ class HookAudit:
         """How often the run came by the point, as far as its other events prove it."""
         if point == "PreToolUse" or point == "PostToolUse":
             calls: Mapping[str, Any] = self.begun if point == "PreToolUse" else self.done
-            yield from (call for call, name in calls.items() if not hook.tools or name in hook.tools)
+            yield from (
+                call for call, name in calls.items() if not hook.tools or name.removeprefix(UNDO_TOOL) in hook.tools
+            )
         elif point == "SkillStart":
             yield from [None] if self.has_skill else []
         elif point in _ONCE:

@@ -63,7 +63,7 @@ class EvidenceFold:
 
     def _queued(self, event: Event) -> None:
         payload = event.payload
-        kept = ("agent", "tool", "workflow", "workspaceDigest", "code", "parentRunId", "rerunOf")
+        kept = ("agent", "tool", "workflow", "workspaceDigest", "code", "parentRunId", "rerunOf", "undoOf")
         found = {name: payload[name] for name in kept if payload.get(name) is not None}
         self.runs[event.run_id or ""] = {
             "id": event.run_id,

@@ -4,12 +4,13 @@ A run that failed or was cancelled leaves what it had done up to its last comple
 leaves nothing, and neither do the runs of subagents. A tool call and its result stay together.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.core import json
-from app.events.catalog import execution, model, policy, request, thread, tool
+from app.events.catalog import artifact, execution, model, policy, request, thread, tool
 from app.events.envelope import Event
 
 Message = dict[str, Any]
@@ -28,6 +29,8 @@ TYPES: Final = frozenset(
         policy.HookFired.type,
         policy.GuardrailTriggered.type,
         thread.ThreadStateSaved.type,
+        artifact.UndoPlanned.type,
+        artifact.UndoActionCompleted.type,
     }
 )
 """All that a conversation is made of; whoever reads for it may leave out the rest, such as every single token."""
@@ -56,6 +59,8 @@ class _RunMessages:
     open_calls: dict[str, str] = field(default_factory=dict)
     """Calls without a result, by id, with the tool's name."""
     rolled_back: bool = False
+    undo: "_UndoNote | None" = None
+    """Of a run that takes back what another did."""
 
     def answer(self, call_id: str, name: str, content: str) -> None:
         self.messages.append({"role": "tool", "content": content, "tool_call_id": call_id, "name": name})
@@ -63,11 +68,36 @@ class _RunMessages:
 
     def close(self) -> list[Message]:
         """As a model may be sent it: every call has its result."""
+        if self.undo is not None:
+            return self.undo.messages()
         closing = [
             {"role": "tool", "content": _UNANSWERED, "tool_call_id": call_id, "name": name}
             for call_id, name in self.open_calls.items()
         ]
         return [] if self.rolled_back else [*self.messages, *closing]
+
+
+@dataclass(slots=True)
+class _UndoNote:
+    """What a model learns of an undo: else it would go on as if what it did were still so."""
+
+    undone: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    def apply(self, event: Event) -> None:
+        payload = event.payload
+        if event.type == artifact.UndoPlanned.type:
+            self.left += [one["tool"] for one in (*payload["actions"], *payload["skipped"])]
+        elif event.type == artifact.UndoActionCompleted.type and payload["ok"]:
+            self.left.remove(payload["tool"])
+            self.undone.append(payload["tool"])
+
+    def messages(self) -> list[Message]:
+        if not self.undone:
+            return []
+        text = f"Effects of an earlier answer were undone since. Calls that were undone: {_counted(self.undone)}."
+        text += f" Not undone: {_counted(self.left)}." if self.left else ""
+        return [{"role": "system", "content": text}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +163,17 @@ class History:
 
     def _apply_to_run(self, event: Event, run_id: str, payload: Message) -> None:
         if event.type == request.RequestQueued.type and not payload.get("parentRunId") and not payload.get("tool"):
-            self._runs[run_id] = _RunMessages(event.seq, [user_message(payload.get("input"))], payload.get("agent"))
+            if payload.get("undoOf"):
+                self._runs[run_id] = _RunMessages(event.seq, [], undo=_UndoNote())
+            else:
+                self._runs[run_id] = _RunMessages(event.seq, [user_message(payload.get("input"))], payload.get("agent"))
         run = self._runs.get(run_id)
         if run is None:
             return
-        _apply(run, event)
+        if run.undo is not None:
+            run.undo.apply(event)
+        else:
+            _apply(run, event)
         if event.type == policy.HookFired.type and payload.get("key", "").startswith(_BROUGHT):
             self._heed_brought(payload)
         if event.type == policy.GuardrailTriggered.type and payload.get("key", "").startswith(_GUARDED_HISTORY):
@@ -305,6 +341,10 @@ def recorded_call(call: dict[str, Any]) -> dict[str, Any]:
     if "upstreamId" in call:
         made["upstream_id"] = call["upstreamId"]
     return made
+
+
+def _counted(names: list[str]) -> str:
+    return ", ".join(f"{name} ({count})" for name, count in Counter(names).items())
 
 
 def _text(value: Any) -> str:

@@ -21,6 +21,8 @@ KINDS: Final[dict[str, str]] = {
     "runtime.command.injected": "CommandInjected",
     "runtime.artifact.created": "ArtifactCreated",
     "runtime.event.amended": "EventAmended",
+    "runtime.undo.planned": "UndoPlanned",
+    "runtime.undo.action.completed": "UndoActionCompleted",
     "runtime.undo.completed": "UndoCompleted",
     "runtime.request.completed": "OutputCommitted",
     "runtime.request.failed": "RunFailed",

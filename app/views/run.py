@@ -24,6 +24,7 @@ class Run:
     error: dict[str, Any] | None = None
     parent_run_id: str | None = None
     rerun_of: str | None = None
+    undo_of: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     usage: dict[str, Any] = field(default_factory=lambda: {"inputTokens": 0, "outputTokens": 0, "costUsd": 0.0})
@@ -60,6 +61,7 @@ def _queued(run: Run, event: Event) -> None:
     run.input = payload.get("input")
     run.agent, run.tool, run.workflow = payload.get("agent"), payload.get("tool"), payload.get("workflow")
     run.parent_run_id, run.rerun_of = payload.get("parentRunId"), payload.get("rerunOf")
+    run.undo_of = payload.get("undoOf")
     run.metadata, run.labels = payload.get("metadata", {}), payload.get("labels", {})
     run.workspace_digest = payload.get("workspaceDigest")
     run.created_at = event.at
@@ -147,6 +149,7 @@ def run_json(run: Run) -> dict[str, Any]:
         "error": run.error,
         "parentRunId": run.parent_run_id,
         "rerunOf": run.rerun_of,
+        "undoOf": run.undo_of,
         "metadata": run.metadata,
         "labels": run.labels,
         "usage": run.usage,

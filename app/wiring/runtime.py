@@ -49,6 +49,7 @@ from app.runtime.intake.run_rates import RunRates
 from app.runtime.intake.service import Service
 from app.runtime.intake.skill_desk import SkillDesk
 from app.runtime.intake.threads import Threads
+from app.runtime.intake.undo import Undo
 from app.runtime.narration_queue import NarrationQueue
 from app.runtime.run.budgets import BudgetAccounts
 from app.runtime.run.conductor import Conductor
@@ -117,6 +118,7 @@ class Holdfast:
     lifecycle: Lifecycle
     commands: Commands
     reruns: Reruns
+    undo: Undo
     threads: Threads
     interrupts: InterruptAnswers
     memory: MemoryService
@@ -232,6 +234,7 @@ async def open_holdfast(
             lifecycle=intake.lifecycle,
             commands=intake.commands,
             reruns=intake.reruns,
+            undo=Undo(intake.service, store.reader, history, toolsets, clock),
             threads=intake.threads,
             interrupts=intake.interrupts,
             memory=memory,

@@ -64,6 +64,7 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         lifecycle=holdfast.lifecycle,
         commands=holdfast.commands,
         reruns=holdfast.reruns,
+        undo=holdfast.undo,
         threads=holdfast.threads,
         interrupts=holdfast.interrupts,
         memory=holdfast.memory_desk,

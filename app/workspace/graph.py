@@ -26,7 +26,7 @@ def edges(workspace: CompiledWorkspace) -> tuple[GraphEdge, ...]:
     for name, tool in workspace.tools.items():
         if tool.spec.mcp is not None:
             found.append(GraphEdge(f"tool/{name}", f"mcp/{tool.spec.mcp.server}", "server"))
-        if tool.spec.compensation is not None:
+        if tool.spec.compensation is not None and tool.spec.compensation.tool is not None:
             found.append(GraphEdge(f"tool/{name}", f"tool/{tool.spec.compensation.tool}", "undo"))
     for name, skill in workspace.skills.items():
         found += [GraphEdge(f"skill/{name}", f"tool/{tool}", "allows") for tool in skill.allowed_tools]

@@ -25,7 +25,7 @@ from app.workspace.specs.agent import AgentSpec
 from app.workspace.specs.model import ModelSpec
 from app.workspace.specs.others import EvaluatorSpec, GuardrailSpec, HookSpec, ScheduleSpec, WorkflowSpec
 from app.workspace.specs.runtime import RuntimeSpec
-from app.workspace.specs.tool import McpServerSpec, ToolSpec
+from app.workspace.specs.tool import Compensation, McpServerSpec, ToolSpec
 from app.workspace.trace_fields import traceable_fields
 
 SpecT = TypeVar("SpecT")
@@ -185,9 +185,7 @@ class Resolver:
         if spec.mcp is not None:
             self._mcp_tool(spec.mcp.server, spec.mcp.tool, document)
         if spec.compensation is not None:
-            path = ("spec", "compensation", "tool")
-            if self.index.refers("Tool", spec.compensation.tool, place, path, self.report):
-                self._undo_arguments(spec.compensation.tool, spec.compensation.arguments, place)
+            self._compensation(spec.compensation, place)
 
     def _builtin(self, name: str, explicit: bool, place: DocumentPlace) -> None:
         known = self.catalog.builtin_tools
@@ -217,6 +215,13 @@ class Resolver:
             hint = did_you_mean(self.report.suggest.nearest(wanted, allowed))
             message = f"the server {server!r} does not allow the tool {wanted!r}"
             self.report.error("MCP_TOOL_NOT_ALLOWED", document.place, ("spec", "mcp", "tool"), message, hint=hint)
+
+    def _compensation(self, undo: Compensation, place: DocumentPlace) -> None:
+        if undo.entry is not None:
+            self.entry(undo.entry, place, ("spec", "compensation", "entry"))
+        path = ("spec", "compensation", "tool")
+        if undo.tool is not None and self.index.refers("Tool", undo.tool, place, path, self.report):
+            self._undo_arguments(undo.tool, undo.arguments, place)
 
     def _undo_arguments(self, tool: str, arguments: Mapping[str, object], place: DocumentPlace) -> None:
         undo = self.index.documents["Tool"][tool]

@@ -50,7 +50,6 @@ UNSERVED: Final = UnservedParts(
             Unserved(("routes",), "remove it; clients name the agent in `agent`"),
             Unserved(("trust",), "remove it; check extensions before you install them"),
         ),
-        "Tool": (Unserved(("compensation",), "remove it; offer the undo to the agent as a tool of its own"),),
         "Hook": (
             Unserved(
                 ("on", EACH),

@@ -196,11 +196,18 @@ def _templates(spec: ToolSpec, place: DocumentPlace, report: Report) -> Iterator
 
 def _compensation(spec: Compensation | None, place: DocumentPlace, report: Report) -> Iterator[tuple[str, Any]]:
     for name, value in spec.arguments.items() if spec is not None else ():
-        if isinstance(value, str):
-            path = ("spec", "compensation", "arguments", name)
-            yield name, _template(value, ("args", "result"), path, place, report)
-        else:
-            yield name, value
+        yield name, _with_templates(value, ("spec", "compensation", "arguments", name), place, report)
+
+
+def _with_templates(value: Any, path: DocPath, place: DocumentPlace, report: Report) -> Any:
+    """The value with its texts as templates, at any depth."""
+    if isinstance(value, str):
+        return _template(value, ("args", "result"), path, place, report)
+    if isinstance(value, Mapping):
+        return {key: _with_templates(item, (*path, key), place, report) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_templates(item, (*path, number), place, report) for number, item in enumerate(value)]
+    return value
 
 
 def _template(

@@ -19,11 +19,12 @@ from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.outside.http import HttpClient
 from app.tools.contract import BytesResult, Result, Tool, ToolContext, ToolDefinition
+from app.tools.functions import as_result
 from app.tools.kinds.builtin import BuiltinTool
 from app.tools.kinds.http import HttpRequest, HttpTool
 from app.tools.kinds.mcp_sessions import McpEndpoint, Sessions
 from app.tools.kinds.mcp_tools import McpServer
-from app.tools.kinds.python import PythonTool, as_result
+from app.tools.kinds.python import PythonTool
 from app.tools.kinds.subprocess import CommandTemplate, SubprocessTool
 from app.workspace.templates import Template, tolerant_template
 

@@ -13,7 +13,7 @@ from tests.server import ROOT, ServerProcess, clean_environment
 
 ADDRESS = "http://127.0.0.1:8700"
 """Where the pages say that the server is."""
-PAGES = ["docs/http.md", "docs/commands.md", "docs/ui-events.md", "docs/evidence.md"]
+PAGES = ["docs/http.md", "docs/commands.md", "docs/ui-events.md", "docs/evidence.md", "docs/undo.md"]
 
 
 @pytest.fixture(scope="module")

@@ -83,7 +83,6 @@ WRITTEN = {
     ("Runtime", "defaultWorkflow"): "defaultWorkflow: w",
     ("Runtime", "routes"): "routes: {r: {agent: helper}}",
     ("Runtime", "trust"): "trust: {extensions: warn}",
-    ("Tool", "compensation"): "compensation: {tool: echo}",
     ("Hook", "on"): "on: [Stop, PhaseAdvance]",
 }
 BASE = {

@@ -39,6 +39,8 @@ class RequestQueued(EventModel):
     """What stood for the server and the installed modules that the workspace names, when the run was accepted."""
     parent_run_id: str | None = None
     rerun_of: str | None = None
+    undo_of: str | None = None
+    """The run whose effects this one takes back."""
     replay: dict[str, Any] | None = None
     """What a strict rerun must meet: the hash of its first prompt and of its tool calls."""
     busy: Literal["enqueue", "reject", "interrupt", "rollback"] | None = None
@@ -78,6 +80,10 @@ class RequestCompleted(EventModel):
 @event("runtime.request.failed")
 class RequestFailed(EventModel):
     error: ErrorValue
+    output: Any = None
+    """What it had said or done before it failed; incomplete."""
+    message_id: str | None = None
+    """The message whose deltas said it."""
 
 
 @event("runtime.request.cancelled")

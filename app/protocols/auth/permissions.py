@@ -52,6 +52,8 @@ NEEDS: Final[dict[str, str]] = {
     "POST /api/runs/{}/cancel": "runs:write",
     "POST /api/runs/{}/commands": "runs:write",
     "POST /api/runs/{}/rerun": "runs:write",
+    "POST /api/runs/{}/undo/plan": "runs:read",
+    "POST /api/runs/{}/undo": "runs:write",
     "GET /api/runs/{}/replay-token": "runs:read",
     "POST /api/runs/{}/feedback": "runs:write",
     "GET /api/runs/{}/feedback": "runs:read",

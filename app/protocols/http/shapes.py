@@ -88,6 +88,7 @@ class RunShape(Shape):
     error: RunError | None
     parent_run_id: str | None
     rerun_of: str | None
+    undo_of: str | None
     metadata: dict[str, Any]
     labels: dict[str, str]
     usage: RunUsage
@@ -102,6 +103,38 @@ class RunShape(Shape):
 
 class RunPage(Page[RunShape]):
     pass
+
+
+class UndoCheckpoint(Shape):
+    label: str
+    seq: int
+
+
+class UndoCompensation(Shape):
+    tool: str
+    arguments: dict[str, Any]
+
+
+class UndoReason(Shape):
+    code: str
+    message: str
+
+
+class UndoActionShape(Shape):
+    call_id: str
+    run_id: str
+    tool: str
+    seq: int
+    status: Literal["planned", "impossible", "undone"]
+    compensation: UndoCompensation | None
+    reason: UndoReason | None
+
+
+class UndoPlanShape(Shape):
+    run_id: str
+    from_checkpoint: UndoCheckpoint | None
+    plan_hash: str
+    actions: list[UndoActionShape]
 
 
 class EventShape(Shape):

@@ -152,8 +152,8 @@ def run_answer(run: Run, status: int = 200) -> Response:
 def accepted(answer: Run | Rejected) -> Run:
     if isinstance(answer, Run):
         return answer
-    blocked = answer.failure.code in ("THREAD_BUSY", "QUEUE_FULL", "IDEMPOTENCY_KEY_REUSED")
-    raise HttpProblem(answer.failure, None, **({"runId": answer.winner} if blocked else {}))
+    blocked = answer.failure.code in ("THREAD_BUSY", "QUEUE_FULL", "IDEMPOTENCY_KEY_REUSED", "UNDO_CONFLICT")
+    raise HttpProblem(answer.failure, None, **({"runId": answer.winner} if blocked and answer.winner else {}))
 
 
 def run_stream(

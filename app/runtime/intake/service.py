@@ -81,7 +81,8 @@ class Service:
         busy = submission.busy or _busy_policy(workspace, submission.agent)
         thread_id, run_id = submission.thread_id or new_id("thread"), new_id("run")
         scope = Scope(who.tenant, thread_id, run_id, actor=who.actor)
-        agent = None if submission.tool is not None else submission.agent or workspace.default_agent
+        direct = submission.tool is not None or submission.undo_of is not None
+        agent = None if direct else submission.agent or workspace.default_agent
         known = None if submission.thread_id is None else await self._reader.thread(who.tenant, submission.thread_id)
         approvals, code = submission.approval_policy or _policy_of(known), await self._workspaces.code(workspace)
         payload = queued_event(submission, workspace, agent=agent, busy=busy, approvals=approvals, code=code)
@@ -94,7 +95,8 @@ class Service:
             created: list[Payload | PayloadEntry] = [thread_created_event(submission)] if new else []
             conditions = self._conditions(submission, busy, run_id, new)
             reservation = self._scheduler.reserve(who.tenant, thread_id, run_id, agent or "") if new else None
-            answer = await self._record(scope, [*created, *changed, queued], conditions, busy, reservation)
+            first = [*created, *changed, queued, *(make(run_id) for make in submission.also)]
+            answer = await self._record(scope, first, conditions, busy, reservation)
             if isinstance(answer, ports.Appended):
                 run = _accepted(answer, run_id)
                 # Of a new thread these are all the events there are.
@@ -160,6 +162,8 @@ class Service:
         else:
             limit = 1 if busy == "reject" else self._per_thread()
             conditions += [ports.ThreadAccepts(), ports.ThreadHasRoom(limit)]
+        if submission.conditions:
+            conditions += [make(run_id) for make in submission.conditions]
         return conditions
 
     async def _replayed(self, tenant: str, run_id: str) -> "_Taken | Rejected":

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from app.events import ports
-from app.events.catalog import thread
+from app.events.catalog import Payload, thread
 from app.views.controls import ApprovalPolicy
 from app.workspace.compiled import CompiledWorkspace
 
@@ -54,6 +54,12 @@ class Submission:
     announce: Callable[[str], None] | None = None
     """Called with the thread's id before anything is recorded, for whoever subscribes from the run's first event on."""
     rerun_of: str | None = None
+    undo_of: str | None = None
+    """The run whose effects this one takes back, by no agent; `also` has its plan."""
+    also: Sequence[Callable[[str], Payload]] = ()
+    """Events of the run that are stored with its first one, made from its id."""
+    conditions: Sequence[Callable[[str], ports.Condition]] = ()
+    """What must hold besides, made from the run's id."""
     replay: Mapping[str, Any] | None = None
     workspace: CompiledWorkspace | None = None
     """Another than the current one, for a rerun."""

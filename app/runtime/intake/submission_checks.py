@@ -23,6 +23,8 @@ def check_submission(submission: Submission, workspace: CompiledWorkspace, backe
             "THREAD_RESERVED",
             f"thread ids that begin with {SYSTEM_THREADS} are reserved for the system and take no runs",
         )
+    if submission.undo_of is not None:
+        return None
     if submission.tool is not None:
         if submission.tool not in workspace.tools:
             return Failure("TOOL_NOT_FOUND", "the workspace has no such tool")

@@ -38,6 +38,7 @@ def queued_event(
         "toolChoice": dict(choice) if isinstance(choice, Mapping) else choice,
         "traceContext": dict(submission.trace_context) if submission.trace_context else None,
         "rerunOf": submission.rerun_of,
+        "undoOf": submission.undo_of,
         "replay": dict(submission.replay) if submission.replay else None,
         "approvalPolicy": approvals,
         "user": submission.user,

@@ -7,7 +7,7 @@ all (the gateway).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from app.core.decisions import Approval, Approved, NotApproved
@@ -15,7 +15,8 @@ from app.core.ids import new_id
 from app.core.suspend import Suspended
 from app.events.catalog.interrupt import InterruptRaised
 from app.runtime.run.run_log import RunLog
-from app.tools.contract import ToolDefinition, ToolRequest, definition_hash
+from app.tools.contract import CallScope, ToolDefinition, ToolRequest, definition_hash
+from app.tools.registry import Registry
 from app.views.interrupt import Interrupt
 from app.views.ports import Reader
 
@@ -81,6 +82,19 @@ class Approvals:
             approver=question.approver,
             submitted_by=self._submitted_by,
         )
+
+
+def with_approval_policy(scope: CallScope, asked: Mapping[str, Any], registry: Registry) -> CallScope:
+    """What the conversation asks for makes the workspace's rules stricter, or leaves them as they are. Concerns the
+    tools of `registry`."""
+    match asked.get("approvalPolicy"):
+        case "never":
+            return replace(scope, ask_nobody=True)
+        case "untrusted":
+            known = ((name, registry.find(name)) for name in scope.allowed)
+            acting = {name for name, found in known if found is not None and found.definition.effect != "readonly"}
+            return replace(scope, always_ask=frozenset(acting))
+    return scope
 
 
 def _mismatch(asked: Mapping[str, Any], question: Question) -> NotApproved | None:

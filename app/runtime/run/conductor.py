@@ -21,7 +21,7 @@ from app.events.ports import StoreError
 from app.events.recorder import Scope
 from app.models.router import error_value
 from app.policy.contract import About
-from app.runtime.run.approvals import Approvals, session_grants
+from app.runtime.run.approvals import Approvals, session_grants, with_approval_policy
 from app.runtime.run.budgets import RunBudget, Used
 from app.runtime.run.children import ask_agent, ceiling_of
 from app.runtime.run.control import Control
@@ -36,8 +36,11 @@ from app.runtime.run.run_log import CutOff, RunLog, Superseded
 from app.runtime.run.steps import RunScope, RunServices, Step, steps_for
 from app.runtime.run.tool_calls import ToolCalls, ToolPorts
 from app.runtime.run.toolsets import Toolset, Toolsets
+from app.runtime.run.undo_run import UndoRun, planned
+from app.runtime.run.undo_tools import undo_registry
 from app.runtime.workspaces import WorkspaceHistory
 from app.tools.contract import CallScope, ToolRequest
+from app.tools.gateway import Gateway
 from app.views.run import Run
 from app.workspace.compiled import CompiledAgent, CompiledSkill, CompiledWorkspace
 from app.workspace.specs.base import Limits
@@ -77,9 +80,10 @@ class Conductor:
         family = _family(run, events) if events else await self._read_family(scope, run)
         if not new:
             control.note_stored(run.id, family)
-        if run.tool is not None:
+        if run.tool is not None or run.undo_of is not None:
             control.replays = True
-            return await self._ended(self._call_tool(run, scope, control, toolset, family), run)
+            direct = self._call_tool if run.undo_of is None else self._undo
+            return await self._ended(direct(run, scope, control, toolset, family), run)
         before = await self._histories.before(run, scope.tenant, family, events)
         run_scope = await self._open_scope(run, scope, control, toolset, family, before.messages, new=new)
         if isinstance(run_scope, Failure):
@@ -259,7 +263,53 @@ class Conductor:
         self, run: Run, scope: Scope, control: Control, toolset: Toolset, family: Sequence[Event]
     ) -> list[Payload]:
         """A direct request for a tool: the same gate as an agent's calls, by no agent."""
-        services, name, memo = self._services, run.tool or "", Memo.of(run.id, family)
+        name, asked = run.tool or "", family[0].payload
+        calls, run_log = self._direct_calls(
+            run,
+            scope,
+            control,
+            toolset,
+            family,
+            toolset.gateway,
+            CallScope(run.id, frozenset({name}), scope.tenant, direct=True),
+        )
+        memo, arguments = run_log.memo, asked.get("input")
+        call = ToolRequest(f"call_{run.id}", name, arguments if isinstance(arguments, dict) else None)
+        outcome = (await calls.outcomes([call]))[0]
+        if outcome.error is not None:
+            return [_failed(outcome.error)]
+        await run_log.pause_if_asked()
+        reported = any(event.type == tool.ToolDirectCompleted.type for event in family)
+        if call.id in memo.results and not reported:
+            await run_log.record(tool.ToolDirectCompleted(tool_id=name, output=outcome.output, call_id=call.id))
+        return [request.RequestCompleted(output=outcome.output)]
+
+    async def _undo(
+        self, run: Run, scope: Scope, control: Control, toolset: Toolset, family: Sequence[Event]
+    ) -> list[Payload]:
+        """Takes the effects of another run back: each action passes the same gate as an agent's calls."""
+        plan = planned(family)
+        names = frozenset(action["compensation"] for action in plan["actions"])
+        gateway = toolset.gate(undo_registry(toolset.gateway.registry, names))
+        wanted = with_approval_policy(CallScope(run.id, names, scope.tenant), family[0].payload, gateway.registry)
+        calls, run_log = self._direct_calls(
+            run, scope, control, toolset, family, gateway, wanted, agent=plan.get("agent")
+        )
+        return await UndoRun(run_log, calls, plan, family).carry_out()
+
+    def _direct_calls(
+        self,
+        run: Run,
+        scope: Scope,
+        control: Control,
+        toolset: Toolset,
+        family: Sequence[Event],
+        gateway: Gateway,
+        wanted: CallScope,
+        agent: str | None = None,
+    ) -> tuple[ToolCalls, RunLog]:
+        """The tool calls of a run by no agent; `agent` is whose hooks are asked nevertheless."""
+        services, memo = self._services, Memo.of(run.id, family)
         person_ms = int(toolset.workspace.runtime.interrupts.expires_seconds * 1000)
         replay = family[0].payload.get("replay")
         rerun_check = RerunCheck(replay, memo) if replay else None
@@ -270,25 +320,13 @@ class Conductor:
         async def put(data: bytes, mime: str) -> dict[str, Any]:
             return await services.blobs.put(scope.tenant, scope.thread_id, data, mime)
 
-        hooks, allowed = self._hooks(run_log, toolset, None, family), frozenset({name})
+        hooks = self._hooks(run_log, toolset, agent, family)
         artifacts = RunArtifacts(run_log, services.reader, services.files)
         hook = hooks.of_a_call if hooks.concern_tools else None
         lent = ToolPorts(put, self._blobs(scope), hook=hook, artifact=artifacts.of_a_tool)
         grants = session_grants(services.reader, scope.tenant, scope.thread_id)
         approvals = Approvals(run_log, grants, who="the caller", submitted_by=family[0].actor)
-        calls = ToolCalls(
-            run_log, toolset.gateway, CallScope(run.id, allowed, scope.tenant, direct=True), lent, approvals
-        )
-        arguments = family[0].payload.get("input")
-        call = ToolRequest(f"call_{run.id}", name, arguments if isinstance(arguments, dict) else None)
-        outcome = (await calls.outcomes([call]))[0]
-        if outcome.error is not None:
-            return [_failed(outcome.error)]
-        await run_log.pause_if_asked()
-        reported = any(event.type == tool.ToolDirectCompleted.type for event in family)
-        if call.id in memo.results and not reported:
-            await run_log.record(tool.ToolDirectCompleted(tool_id=name, output=outcome.output, call_id=call.id))
-        return [request.RequestCompleted(output=outcome.output)]
+        return ToolCalls(run_log, gateway, wanted, lent, approvals), run_log
 
 
 def _family(run: Run, events: Sequence[Event]) -> list[Event]:

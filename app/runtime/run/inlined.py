@@ -6,7 +6,7 @@ Leaves tool results alone: what a model may see of a large output was decided wh
 from typing import Final
 
 from app.events.blobs import Load, stored_blobs, with_blobs
-from app.events.catalog import execution, interrupt, memory, model, policy, request, thread
+from app.events.catalog import artifact, execution, interrupt, memory, model, policy, request, thread
 from app.events.envelope import Event
 
 __all__ = ["WHOLE", "Load", "inline", "stored_blobs"]
@@ -17,6 +17,7 @@ WHOLE: Final = frozenset(
         request.RequestCompleted.type,
         request.RequestCancelled.type,
         memory.MemoryRecallCompleted.type,
+        artifact.UndoPlanned.type,
         model.ModelCompleted.type,
         execution.StepCompleted.type,
         execution.ContextCompacted.type,

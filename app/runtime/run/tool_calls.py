@@ -93,6 +93,9 @@ class ToolCalls:
         found = (self._gateway.registry.find(name) for name in sorted(names))
         return [registered.definition for registered in found if registered is not None]
 
+    def effect(self, name: str) -> Effect | None:
+        return self._gateway.registry.effects.get(name)
+
     async def call(self, calls: Sequence[CallRequest], only: frozenset[str] | None = None) -> list[CallResult]:
         """Results are in the order of the calls and carry the ids that the backend knows them by."""
         outcomes = await self.outcomes([self._tool_call(call) for call in calls], only)

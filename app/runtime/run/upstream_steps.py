@@ -50,7 +50,7 @@ class UpstreamSteps:
             if effect == "unsafe":
                 used = await decided(self._log, CutOffCall(call_id, name, started.get("args")))
                 if used is not None:
-                    return await self._ended(call_id, name, {"ok": True, "output": used.output})
+                    return await self._ended(call_id, name, effect, {"ok": True, "output": used.output})
         if effect == "unsafe" and self._log.control.draining:
             raise Suspended("the server stops")
         await self._log.begin_step()
@@ -58,7 +58,7 @@ class UpstreamSteps:
         await self._permit(call_id, name, args)
         await self._signal(TOOL_START, name, call_id, args=args, effect=effect, attempt=attempt)
         result = await self._act(name, work)
-        answer = await self._ended(call_id, name, result)
+        answer = await self._ended(call_id, name, effect, result)
         self._log.stop_if_cancelled()
         return answer
 
@@ -103,14 +103,14 @@ class UpstreamSteps:
             if not task.done():
                 task.cancel()
 
-    async def _ended(self, call_id: str, name: str, result: JsonObject) -> Any:
+    async def _ended(self, call_id: str, name: str, effect: Effect, result: JsonObject) -> Any:
         result = await self._judged(call_id, name, result)
         kind = self._log.scope.actor.removeprefix("backend:")
         fields = {field: value for field, value in result.items() if field != "ok"}
         signal = Signal.model_validate(
             {"adapter": kind, "phase": TOOL_RESULT, "toolId": name, "callId": call_id, **fields}
         )
-        done = StepCompleted(step=STEP, key=call_id, result={"tool": name, **result})
+        done = StepCompleted(step=STEP, key=call_id, result={"tool": name, "effect": effect, **result})
         stored = (await self._log.record(AdapterEvent(event=signal), done)).events[-1]
         if b'"$blob"' not in stored.payload_bytes:
             result = stored.payload["result"]
@@ -134,7 +134,8 @@ class UpstreamSteps:
         if isinstance(decision, Deny):
             result = _error("GATE_DENIED", decision.reason)
             # It never started, so there is no signal of it; the hook's own event says why.
-            await self._log.record(StepCompleted(step=STEP, key=call_id, result={"tool": name, **result}))
+            denied = {"tool": name, "effect": "readonly", **result}
+            await self._log.record(StepCompleted(step=STEP, key=call_id, result=denied))
             self._answer(name, result)
 
     async def _judged(self, call_id: str, name: str, result: JsonObject) -> JsonObject:

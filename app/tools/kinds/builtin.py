@@ -5,7 +5,7 @@ Each tenant has its own folder. `http_fetch` exists only when the operator lists
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from app.outside.http import Deadlines, HttpClient, OutgoingRequest, OutsideErro
 from app.tools.arithmetic import evaluate
 from app.tools.contract import BytesResult, JsonResult, Result, TextResult, Tool, ToolContext, ToolDefinition
 from app.tools.declared import define
+from app.tools.file_compensation import FileCompensation
 from app.tools.kind import ToolDeps, ToolKind
 from app.tools.memory_tools import FORGET, RECALL, REMEMBER, MemoryActions, NoMemoryActions
 from app.tools.memory_tools import NAMES as MEMORY_NAMES
@@ -78,7 +79,7 @@ def builtins(
         BuiltinTool(_TODOS, _todos),
         BuiltinTool(_READ, files.read),
         BuiltinTool(_LIST, files.list),
-        BuiltinTool(_WRITE, files.write),
+        BuiltinTool(replace(_WRITE, compensation=FileCompensation(data)), files.write),
     ]
     remembering = memory or NoMemoryActions()
     made += [
@@ -147,7 +148,13 @@ _WRITE = ToolDefinition(
     "write_file",
     "Replace a file of the data folder if it still has the expected hash.",
     _object(["path", "content", "claim"], path=_PATH, content=_CONTENT, claim=_CLAIM),
-    _object(["path", "hash"], path={"type": "string"}, hash={"type": "string"}, size={"type": "integer"}),
+    _object(
+        ["path", "hash"],
+        path={"type": "string"},
+        hash={"type": "string"},
+        size={"type": "integer"},
+        former={"type": "string", "description": "the hash of what it replaced; empty for a new file"},
+    ),
     # Repeating a write that succeeded is a conflict, never a second effect; but who asks could not tell.
     "unsafe",
 )
@@ -232,16 +239,31 @@ class _Files:
         claim = arguments["claim"]
         if self._claim is not None and not self._claim.accepts(claim):
             return Failure("INVALID_ARGUMENTS", "the claim does not satisfy write_claim_v1")
-        content = arguments["content"].encode()
-        written = await asyncio.to_thread(self._root(ctx).replace, arguments["path"], content, claim["expected_hash"])
+        path, content = arguments["path"], arguments["content"].encode()
+        await self._keep_former(path, claim["expected_hash"], ctx)
+        written = await asyncio.to_thread(self._root(ctx).replace, path, content, claim["expected_hash"])
         if not isinstance(written, Failure):
-            return JsonResult({"path": written.path, "hash": written.hash, "size": written.size})
+            said: JsonObject = {
+                "path": written.path,
+                "hash": written.hash,
+                "size": written.size,
+                "former": written.former,
+            }
+            return JsonResult(said)
         if written.code != "WRITE_CONFLICT":
             return written
         current = written.detail["currentHash"]
         # The message, not only the detail, names the hash: it is what a model gets to see.
         message = f"{claim['who']}: {claim['why']}: the file changed; its hash is now {current or 'none (no file)'}"
         return Failure("WRITE_CONFLICT", message, detail={"currentHash": current})
+
+    async def _keep_former(self, path: str, expected_hash: str, ctx: ToolContext) -> None:
+        """Before the write, so that it can be undone whatever happens next. Another content is not replaced."""
+        if not expected_hash or ctx.put_blob is None:
+            return
+        former = await asyncio.to_thread(self._root(ctx).read, path)
+        if not isinstance(former, Failure) and hash_of(former) == expected_hash:
+            await ctx.put_blob(former, "application/octet-stream")
 
     async def notes(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
         return await asyncio.to_thread(self._notes, arguments, ctx)

@@ -263,7 +263,7 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "excerptBytes": "Number of bytes of a result in the log and in messages to the model; the whole is stored as a "
         "blob.",
         "rules": "Checks of the arguments in addition to the schema.",
-        "compensation": "How to undo the call.",
+        "compensation": "How to undo the call; see docs/undo.md.",
         "repair": "Which mistakes of a model are repaired instead of refusing the call.",
         "examples": "Examples of valid arguments. The model receives them.",
         "http": "The request, for tools of kind `http`.",
@@ -303,7 +303,13 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "enums": "Repair values that differ from an allowed one only by case.",
         "modelRound": "Ask the model once to correct its call.",
     },
-    "Compensation": {"tool": "The tool that undoes the call.", "arguments": "Its arguments."},
+    "Compensation": {
+        "tool": "The tool that undoes the call.",
+        "arguments": "Its arguments. `{{ args.name }}` inserts an argument of the call, `{{ result.name }}` a value of "
+        "its result.",
+        "entry": "The Python function that undoes the call, as `module:function`. It is called with `arguments`, "
+        "`result` and, if it declares it, `ctx`.",
+    },
     "McpServerSpec": {
         "command": "The server's program and its arguments (stdio).",
         "url": "The server's URL (streamable HTTP).",

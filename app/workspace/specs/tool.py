@@ -109,10 +109,20 @@ def _form(value: object) -> str:
 
 
 class Compensation(Spec):
-    """The undo: a tool and its arguments, whose texts may use `{{ args.x }}` and `{{ result.y }}`."""
+    """How a call is undone: by another tool with `arguments`, whose texts may use `{{ args.x }}` and
+    `{{ result.y }}`, or by a Python function."""
 
-    tool: Name
+    tool: Name | None = None
     arguments: JsonMap = Field(default_factory=dict)
+    entry: Entry | None = None
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.tool is None) == (self.entry is None):
+            raise ValueError("a compensation needs either `tool` or `entry`")
+        if self.entry is not None and self.arguments:
+            raise ValueError("`arguments` belongs to a compensation by a tool; a function is given the call itself")
+        return self
 
 
 class ToolSpec(Spec):

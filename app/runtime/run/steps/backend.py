@@ -17,7 +17,7 @@ from app.core.json import JsonObject
 from app.events.catalog.builders import BuiltHandoff
 from app.events.catalog.execution import BudgetExceeded
 from app.events.ports import StoreError
-from app.runtime.run.approvals import Approvals, session_grants
+from app.runtime.run.approvals import Approvals, session_grants, with_approval_policy
 from app.runtime.run.context import Brief, RunContext
 from app.runtime.run.inlined import stored_blobs
 from app.runtime.run.media import RunMedia
@@ -124,7 +124,9 @@ def make_context(run_scope: RunScope) -> RunContext:
         guardrails=guardrails if guardrails is not None and guardrails.concern_tools else None,
         artifact=artifacts.of_a_tool,
     )
-    scope = _approvals(run_scope, ToolScope(log.run_id, allowed, log.scope.tenant))
+    wanted = ToolScope(log.run_id, allowed, log.scope.tenant)
+    # The workspace's tools alone: a client decides about its own, and a subagent's calls are asked about.
+    scope = with_approval_policy(wanted, run_scope.asked, run_scope.toolset.gateway.registry)
     submitted_by = run_scope.family[0].actor if run_scope.family else None
     grants = session_grants(services.reader, log.scope.tenant, log.scope.thread_id)
     tools = run_scope.tools = ToolCalls(
@@ -250,23 +252,6 @@ def _gateway(run_scope: RunScope) -> tuple[Gateway, frozenset[str]]:
         described = run_scope.workspace.agents[name].description
         extra.append(AgentTool(name, described, partial(_ask_as_tool, run_scope)))
     return run_scope.toolset.gate(Registry.extended(registry, extra)), allowed
-
-
-def _approvals(run_scope: RunScope, scope: ToolScope) -> ToolScope:
-    """What the conversation asks for makes the workspace's rules stricter, or leaves them as they are."""
-    match run_scope.asked.get("approvalPolicy"):
-        case "never":
-            return replace(scope, ask_nobody=True)
-        case "untrusted":
-            # The workspace's tools alone: a client decides about its own, and a subagent's calls are asked about.
-            known = ((name, run_scope.toolset.gateway.registry.find(name)) for name in scope.allowed)
-            return replace(
-                scope,
-                always_ask=frozenset(
-                    name for name, found in known if found is not None and found.definition.effect != "readonly"
-                ),
-            )
-    return scope
 
 
 async def _ask_as_tool(run_scope: RunScope, name: str, given: Any, call_id: str) -> Result | Failure:

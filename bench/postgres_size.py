@@ -13,12 +13,13 @@ import os
 import statistics
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import asyncpg
 
 from app.core.settings import Settings
-from app.store import postgres, reader, retention
+from app.store import postgres, postgres_session, reader, retention
 from app.store.engine import Sql
 from app.store.migrate import migrate
 from app.store.partitions import TABLES, conversion
@@ -87,7 +88,7 @@ async def prepared(server: PostgresServer, events: int, partitions: int) -> "asy
     await connection.execute("VACUUM ANALYZE")
     await connection.execute("CHECKPOINT")
     print(f"partitions {partitions}: {threads:,} threads filled in {time.perf_counter() - began:.0f} s", flush=True)
-    await connection.execute(postgres._READER + "; SET statement_timeout = 0")
+    await connection.execute(postgres_session.READER_SETTINGS + "; SET statement_timeout = 0")
     return connection
 
 
@@ -147,8 +148,7 @@ async def measured(connection: "asyncpg.Connection[Any]", events: int) -> dict[s
 async def _backend_cpu_seconds(connection: "asyncpg.Connection[Any]") -> float:
     """Of the process of Postgres behind this connection, which is on this machine."""
     pid = connection.get_server_pid()
-    with open(f"/proc/{pid}/stat") as file:
-        fields = file.read().rpartition(")")[2].split()
+    fields = (await asyncio.to_thread(Path(f"/proc/{pid}/stat").read_text)).rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / float(os.sysconf("SC_CLK_TCK"))
 
 

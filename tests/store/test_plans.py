@@ -19,7 +19,7 @@ from app.store import (
     idle_threads,
     leases,
     materialize,
-    postgres,
+    postgres_session,
     reader,
     retention,
     run_lists,
@@ -254,7 +254,7 @@ async def test_a_sweep_touches_few_pages_with_the_settings_of_a_server(
     filled: "asyncpg.Connection[Any]", module: ModuleType, name: str, most: int
 ) -> None:
     """The tables have some 500 pages and more each."""
-    await filled.execute(postgres._READER)
+    await filled.execute(postgres_session.READER_SETTINGS)
     sql: Sql = vars(module)[name]
     values = {
         "_ACTIVE": "100",
@@ -276,7 +276,7 @@ async def test_postgres_stops_at_a_page_s_end_without_statistics(postgres_server
     """A new database has none until the first automatic ANALYZE, and a plan made then is kept."""
     await create_database(postgres_server, f"plans{name.lower()}")
     connection = await asyncpg.connect(postgres_server.url(f"plans{name.lower()}"), statement_cache_size=0)
-    await connection.execute(f"{postgres._READER}; SET plan_cache_mode = force_generic_plan")
+    await connection.execute(f"{postgres_session.READER_SETTINGS}; SET plan_cache_mode = force_generic_plan")
     plan = await _postgres_plan(connection, vars(reader)[name])
     await connection.close()
     assert "Index Scan" in plan and "Sort  (cost" not in plan, plan  # which a merge by a "Sort Key" is not

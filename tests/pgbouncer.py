@@ -27,8 +27,8 @@ def running_pgbouncer(postgres: PostgresServer, mode: str, pool_size: int) -> It
         folder = Path(name)
         folder.chmod(0o755)
         (folder / "pgbouncer.ini").write_text(
-            f"[databases]\n* = host=127.0.0.1 port={postgres.port} user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
-            f"listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = {mode}\n"
+            f"[databases]\n* = host=127.0.0.1 port={postgres.port} user=postgres\n[pgbouncer]\n"
+            f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = {mode}\n"
             f"default_pool_size = {pool_size}\nmax_client_conn = 500\n"
         )
         (folder / "pgbouncer.ini").chmod(0o644)

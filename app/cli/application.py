@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import approvals, datasets, evals, evidence, keys, log, memory, runs, skills, threads, tools, ui
+from app.cli import approvals, datasets, evals, evidence, journal, keys, log, memory, runs, skills, threads, tools, ui
 from app.cli.agents import agents
 from app.cli.audit import audit
 from app.cli.backup import backup
@@ -124,6 +124,7 @@ app.add_typer(tools.app, name="tools")
 app.add_typer(memory.app, name="memory")
 app.add_typer(skills.app, name="skills")
 app.add_typer(log.app, name="log")
+app.add_typer(journal.app, name="journal")
 app.command()(audit)
 app.add_typer(ui.app, name="ui")
 app.add_typer(evidence.app, name="evidence")

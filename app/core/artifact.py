@@ -1,8 +1,12 @@
 """An artifact as code deals with it: stored content by reference, and content that is to be stored. Values only."""
 
+import mimetypes
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
+
+MAX_ARTIFACT_NAME: Final = 200
+MAX_ARTIFACT_BYTES: Final = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +31,34 @@ class NewArtifact:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class FormerContent:
+    """What a file held before it was written; None for a file that was not there."""
+
+    data: bytes | None
+
+
 class MakeArtifact(Protocol):
-    """Stores content under a name. `path` is a file beneath the folder of the file tools."""
+    """Stores content under a name. `path` is a file beneath the folder of the file tools. With `former` the artifact
+    is a file that was changed, and has a diff."""
 
     def __call__(
-        self, name: str, mime: str, data: bytes | None = None, path: str | None = None
+        self,
+        name: str,
+        mime: str,
+        data: bytes | None = None,
+        path: str | None = None,
+        former: FormerContent | None = None,
     ) -> Awaitable[ArtifactRef]: ...
+
+
+def media_type(name: str, data: bytes) -> str:
+    """By the file's name, else by whether the content is a text."""
+    known, encoding = mimetypes.guess_type(name, strict=False)
+    if known is not None and encoding is None:
+        return known
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return "application/octet-stream"
+    return "text/plain" if b"\x00" not in data else "application/octet-stream"

@@ -8,6 +8,10 @@ import difflib
 from typing import Final
 
 CONTEXT: Final = 3
+MAX_COMPARED_BYTES: Final = 1024 * 1024
+"""Of each text; comparing takes a thread's time."""
+FILE: Final = "file"
+"""The kind of an artifact that is a file which a tool changed."""
 MAX_COMPARISONS: Final = 4_000_000
 """Lines of one text times lines of the other, without what they have in common at both ends."""
 
@@ -31,6 +35,12 @@ def unified_diff(before: str, after: str, before_name: str, after_name: str) -> 
     removed, added = old[start : len(old) - end], new[start : len(new) - end]
     header = f"--- {before_name}\n+++ {after_name}\n@@ -{start + 1},{len(removed)} +{start + 1},{len(added)} @@\n"
     return header + "".join(_ended(f"-{line}") for line in removed) + "".join(_ended(f"+{line}") for line in added)
+
+
+def diff_names(name: str, existed: bool) -> tuple[str, str]:
+    """The names of a file in the head of a diff, each one line."""
+    line = " ".join(name.split())
+    return f"a/{line}" if existed else "/dev/null", f"b/{line}"
 
 
 def _common(one: list[str], other: list[str]) -> int:

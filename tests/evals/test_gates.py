@@ -252,4 +252,4 @@ async def test_verdict_is_an_eval_gate_decision_of_the_journal(settings: Setting
 
     async with opened(settings, write(tmp_path, clerk())) as holdfast:
         events = await events_until(holdfast, await submit(holdfast, "clerk", "hello"))
-    assert [item["kind"] for item in journal(events)].count("EvalGateDecision") == 1
+    assert [item["kind"] for item in journal(events[0].run_id or "", events)].count("EvalGateDecision") == 1

@@ -136,6 +136,10 @@ async def test_a_method_is_normalised_segment_by_segment(method: str, type_: str
             artifact.ArtifactCreated(artifact=ArtifactValue(id="a", name="d", kind="diff")),
             ["app_server.turn.diff.updated", "turn_diff_updated", "notification"],
         ),
+        (
+            artifact.ArtifactCreated(artifact=ArtifactValue(id="a", name="f.txt", kind="file", diff="+x", former="")),
+            ["app_server.turn.diff.updated", "turn_diff_updated", "notification"],
+        ),
         (artifact.ArtifactCreated(artifact=ArtifactValue(id="a", name="d")), []),
     ],
     ids=lambda value: value.type if isinstance(value, Payload) else "",

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from app.core.settings import Settings
 from app.events.chain import Head, verify
 from app.protocols.dialects.native import read_export
+from tests.clients import reached
 from tests.server import in_process
 from tests.undo_world import Doer, World, do, gather, make_workspace, payments, plan, types_of, undo, write
 
@@ -202,13 +204,11 @@ async def test_a_wrong_request_for_an_undo_says_what_is_wrong(settings: Settings
             assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text
 
 
-async def _answer(client: httpx2.AsyncClient, run: dict[str, object], decision: str) -> None:
+async def _answer(client: httpx2.AsyncClient, run: dict[str, Any], decision: str) -> None:
     shown = (await client.get(f"/api/runs/{run['id']}")).json()
     answer = await client.post(f"/api/interrupts/{shown['waitingOn'][0]}/answer", json={"decision": decision})
     assert answer.status_code == 200, answer.text
 
 
-async def _ended(client: httpx2.AsyncClient, run: dict[str, object]) -> dict[str, object]:
-    from tests.clients import reached
-
-    return await reached(client, str(run["id"]))
+async def _ended(client: httpx2.AsyncClient, run: dict[str, Any]) -> dict[str, Any]:
+    return await reached(client, run["id"])

@@ -403,7 +403,7 @@ async def test_a_protected_write_with_a_stale_hash_conflicts_and_names_the_curre
     read = await call(tools["read_file"], {"path": "plan.md"})
     assert read.output == {"content": "one", "hash": hash_of(b"one")}
     good = await call(tools["write_file"], {"path": "plan.md", "content": "two", "claim": claim(hash_of(b"one"))})
-    assert good.output == {"path": "plan.md", "hash": hash_of(b"two"), "size": 3}
+    assert good.output == {"path": "plan.md", "hash": hash_of(b"two"), "size": 3, "former": hash_of(b"one")}
     assert (await call(tools["list_files"], {})).output == {"names": ["plan.md"]}
 
 

@@ -4,9 +4,10 @@ from hashlib import sha256
 
 import pytest
 
+from app.core import json
 from app.events.catalog import EVENTS, adapter, interrupt, model, request, skill, thread, tool, workflow
 from app.events.envelope import GENESIS
-from app.views.journal import KINDS, journal
+from app.views.journal import KINDS, JournalFault, check_against_log, check_links, journal
 from app.views.snapshot import snapshot
 from app.views.usage import usage
 from tests.views.story import THREAD, events_from
@@ -45,7 +46,7 @@ RAISED = interrupt.InterruptRaised(
 @pytest.mark.requirement("HK-36")
 def test_the_journal_holds_what_changed_state_in_order_and_nothing_else() -> None:
     events = events_from(thread.ThreadCreated(), QUEUED, DELTA, _invoked("c"), request.RequestCompleted(output="y"))
-    items = journal(events)
+    items = journal(str(events[1].run_id), events)
     assert [(item["seq"], item["kind"]) for item in items] == [
         (2, "InputAccepted"),
         (4, "ToolCalled"),
@@ -56,13 +57,22 @@ def test_the_journal_holds_what_changed_state_in_order_and_nothing_else() -> Non
 
 @pytest.mark.requirement("HK-36", "G19")
 def test_the_journal_s_links_chain_its_own_items() -> None:
-    items = journal(events_from(QUEUED, DELTA, _invoked("c"), request.RequestCompleted(output="y")))
+    events = events_from(QUEUED, DELTA, _invoked("c"), request.RequestCompleted(output="y"))
+    run_id = str(events[0].run_id)
+    items = journal(run_id, events)
     link = GENESIS
     for item in items:
-        link = sha256((link + item["hash"]).encode()).hexdigest()
+        whole = {name: value for name, value in item.items() if name != "link"}
+        link = sha256(link.encode() + json.canonical(whole)).hexdigest()
         assert item["link"] == link
-    without = journal(events_from(QUEUED, DELTA, request.RequestCompleted(output="y")))
-    assert without[-1]["link"] != items[-1]["link"]
+    assert check_links(items) is None and check_against_log(run_id, items, events) is None
+    changed = [{**item, "payload": {"output": "z"}} if item["seq"] == 4 else item for item in items]
+    assert check_links(changed) == JournalFault(4, "the link is not that of this item after the one before it")
+    for wrong in (items[1:], items[::-1], [items[0], *items]):
+        assert check_links(wrong) is not None
+    assert check_links(items[:-1]) is None and check_against_log(run_id, items[:-1], events) == JournalFault(
+        4, "the journal leaves out this change"
+    )
 
 
 def test_every_kind_of_the_journal_names_a_type_of_the_catalog() -> None:

@@ -130,7 +130,7 @@ READERS: Final[dict[str, str]] = {
     **_of("HttpTemplate", "tools/kinds/http", "result", "ok_status"),
     **_of("McpTarget", "tools/kinds/mcp_tools", "server", "tool"),
     **_of("Subprocess", "tools/kinds/subprocess", "command", "env", "stdin", "result", "cpu_seconds", "memory_bytes"),
-    **_of("Subprocess", "tools/kinds/subprocess", "max_processes", "network", "writable"),
+    **_of("Subprocess", "tools/kinds/subprocess", "max_processes", "network", "writable", "artifacts"),
     **_of(
         "McpServerSpec", "tools/kinds/mcp_tools", "command", "url", "env", "headers", "connect_seconds", "call_seconds"
     ),

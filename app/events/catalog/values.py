@@ -27,6 +27,10 @@ class ArtifactValue(Open):
     """Of the thread's artifacts with this name, counted from 1."""
     previous: str | None = None
     """The id of the version before."""
+    former: str | None = None
+    """Of a file that was changed: the hash of what it held before; empty where there was no file."""
+    diff: str | None = None
+    """Of a text file that was changed: a unified diff from what it held before."""
 
 
 class Usage(Value):

@@ -47,6 +47,7 @@ NEEDS: Final[dict[str, str]] = {
     "GET /api/runs/{}/journal": "runs:read",
     "GET /api/runs/{}/audit": "runs:read",
     "GET /api/runs/{}/artifacts": "runs:read",
+    "GET /api/runs/{}/diff": "runs:read",
     "GET /api/runs/{}/usage": "runs:read",
     "GET /api/runs/{}/todos": "runs:read",
     "POST /api/runs/{}/cancel": "runs:write",

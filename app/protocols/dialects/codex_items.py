@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from app.events.catalog import adapter, artifact, execution, model, request, thread, tool
 from app.events.envelope import Event
+from app.views.text_diff import FILE
 from app.views.todos import TOOL as TODOS
 from app.views.todos import Todos
 from app.views.transcript import as_text
@@ -169,12 +170,12 @@ _STEPS: Final = {"pending": "pending", "blocked": "pending", "in_progress": "inP
 
 
 def _diff(source: _Source) -> Iterator[Notification]:
-    """A diff is an artifact by reference; small ones may carry their text."""
+    """A file that a tool changed has its diff; an artifact that is a diff may carry its text. A large one is a blob."""
     made = source.event.payload["artifact"]
-    if made.get("kind") == "diff" or made["mime"] == "text/x-diff":
-        yield Notification(
-            "turn/diff/updated", source.params(diff=made.get("text"), artifact=made), "turn_diff_updated"
-        )
+    if made.get("kind") in ("diff", FILE) or made["mime"] == "text/x-diff":
+        diff = made.get("diff", made.get("text"))
+        params = source.params(diff=diff if isinstance(diff, str) else None, artifact=made)
+        yield Notification("turn/diff/updated", params, "turn_diff_updated")
 
 
 _NOTIFY: Final[dict[str, Notify]] = {

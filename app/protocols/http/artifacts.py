@@ -1,7 +1,7 @@
 """/api/artifacts: what runs made. An artifact never changes; its content is a blob of its thread."""
 
 import asyncio
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -18,10 +18,7 @@ from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_thread
 from app.protocols.http.thread_views import blob_answer
 from app.views.artifact import Artifact, artifact_json
-from app.views.text_diff import unified_diff
-
-MAX_COMPARED_BYTES: Final = 1024 * 1024
-"""Of each text; comparing takes a thread's time."""
+from app.views.text_diff import MAX_COMPARED_BYTES, unified_diff
 
 Against = Annotated[str | None, Query(max_length=100, description="the id of another artifact of the thread")]
 
@@ -84,12 +81,6 @@ def routes(server: ServerContext) -> APIRouter:
         return Response(made, media_type="text/x-diff; charset=utf-8", headers={"x-content-type-options": "nosniff"})
 
     return router
-
-
-def _title(artifact: Artifact) -> str:
-    """For the head of a diff, which is one line."""
-    version = artifact.value.get("version") or artifact.id
-    return " ".join(f"{artifact.value['name']} ({version})".split())
 
 
 async def _text(server: ServerContext, caller: Principal, artifact: Artifact) -> str:

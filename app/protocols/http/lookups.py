@@ -12,6 +12,7 @@ from app.protocols.context import ServerContext
 from app.protocols.http.errors import HttpProblem
 from app.views.forked import earlier, with_earlier
 from app.views.interrupt import Interrupt
+from app.views.journal import AFTER_THE_END, KINDS, Journal
 from app.views.ports import Tombstone
 from app.views.run import Run
 from app.views.thread import Thread
@@ -58,6 +59,20 @@ async def whole_run(server: ServerContext, caller: Principal, run: Run) -> list[
         after = page[-1].seq
         _refuse_if_longer(len(events))
     return events
+
+
+async def whole_journal(server: ServerContext, caller: Principal, run: Run) -> Journal:
+    """What the run changed, and what was recorded about it after its end."""
+    thread = await existing_thread(server, caller, run.thread_id)
+    found, read = Journal(run.id), 0
+    spans = [(tuple(KINDS), run.first_seq - 1, run.last_seq), (AFTER_THE_END, run.last_seq, thread.last_seq)]
+    for types, after, until in spans:
+        while page := await server.reader.events_of(caller.tenant, run.thread_id, types, after, until, _PAGE):
+            for event in page:
+                found.apply(event)
+            after, read = page[-1].seq, read + len(page)
+            _refuse_if_longer(read)
+    return found
 
 
 async def whole_thread(server: ServerContext, caller: Principal, thread: Thread) -> list[Event]:

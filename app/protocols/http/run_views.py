@@ -1,5 +1,6 @@
 """/api/runs/{id}/...: what can be read of one run. Each is a pure fold of its events."""
 
+from bisect import bisect_right
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -10,16 +11,16 @@ from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import Cursor
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
-from app.protocols.http.documents import follows, may_answer
+from app.protocols.http.documents import follows, may_answer, streams
 from app.protocols.http.event_dialects import EventDialect, EventDialects
-from app.protocols.http.lookups import existing_run, existing_thread, whole_run, whole_thread
+from app.protocols.http.lookups import existing_run, existing_thread, whole_journal, whole_run, whole_thread
 from app.protocols.http.parameters import EventType, LastEventId, Limit, of_type, resume_after
 from app.protocols.http.submission import last_of, run_stream
 from app.runtime.intake.audits import expected_hooks
 from app.views.artifact import artifact_json
 from app.views.audit import audit
 from app.views.dropped import compactions, dropped_numbers
-from app.views.journal import journal
+from app.views.run_diff import run_diff
 from app.views.snapshot import snapshot
 from app.views.trace import trace
 from app.views.usage import usage
@@ -99,9 +100,14 @@ def _add_views(router: APIRouter, server: ServerContext) -> None:
         return json_answer(snapshot(thread.id, await whole_thread(server, caller, thread), run_id))
 
     @router.get("/journal", response_model=shapes.JournalPage, summary="What changed state, hash-linked", **too_large)
-    async def show_journal(run_id: str, caller: Caller) -> Response:
+    async def show_journal(run_id: str, caller: Caller, after: Cursor = 0, limit: Limit = 200) -> Response:
+        """Each item's `link` is the hash of the link before it and of the item; verdicts and corrections after the
+        run's end are part of it."""
         run = await existing_run(server, caller, run_id)
-        return page_answer(journal(await whole_run(server, caller, run)))
+        items = (await whole_journal(server, caller, run)).items
+        start = bisect_right(items, after, key=lambda item: item["seq"])
+        page = items[start : start + limit]
+        return page_answer(page, page[-1]["seq"] if start + limit < len(items) else None)
 
     @router.get("/audit", response_model=shapes.AuditShape, summary="Whether its log is complete", **too_large)
     async def show_audit(run_id: str, caller: Caller) -> Response:
@@ -122,3 +128,15 @@ def _add_views(router: APIRouter, server: ServerContext) -> None:
         run = await existing_run(server, caller, run_id)
         found = await server.reader.artifacts(caller.tenant, run.thread_id)
         return page_answer(artifact_json(artifact) for artifact in found if artifact.run_id == run_id)
+
+    @router.get(
+        "/diff",
+        response_class=Response,
+        summary="What the run changed in files",
+        responses=streams("text/x-diff", "A unified diff of all files; empty when none was changed."),
+    )
+    async def show_diff(run_id: str, caller: Caller) -> Response:
+        """Of each text file that a file tool wrote: from what it held before the run to what the run left."""
+        run = await existing_run(server, caller, run_id)
+        made = await run_diff(server.reader, caller.tenant, run)
+        return Response(made, media_type="text/x-diff; charset=utf-8", headers={"x-content-type-options": "nosniff"})

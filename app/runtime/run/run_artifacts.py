@@ -7,10 +7,10 @@ artifacts of a thread that have one name are versions of it. Leaves to the store
 import asyncio
 import hashlib
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from app.backends.contract import StepFailed
-from app.core.artifact import ArtifactRef
+from app.core.artifact import MAX_ARTIFACT_BYTES, MAX_ARTIFACT_NAME, ArtifactRef, FormerContent
 from app.core.errors import Failure, HoldfastError
 from app.core.ids import new_id
 from app.events.catalog.artifact import ArtifactCreated
@@ -21,9 +21,8 @@ from app.outside.files import Rooted, tenant_folder
 from app.runtime.run.run_log import CutOff, RunLog, Superseded
 from app.runtime.run.unused import Unused, content_hash
 from app.views.ports import Reader
+from app.views.text_diff import FILE, MAX_COMPARED_BYTES, diff_names, unified_diff
 
-MAX_ARTIFACT_BYTES: Final = 16 * 1024 * 1024
-_MAX_NAME: Final = 200
 _MAX_MIME: Final = 200
 
 
@@ -34,7 +33,14 @@ class RunArtifacts:
             (content_hash(made["name"], made.get("mime"), made.get("sha256")), made) for made in log.memo.artifacts
         )
 
-    async def create(self, name: str, mime: str, data: bytes | None = None, path: str | None = None) -> ArtifactRef:
+    async def create(
+        self,
+        name: str,
+        mime: str,
+        data: bytes | None = None,
+        path: str | None = None,
+        former: FormerContent | None = None,
+    ) -> ArtifactRef:
         _check_names(name, mime)
         content = await self._content(data, path)
         digest = hashlib.sha256(content).hexdigest()
@@ -42,22 +48,37 @@ class RunArtifacts:
         if found is not None:
             return ArtifactRef(found["id"], name, mime, len(content), digest, found.get("version", 1))
         self._log.stop_if_cancelled()
+        changed = {} if former is None else await asyncio.to_thread(_changed, name, former, content)
         # One after the other: the branches and subagents of a run may make versions of one name at once.
         async with self._log.control.artifacts:
             version, previous = await self._next_version(name)
             ref = ArtifactRef(new_id("artifact"), name, mime, len(content), digest, version)
             value = ArtifactValue(
-                id=ref.id, name=name, mime=mime, size=ref.size, sha256=digest, version=version, previous=previous
+                id=ref.id,
+                name=name,
+                mime=mime,
+                size=ref.size,
+                sha256=digest,
+                version=version,
+                previous=previous,
+                **changed,
             )
             created = PayloadEntry(ArtifactCreated(artifact=value), blobs=(BlobDraft(digest, content, mime),))
             await self._log.record(created)
             self._log.control.versions[name] = version, ref.id
         return ref
 
-    async def of_a_tool(self, name: str, mime: str, data: bytes | None = None, path: str | None = None) -> ArtifactRef:
+    async def of_a_tool(
+        self,
+        name: str,
+        mime: str,
+        data: bytes | None = None,
+        path: str | None = None,
+        former: FormerContent | None = None,
+    ) -> ArtifactRef:
         """The same within a tool call: what is wrong is the call's failure; a lost lease or a broken store is not."""
         try:
-            return await self.create(name, mime, data, path)
+            return await self.create(name, mime, data, path, former)
         except StepFailed as failed:
             raise HoldfastError(failed.failure.code, failed.failure.message) from failed
         except (StoreError, Superseded) as error:
@@ -90,13 +111,26 @@ class RunArtifacts:
         return version + 1, previous
 
 
+def _changed(name: str, former: FormerContent, content: bytes) -> dict[str, Any]:
+    """Of a file that was changed: what it held before, and a diff where both are texts that can be compared."""
+    before = former.data or b""
+    fields = {"kind": FILE, "former": "" if former.data is None else hashlib.sha256(before).hexdigest()}
+    if max(len(before), len(content)) > MAX_COMPARED_BYTES or b"\x00" in before + content:
+        return fields
+    try:
+        texts = before.decode(), content.decode()
+    except UnicodeDecodeError:
+        return fields
+    return {**fields, "diff": unified_diff(*texts, *diff_names(name, former.data is not None))}
+
+
 def _read(files: Path, tenant: str, path: str) -> bytes | Failure:
     return Rooted(tenant_folder(files, tenant)).read(path, MAX_ARTIFACT_BYTES)
 
 
 def _check_names(name: str, mime: str) -> None:
-    if not name or len(name) > _MAX_NAME or not name.isprintable():
-        message = f"The name of an artifact has 1 to {_MAX_NAME} printable characters."
+    if not name or len(name) > MAX_ARTIFACT_NAME or not name.isprintable():
+        message = f"The name of an artifact has 1 to {MAX_ARTIFACT_NAME} printable characters."
         raise StepFailed(Failure("ARTIFACT_INVALID", message))
     if not mime or len(mime) > _MAX_MIME or "/" not in mime or not mime.isascii() or not mime.isprintable():
         raise StepFailed(Failure("ARTIFACT_INVALID", "The media type of an artifact has the form type/subtype."))

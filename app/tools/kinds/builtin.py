@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from app.core import json
+from app.core.artifact import MAX_ARTIFACT_NAME, FormerContent, media_type
 from app.core.clock import Clock, iso
 from app.core.errors import Failure
 from app.core.json import JsonObject
@@ -240,9 +241,12 @@ class _Files:
         if self._claim is not None and not self._claim.accepts(claim):
             return Failure("INVALID_ARGUMENTS", "the claim does not satisfy write_claim_v1")
         path, content = arguments["path"], arguments["content"].encode()
-        await self._keep_former(path, claim["expected_hash"], ctx)
+        former = await self._keep_former(path, claim["expected_hash"], ctx)
         written = await asyncio.to_thread(self._root(ctx).replace, path, content, claim["expected_hash"])
         if not isinstance(written, Failure):
+            if ctx.make_artifact is not None and len(path) <= MAX_ARTIFACT_NAME and path.isprintable():
+                before = FormerContent(former if written.former else None)
+                await ctx.make_artifact(path, media_type(path, content), content, former=before)
             said: JsonObject = {
                 "path": written.path,
                 "hash": written.hash,
@@ -257,13 +261,16 @@ class _Files:
         message = f"{claim['who']}: {claim['why']}: the file changed; its hash is now {current or 'none (no file)'}"
         return Failure("WRITE_CONFLICT", message, detail={"currentHash": current})
 
-    async def _keep_former(self, path: str, expected_hash: str, ctx: ToolContext) -> None:
+    async def _keep_former(self, path: str, expected_hash: str, ctx: ToolContext) -> bytes:
         """Before the write, so that it can be undone whatever happens next. Another content is not replaced."""
-        if not expected_hash or ctx.put_blob is None:
-            return
+        if not expected_hash:
+            return b""
         former = await asyncio.to_thread(self._root(ctx).read, path)
-        if not isinstance(former, Failure) and hash_of(former) == expected_hash:
+        if isinstance(former, Failure) or hash_of(former) != expected_hash:
+            return b""
+        if ctx.put_blob is not None:
             await ctx.put_blob(former, "application/octet-stream")
+        return former
 
     async def notes(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
         return await asyncio.to_thread(self._notes, arguments, ctx)

@@ -21,6 +21,7 @@ from app.outside.process import Finished, ProcessError, ProcessLimits, Program
 from app.tools.contract import JsonResult, Result, TextResult, ToolContext, ToolDefinition
 from app.tools.declared import define
 from app.tools.kind import ToolDeps, ToolKind
+from app.tools.made_files import store_artifacts
 from app.tools.rendering import Rendering, RenderingError, Secret
 from app.workspace.compiled import CompiledTool, CompiledWorkspace
 from app.workspace.templates import Template, tolerant_template
@@ -46,6 +47,8 @@ class CommandTemplate:
     """The server's data folder, which no program may read."""
     required: bool = False
     """Whether it is not run where the sandbox lacks something."""
+    artifacts: tuple[str, ...] = ()
+    """Which of the files that it makes are artifacts: patterns of paths beneath the folder it runs in."""
 
 
 class SubprocessTool:
@@ -66,6 +69,10 @@ class SubprocessTool:
         try:
             program = replace(self._program(rendering, arguments, ctx, folder), hidden=hidden)
             finished = await process.run(program, grace=self._grace)
+            if finished.status == 0 and not finished.timed_out and self._command.artifacts:
+                failed = await store_artifacts(folder, self._command.artifacts, ctx)
+                if failed is not None:
+                    return failed
         except RenderingError as error:
             return error.failure
         except ProcessError as error:
@@ -103,7 +110,7 @@ class SubprocessTool:
             command.write,
             command.network,
             limits,
-            scratch=True,
+            scratch=not command.artifacts,
             required=command.required,
         )
 
@@ -168,6 +175,7 @@ def make(declared: CompiledTool, workspace: CompiledWorkspace, deps: ToolDeps) -
         folder=folder,
         data=deps.data,
         required=workspace.runtime.sandbox == "required",
+        artifacts=spec.artifacts,
     )
     return SubprocessTool(replace(define(declared), sandbox="process"), command, secret=deps.secret)
 

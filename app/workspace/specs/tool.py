@@ -74,6 +74,12 @@ class Subprocess(Spec):
     max_processes: Count = 32
     network: bool = False
     writable: tuple[Text, ...] = Field((), description="Folders in the data folder that the program may write to.")
+    artifacts: tuple[Annotated[Text, Field(max_length=200, pattern=r"^[^/\x00][^\x00]*$")], ...] = Field(
+        (),
+        max_length=20,
+        description="Files that become artifacts of the run when the program succeeds: patterns such as `report.md` or "
+        "`out/*.csv` of paths in the folder that the program runs in.",
+    )
 
 
 class Rule(Spec):

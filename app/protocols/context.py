@@ -11,6 +11,7 @@ from app.core.settings import Settings
 from app.evals.services import EvalServices
 from app.events.hub import EventSource
 from app.protocols.auth.access import Access
+from app.protocols.edge.standby_reads import Standby
 from app.runtime.intake.commands import Commands
 from app.runtime.intake.interrupts import InterruptAnswers
 from app.runtime.intake.keys import Keys
@@ -66,5 +67,7 @@ class ServerContext:
     """How this server hears of others on the same database; None where there can be none."""
     share_rates: Callable[[SharedRates], None] = lambda rates: None
     """Makes callers' limits hold at all servers together."""
+    standby: Standby | None = None
+    """Answers reports, where the settings name one."""
     on_disconnect: Literal["detach", "cancel"] = "detach"
     """What becomes of a run whose OpenAI client goes away, unless the request says it."""

@@ -21,7 +21,7 @@ PER_CHARACTER: Final = {"candidates": 6, "tried": 8, "opening": 160}
 """For each character of the text, by all scanners together: places where a number may begin, ends of one that are
 checked, and characters that patterns are given to see what the end of a piece may begin."""
 SECONDS_PER_CHARACTER: Final = 0.0001
-"""Of CPU: ten times what the slowest takes. Patterns of Python's own cannot be counted, so this is the net under them."""
+"""Of CPU: ten times what the slowest takes. Python's own patterns cannot be counted, so this is the net under them."""
 
 
 def work(text: str, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:

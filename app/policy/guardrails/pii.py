@@ -100,9 +100,9 @@ class NumberScanner:
         # One character more than may belong to it: what follows decides whether a word ends.
         ends = [found.start() for found in self._end.finditer(text, begin + self._shortest, end + 1)]
         for last in reversed(ends):
-            if last <= end and self._fits(text[begin:last]):
-                if not (self._whole and _has_more_groups(text, begin, last)):
-                    return last
+            fits = last <= end and self._fits(text[begin:last])
+            if fits and not (self._whole and _has_more_groups(text, begin, last)):
+                return last
         return None
 
     def _fits(self, piece: str) -> bool:
@@ -125,9 +125,9 @@ class CardScanner(NumberScanner):
                 # The last digit counts as it is, the one before it twice, and so on: another digit swaps the two sums.
                 plain, doubled = doubled + digit, plain + _TWICE[digit]
                 count += 1
-                if count >= 13 and plain % 10 == 0 and self._edge.match(text, at + 1):
-                    if _ISSUED.fullmatch(_compact(text[begin : at + 1])):
-                        found = at + 1
+                ends = count >= 13 and plain % 10 == 0 and self._edge.match(text, at + 1)
+                if ends and _ISSUED.fullmatch(_compact(text[begin : at + 1])):
+                    found = at + 1
         return found if found is not None and len(set(_compact(text[begin:found]))) > 1 else None
 
 

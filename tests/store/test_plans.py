@@ -27,7 +27,7 @@ from app.store import (
 )
 from app.store.engine import Sql
 from app.store.migrate import migrate
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.postgres import PostgresServer
 
 

@@ -1,6 +1,7 @@
 """What the protocols are given: ports of the rooms below, put together by wiring."""
 
 from collections.abc import Awaitable, Callable, Container, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -11,7 +12,6 @@ from app.core.settings import Settings
 from app.evals.services import EvalServices
 from app.events.hub import EventSource
 from app.protocols.auth.access import Access
-from app.protocols.edge.standby_reads import Standby
 from app.runtime.intake.commands import Commands
 from app.runtime.intake.interrupts import InterruptAnswers
 from app.runtime.intake.keys import Keys
@@ -31,6 +31,24 @@ class SharedRates(Protocol):
     on_use: Callable[[tuple[str, str], int], None] | None
 
     def used_elsewhere(self, who: tuple[str, str], count: int) -> None: ...
+
+
+class Standby(Protocol):
+    """A copy of the database that is a little behind; positions are those of its log."""
+
+    served: int
+    refused: int
+
+    @property
+    def staleness_seconds(self) -> float: ...
+
+    async def position(self) -> int: ...
+
+    async def may_serve(self, position: int) -> bool: ...
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Within it, reads of the current task may go to the standby."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from starlette.types import ASGIApp
 from app import __version__
 from app.core.metrics import Metrics
 from app.protocols.auth.permissions import guard
-from app.protocols.context import ServerContext
+from app.protocols.context import ServerContext, Standby
 from app.protocols.edge.cancels import cancels_of
 from app.protocols.edge.gate import RequestGate
 from app.protocols.edge.limits import InFlight, Rates
 from app.protocols.edge.origins import Origins
 from app.protocols.edge.request_meter import RequestMeter
 from app.protocols.edge.shortcut import Shortcut
-from app.protocols.edge.standby_reads import Standby, StandbyReads
+from app.protocols.edge.standby_reads import StandbyReads
 from app.protocols.http import (
     artifacts,
     datasets,

@@ -7,14 +7,14 @@ change too. At another server the caller says so, with the position that it was 
 
 import contextlib
 import re
-from contextlib import AbstractContextManager
-from typing import Final, Protocol
+from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.core.principal import Principal
 from app.core.recent import RecentDict
 from app.events.ports import StoreError
+from app.protocols.context import Standby
 
 POSITION: Final = b"holdfast-position"
 STALENESS: Final = b"holdfast-staleness"
@@ -27,22 +27,6 @@ _REPORTS: Final = re.compile(
 )
 _MISSING: Final = frozenset({404, 410})
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-
-
-class Standby(Protocol):
-    served: int
-    refused: int
-
-    @property
-    def staleness_seconds(self) -> float: ...
-
-    async def position(self) -> int: ...
-
-    async def may_serve(self, position: int) -> bool: ...
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Within it, reads of the current task may go to the standby."""
-        ...
 
 
 class StandbyReads:

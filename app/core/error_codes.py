@@ -181,12 +181,16 @@ CODES: Final[dict[str, Code]] = {
     "RUN_NOT_ENDED": Code(
         "The run has not ended, or has not completed, so it cannot be judged yet.", "Wait for the run to complete."
     ),
+    "TODO_INVALID": Code(
+        "An item of the list of things to do is not usable, or the list would be too long.",
+        "Give each new item a title and an id of its own, and keep the whole list below 12 KiB.",
+    ),
     "UNDO_RUN_ACTIVE": Code(
         "The run has not ended, so its effects cannot be undone yet.", "Cancel the run, or wait for its end."
     ),
-    "UNDO_OF_UNDO": Code(
-        "The run is an undo itself, and an undo cannot be undone.",
-        "Rerun the run that it undid: POST /api/runs/{id}/rerun.",
+    "RUN_IS_AN_UNDO": Code(
+        "The run is an undo, which can neither be undone nor run again.",
+        "Rerun or undo the run that it undid; `undoOf` is its id.",
     ),
     "UNDO_CONFLICT": Code(
         "What the undo would do is no longer what was planned: something changed, or another undo came first.",

@@ -21,6 +21,7 @@ from app.runtime.intake.ports import RunClient, RunLifecycle
 from app.runtime.intake.reruns import Reruns
 from app.runtime.intake.skill_desk import SkillDesk
 from app.runtime.intake.threads import Threads
+from app.runtime.intake.todo_list import TodoList
 from app.runtime.intake.undo import Undo
 from app.runtime.run.toolsets import Toolsets
 from app.runtime.workspaces import CurrentWorkspace
@@ -59,6 +60,7 @@ class ServerContext:
     commands: Commands
     reruns: Reruns
     undo: Undo
+    todos: TodoList
     threads: Threads
     interrupts: InterruptAnswers
     memory: MemoryDesk

@@ -195,6 +195,8 @@ class ToolContext:
     max_output_bytes: int = DEFAULT_MAX_OUTPUT
     progress: Progress = _silent
     make_artifact: MakeArtifact | None = None
+    ask: "AskPerson | None" = None
+    """Asks a person and comes back with the answers; the call is entered again when they are there."""
     put_blob: "PutBlob | None" = None
     load_blob: "LoadBlob | None" = None
     loop: asyncio.AbstractEventLoop | None = None
@@ -289,6 +291,9 @@ Hook = Callable[[str, JsonObject], Awaitable[Decision]]
 Approve = Callable[[ToolRequest, ToolDefinition, str], Awaitable[Approval]]
 """Asked with the call, its tool and the hash of its arguments; may raise `Suspended`."""
 AskModel = Callable[[ToolRequest, str], Awaitable[Proposal | None]]
+AskPerson = Callable[[str, list[JsonObject]], Awaitable[JsonObject | Failure]]
+"""Asked with a title and questions, answered by the questions' ids; raises `Suspended` until there is an answer."""
+AskFor = Callable[[ToolRequest], AskPerson]
 PutBlob = Callable[[bytes, str], Awaitable[Mapping[str, Any]]]
 LoadBlob = Callable[[Mapping[str, Any]], Awaitable[bytes | None]]
 """Asked with the reference that `PutBlob` gave; None when the blob is gone."""
@@ -329,6 +334,7 @@ class Ports:
     cancelled: CancelFlag | None = None
     progress: Progress = _silent
     artifact: MakeArtifact | None = None
+    ask: AskFor | None = None
     load_blob: LoadBlob | None = None
     """For `Gateway.finish`: without it a stored output that has a schema to satisfy is withheld."""
 

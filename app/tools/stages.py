@@ -263,6 +263,7 @@ def _context(attempt: ToolAttempt, key: str | None) -> ToolContext:
         max_output_bytes=definition.max_output_bytes,
         progress=attempt.ports.progress,
         make_artifact=attempt.ports.artifact,
+        ask=None if attempt.ports.ask is None else attempt.ports.ask(attempt.call),
         put_blob=attempt.ports.put_blob,
         load_blob=attempt.ports.load_blob,
         loop=asyncio.get_running_loop(),

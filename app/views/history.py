@@ -59,6 +59,8 @@ class _RunMessages:
     open_calls: dict[str, str] = field(default_factory=dict)
     """Calls without a result, by id, with the tool's name."""
     rolled_back: bool = False
+    keeps_partial: bool = False
+    """Whether an answer that was cut off stays in the conversation."""
     undo: "_UndoNote | None" = None
     """Of a run that takes back what another did."""
 
@@ -166,7 +168,9 @@ class History:
             if payload.get("undoOf"):
                 self._runs[run_id] = _RunMessages(event.seq, [], undo=_UndoNote())
             else:
-                self._runs[run_id] = _RunMessages(event.seq, [user_message(payload.get("input"))], payload.get("agent"))
+                begun = _RunMessages(event.seq, [user_message(payload.get("input"))], payload.get("agent"))
+                begun.keeps_partial = payload.get("partialAnswers") == "keep"
+                self._runs[run_id] = begun
         run = self._runs.get(run_id)
         if run is None:
             return
@@ -284,6 +288,16 @@ def _apply(run: _RunMessages, event: Event) -> None:
             _heed(run, payload)
         case request.RequestCompleted.type:
             run.messages.append({"role": "assistant", "content": _text(payload["output"])})
+        case request.RequestCancelled.type | request.RequestFailed.type if run.keeps_partial and payload.get("output"):
+            _close_calls(run)
+            why = "was cancelled" if event.type == request.RequestCancelled.type else "failed"
+            text = f"{_text(payload['output'])}\n\n[The answer ends here: the run {why}.]"
+            run.messages.append({"role": "assistant", "content": text})
+
+
+def _close_calls(run: _RunMessages) -> None:
+    for call_id, name in list(run.open_calls.items()):
+        run.answer(call_id, name, _UNANSWERED)
 
 
 def _heed(run: _RunMessages, fired: Message) -> None:
@@ -327,9 +341,11 @@ def steered(commands: Iterable[dict[str, Any]]) -> list[Message]:
         arguments = sent["arguments"]
         if sent["command"] != "steer":
             continue
-        for name, role in (("hint", "system"), ("message", "user")):
-            if name in arguments:  # neither is there when a hook denied it
-                messages.append({"role": role, "content": arguments[name]})
+        # Neither is there when a hook denied it.
+        if "hint" in arguments:
+            messages.append({"role": "system", "content": arguments["hint"]})
+        if "message" in arguments:
+            messages.append(user_message(arguments["message"]))
     return messages
 
 

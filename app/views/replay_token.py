@@ -6,7 +6,7 @@ that a client cannot make one up. Leaves to the runtime: comparing a token with 
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any, Final
@@ -25,6 +25,10 @@ _ASKED_SINCE: Final = ("parameters", "toolChoice")
 """Only where they were asked for, so that a token from before there were any still fits."""
 
 
+Fingerprint = Callable[[Iterable[str]], str]
+"""The capability fingerprint of models, by their names in the workspace that the run used."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplayToken:
     run_id: str
@@ -35,9 +39,11 @@ class ReplayToken:
     tools: str
     """Hash of the tool calls that were made, by name and arguments, in order."""
     provider: str
-    """Hash of the models that were used, with their providers."""
+    """The capability fingerprint of the models that were used: their providers and what they can do."""
     runtime: str
     """The version of the server and the digest of the workspace."""
+    created_at: int
+    """When the token was made, in milliseconds since 1970."""
 
     def encode(self, signer: Signer) -> str:
         content = json.canonical(asdict(self))
@@ -68,12 +74,14 @@ def _bytes(text: str) -> bytes:
     return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
 
 
-def replay_token(run_id: str, events: Iterable[Event], version: str) -> ReplayToken:
-    """`events` are the run's own, with large values in place."""
+def replay_token(
+    run_id: str, events: Iterable[Event], version: str, fingerprint: Fingerprint, created_at: int
+) -> ReplayToken:
+    """`events` are the run's own, with large values in place; `fingerprint` knows what the models could do."""
     asked: dict[str, Any] = {}
     prompt: str | None = None
     calls: list[str] = []
-    models: set[tuple[str, str, str]] = set()
+    models: set[str] = set()
     for event in events:
         payload = event.payload
         match event.type:
@@ -81,7 +89,7 @@ def replay_token(run_id: str, events: Iterable[Event], version: str) -> ReplayTo
                 asked = payload
             case model.ModelRequested.type:
                 prompt = prompt or payload["requestHash"]
-                models.add((payload["model"], payload["provider"], payload["providerModel"]))
+                models.add(payload["model"])
             case tool.ToolInvoked.type if payload.get("attempt", 1) == 1:
                 calls.append(call_hash(payload["tool"], payload["arguments"]))
     return ReplayToken(
@@ -89,8 +97,9 @@ def replay_token(run_id: str, events: Iterable[Event], version: str) -> ReplayTo
         _request_hash(asked),
         prompt,
         _hash(calls),
-        models_hash(models),
+        fingerprint(models),
         f"{version}/{asked.get('workspaceDigest')}",
+        created_at,
     )
 
 
@@ -109,9 +118,13 @@ def call_hash(name: str, arguments: Any) -> str:
     return _hash([name, arguments])
 
 
-def models_hash(models: Iterable[tuple[str, str, str]]) -> str:
-    """`models` as (name, provider, the provider's own name for it)."""
-    return _hash([list(used) for used in sorted(models)])
+def capability_hash(models: Iterable[tuple[str, Iterable[str]]]) -> str:
+    """Of models as their provider and capabilities: the same for two models that can do the same."""
+    return _hash(sorted([provider, *sorted(capabilities)] for provider, capabilities in set_of(models)))
+
+
+def set_of(models: Iterable[tuple[str, Iterable[str]]]) -> set[tuple[str, frozenset[str]]]:
+    return {(provider, frozenset(capabilities)) for provider, capabilities in models}
 
 
 def _hash(value: Any) -> str:

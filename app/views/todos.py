@@ -1,4 +1,4 @@
-"""The list of things to do: what a thread's calls of the `todos` tool add up to. Others can watch it change.
+"""The list of things to do: what a thread's calls of the `todos` tool and its clients' changes add up to.
 
 The tool only checks and acknowledges; the list lives nowhere but in the log, and this fold is what reads it.
 """
@@ -8,10 +8,14 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from app.events.catalog import tool
+from app.events.catalog import thread, tool
 from app.events.envelope import Event
 
 TOOL: Final = frozenset({"todos"})
+AGENT: Final = "agent"
+"""The owner of what an agent writes on its list without naming one."""
+FOLDED: Final = (tool.ToolInvoked.type, tool.ToolResulted.type, thread.TodosUpdated.type)
+"""All types that the list is made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,8 @@ class Todo:
     title: str
     status: str
     """pending, in_progress, blocked or done."""
+    owner: str = AGENT
+    """Who is to do it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,8 @@ class Todos:
 
 def fold(state: Todos, event: Event, tools: frozenset[str] = TOOL) -> Todos:
     """`tools` are the names under which a workspace declares the tool."""
+    if event.type == thread.TodosUpdated.type:
+        return Todos(_changed(state.items, event.payload), state.asked)
     if event.type not in (tool.ToolInvoked.type, tool.ToolResulted.type) or event.payload["tool"] not in tools:
         return state
     payload = event.payload
@@ -46,10 +54,17 @@ def fold(state: Todos, event: Event, tools: frozenset[str] = TOOL) -> Todos:
 
 def _changed(items: tuple[Todo, ...], arguments: Any) -> tuple[Todo, ...]:
     try:
-        given = {item["id"]: Todo(item["id"], item["title"], item["status"]) for item in arguments["items"]}
+        given = {
+            item["id"]: Todo(item["id"], item["title"], item["status"], item.get("owner") or AGENT)
+            for item in arguments["items"]
+        }
     except (KeyError, TypeError):
         return items  # a workspace's own tool of that name
     if arguments.get("mode") != "update":
         return tuple(given.values())
     kept = {item.id: item for item in items}  # an item that is updated stays where it stands
     return tuple((kept | given).values())
+
+
+def todo_json(todo: Todo) -> dict[str, Any]:
+    return {"id": todo.id, "title": todo.title, "status": todo.status, "owner": todo.owner}

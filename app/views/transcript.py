@@ -113,6 +113,8 @@ def _partial(entry: Entry, event: Event) -> None:
 def _error(entry: Entry, event: Event) -> None:
     entry.turn_id, entry.role, entry.kind, entry.status = event.run_id or "", "system", "error", "error"
     entry.content = event.payload["error"]["message"]
+    said = event.payload.get("output")
+    entry.details = said if isinstance(said, str) else None
     entry.started_at = entry.completed_at = event.at
 
 

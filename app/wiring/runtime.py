@@ -333,7 +333,7 @@ def build_intake(
         service=service,
         lifecycle=Lifecycle(recorder, reader, cancel_events, scheduler, workers),
         commands=Commands(recorder, reader, history, scheduler),
-        reruns=Reruns(service, threads, reader, history, signer),
+        reruns=Reruns(service, threads, reader, history, signer, clock),
         threads=threads,
         interrupts=InterruptAnswers(recorder, reader, scheduler),
     )

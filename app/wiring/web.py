@@ -19,6 +19,7 @@ from app.protocols.http.deferred_route import build_routes
 from app.protocols.server import create_app, create_edge
 from app.protocols.wire.uvicorn_connection import TESTED, WebSocketProtocol, is_tested
 from app.runtime.intake.ledger import Ledger
+from app.runtime.intake.todo_list import TodoList
 from app.store.workspaces import WorkspaceTable
 from app.wiring.replicas import share_rates
 from app.wiring.runtime import Holdfast, open_holdfast
@@ -65,6 +66,7 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         commands=holdfast.commands,
         reruns=holdfast.reruns,
         undo=holdfast.undo,
+        todos=TodoList(holdfast.store.recorder, holdfast.store.reader, holdfast.workspace),
         threads=holdfast.threads,
         interrupts=holdfast.interrupts,
         memory=holdfast.memory_desk,

@@ -196,7 +196,8 @@ async def test_a_wrong_request_for_an_undo_says_what_is_wrong(settings: Settings
             (f"/api/runs/{run['id']}/undo", {"planHash": "x"}, 400, "INVALID_REQUEST"),
             (f"/api/runs/{run['id']}/undo", {}, 400, "INVALID_REQUEST"),
             (f"/api/runs/{run['id']}/undo", {"planHash": "0-" + "0" * 64}, 409, "UNDO_CONFLICT"),
-            (f"/api/runs/{undone['id']}/undo/plan", {}, 409, "UNDO_OF_UNDO"),
+            (f"/api/runs/{undone['id']}/undo/plan", {}, 409, "RUN_IS_AN_UNDO"),
+            (f"/api/runs/{undone['id']}/rerun", {}, 409, "RUN_IS_AN_UNDO"),
             ("/api/runs/run_none/undo/plan", {}, 404, "RUN_NOT_FOUND"),
         ]
         for path, body, status, code in wrong:

@@ -103,6 +103,7 @@ READERS: Final[dict[str, str]] = {
     **_of("RouteRule", "workspace/agent_graph", "label", "when"),
     **_of("AgentSpec", "runtime/schedule/effective_settings", "concurrency"),
     **_of("AgentSpec", "runtime/intake/service", "busy_policy"),
+    **_of("AgentSpec", "runtime/intake/submission_events", "partial_answers"),
     **_of("AgentSpec", "runtime/intake/submission_checks", "client_tools"),
     **_of("AgentSpec", "runtime/run/model_calls", "client_parameters"),
     **_of("AgentSpec", "runtime/run/model_calls", "parallel_tools", "parameters", "reasoning", "output_schema"),

@@ -43,7 +43,11 @@ class RequestQueued(EventModel):
     """The run whose effects this one takes back."""
     replay: dict[str, Any] | None = None
     """What a strict rerun must meet: the hash of its first prompt and of its tool calls."""
+    replay_differs: dict[str, Any] | None = None
+    """What a compatible rerun does differently: `differs`, and `model` where another one is used."""
     busy: Literal["enqueue", "reject", "interrupt", "rollback"] | None = None
+    partial_answers: Literal["keep"] | None = None
+    """Whether an answer that is cut off stays in the thread's conversation, marked as such."""
 
 
 @event("runtime.request.started")

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from app.events.catalog.base import EventModel, event
+from app.events.catalog.base import EventModel, Value, event
 
 _Label = Annotated[str | None, WithJsonSchema({"type": ["string", "null"]})]
 """Elsewhere a null means absent and is no value; here it is one."""
@@ -79,3 +79,19 @@ class TranscriptUpserted(EventModel):
     details: str | None = None
     started_at: int | None = Field(None, ge=0)
     completed_at: int | None = Field(None, ge=0)
+
+
+class TodoValue(Value):
+    id: str
+    title: str
+    status: Literal["pending", "in_progress", "blocked", "done"]
+    owner: str
+    """Who is to do it."""
+
+
+@event("runtime.todos.updated", of_thread=True)
+class TodosUpdated(EventModel):
+    """A client changed the thread's list of things to do; what the tool `todos` changes is in its calls."""
+
+    mode: Literal["update", "replace"]
+    items: list[TodoValue]

@@ -89,6 +89,7 @@ NEEDS: Final[dict[str, str]] = {
     "GET /api/threads/{}/transcript": "threads:read",
     "GET /api/threads/{}/artifacts": "threads:read",
     "GET /api/threads/{}/todos": "threads:read",
+    "POST /api/threads/{}/todos": "threads:write",
     "GET /api/threads/{}/export": "threads:read",
     "GET /api/threads/{}/blobs/{}": "files:read",
     "WS /api/stream": "threads:read",

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core.clock import iso
-from app.events.catalog import execution, interrupt, ledger, thread, tool
+from app.events.catalog import execution, interrupt, ledger, thread
 from app.events.envelope import Event
 from app.protocols.dialects import codex_items as items
 from app.protocols.dialects.codex_items import Notification
 from app.protocols.dialects.codex_requests import REQUESTED, RESOLVED, method_of, pending, resolved
 from app.runtime.intake.rejection import SYSTEM_THREADS
 from app.views.interrupt import Interrupt
+from app.views.todos import FOLDED as TODO_TYPES
 from app.views.todos import Todos
 
 UNTITLED: Final = "New chat"
@@ -148,7 +149,7 @@ _OF_SYSTEM: Final[dict[str, Callable[[Event, Known], Alias]]] = {
 NEEDS_TITLE: Final = items.TYPES | {interrupt.InterruptRaised.type, thread.ThreadDeleted.type}
 NEEDS_INTERRUPT: Final = frozenset({interrupt.InterruptResolved.type, interrupt.InterruptExpired.type})
 NEEDS_STORY: Final = items.OF_STORY
-FOLDED: Final = (tool.ToolInvoked.type, tool.ToolResulted.type, items.MODEL_COMPLETED)
+FOLDED: Final = (*TODO_TYPES, items.MODEL_COMPLETED)
 """What a thread's plan and its tokens are folded from."""
 
 ALIASES: Final[dict[str, tuple[bool, str]]] = {

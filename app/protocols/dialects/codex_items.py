@@ -161,7 +161,12 @@ def _call_completed(source: _Source) -> Iterator[Notification]:
         "durationMs": result.get("durationMs"),
     }
     yield Notification("item/completed", source.params(item=item))
-    if source.plan is not None and result["tool"] in TODOS and result["ok"] and result.get("applied") is not False:
+    if result["tool"] in TODOS and result["ok"] and result.get("applied") is not False:
+        yield from _plan(source)
+
+
+def _plan(source: _Source) -> Iterator[Notification]:
+    if source.plan is not None:
         plan = [{"step": todo.title, "status": _STEPS.get(todo.status, "pending")} for todo in source.plan.items]
         yield Notification("turn/plan/updated", source.params(explanation=None, plan=plan), "turn_plan_updated")
 
@@ -194,6 +199,7 @@ _NOTIFY: Final[dict[str, Notify]] = {
     tool.ToolInvoked.type: _call_started,
     tool.ToolResulted.type: _call_completed,
     artifact.ArtifactCreated.type: _diff,
+    thread.TodosUpdated.type: _plan,
 }
 
 TYPES: Final = frozenset(_NOTIFY)

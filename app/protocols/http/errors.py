@@ -61,7 +61,7 @@ STATUS: Final[dict[str, int]] = {
     "RUN_IS_A_SUBAGENT": 409,
     "RUN_NOT_ENDED": 409,
     "UNDO_RUN_ACTIVE": 409,
-    "UNDO_OF_UNDO": 409,
+    "RUN_IS_AN_UNDO": 409,
     "UNDO_CONFLICT": 409,
     "CHECKPOINT_NOT_FOUND": 404,
     "UNDO_TOO_LARGE": 413,

@@ -65,9 +65,13 @@ _PART: Final = Validator(
 )
 
 
+def is_parts(given: Any) -> bool:
+    return isinstance(given, list) and bool(given) and all(isinstance(part, dict) and "type" in part for part in given)
+
+
 async def with_content(files: Files, tenant: str, given: Any) -> tuple[Any, tuple[BlobDraft, ...]]:
     """The input with its media by reference, and the content that they refer to."""
-    if not isinstance(given, list) or not given or not all("type" in part for part in given):
+    if not is_parts(given):
         refuse_long_text(len(given) if isinstance(given, str) else len(json.dumps(given)))
         return given, ()
     size = sum(len(part["data"]) for part in given if isinstance(part.get("data"), str))

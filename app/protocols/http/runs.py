@@ -6,6 +6,8 @@ from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Request as HttpRequest
 from pydantic import AwareDatetime, Field, model_validator
 
+from app.core.clock import iso
+from app.events.ports import BlobDraft
 from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
@@ -17,6 +19,7 @@ from app.protocols.http.documents import may_answer, takes
 from app.protocols.http.errors import HttpProblem
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.parameters import After, Limit, read_labels, read_place, write_place
+from app.protocols.http.parts import is_parts, with_content
 from app.protocols.http.request_fields import RunInput
 from app.protocols.http.submission import (
     ENDED_OR_FOLLOWED,
@@ -169,7 +172,13 @@ def _add_control(router: APIRouter, server: ServerContext) -> None:
     async def command(run_id: str, request: HttpRequest, caller: Caller) -> Response:
         body, _ = await read_model(request, CommandShape)
         await existing_run(server, caller, run_id)
-        return run_answer(accepted(await server.commands.inject(caller, run_id, body.command, body.arguments)), 202)
+        arguments = body.arguments
+        blobs: tuple[BlobDraft, ...] = ()
+        if body.command == "steer" and is_parts(arguments.get("message")):
+            parts, blobs = await with_content(server.files, caller.tenant, arguments["message"])
+            arguments = {**arguments, "message": parts}
+        commanded = await server.commands.inject(caller, run_id, body.command, arguments, blobs)
+        return run_answer(accepted(commanded), 202)
 
 
 def _add_repeating(router: APIRouter, server: ServerContext) -> None:
@@ -183,6 +192,7 @@ def _add_repeating(router: APIRouter, server: ServerContext) -> None:
             "RUN_NOT_FOUND",
             "THREAD_DELETED",
             "RUN_IS_A_SUBAGENT",
+            "RUN_IS_AN_UNDO",
             "WORKSPACE_GONE",
             "REPLAY_TOKEN_INVALID",
             "REPLAY_TOKEN_UNSIGNED",
@@ -205,7 +215,7 @@ def _add_repeating(router: APIRouter, server: ServerContext) -> None:
     )
     async def show_token(run_id: str, caller: Caller) -> Response:
         await existing_run(server, caller, run_id)
-        token = await server.reruns.signed_token(caller, run_id)
+        token = await server.reruns.token(caller, run_id)
         if isinstance(token, Rejected):
             raise HttpProblem(token.failure)
-        return json_answer({"token": token})
+        return json_answer({"token": server.reruns.sign(token), "createdAt": iso(token.created_at)})

@@ -105,6 +105,17 @@ class RunPage(Page[RunShape]):
     pass
 
 
+class TodoShape(Shape):
+    id: str
+    title: str
+    status: Literal["pending", "in_progress", "blocked", "done"]
+    owner: str
+
+
+class TodoPage(Page[TodoShape]):
+    pass
+
+
 class UndoCheckpoint(Shape):
     label: str
     seq: int
@@ -284,6 +295,7 @@ class AuditShape(Shape):
 
 class Token(Shape):
     token: str
+    created_at: str
 
 
 class ModelUsage(Shape):

@@ -29,7 +29,7 @@ from app.protocols.http.submission import (
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.undo import UndoRequest
 
-_REFUSED = ("RUN_IS_A_SUBAGENT", "UNDO_RUN_ACTIVE", "UNDO_OF_UNDO", "UNDO_TOO_LARGE")
+_REFUSED = ("RUN_IS_A_SUBAGENT", "UNDO_RUN_ACTIVE", "RUN_IS_AN_UNDO", "UNDO_TOO_LARGE")
 
 
 class UndoPlanRequest(Request):

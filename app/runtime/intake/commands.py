@@ -3,7 +3,7 @@
 Leaves to others: cancelling (the service), taking a command up (the run's context).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
 from app.core.errors import Failure
@@ -14,7 +14,7 @@ from app.events import ports
 from app.events.catalog import Payload, execution
 from app.events.catalog.interrupt import InterruptResolved
 from app.events.ports import Condition, Refused
-from app.events.recorder import Recorder, Scope
+from app.events.recorder import PayloadEntry, Recorder, Scope
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.submission_checks import check_limits
 from app.runtime.scheduler import Scheduler
@@ -25,6 +25,12 @@ from app.views.run import Run
 Name = Literal["steer", "pause", "resume", "switch_model_plan", "set_limits", "checkpoint"]
 
 _TEXT: Final = {"type": "string", "minLength": 1, "maxLength": 100_000}
+_PARTS: Final = {
+    "type": "array",
+    "minItems": 1,
+    "maxItems": 100,
+    "items": {"type": "object", "required": ["type"]},
+}
 
 
 def _shape(required: list[str], **properties: Any) -> Validator:
@@ -36,7 +42,7 @@ _SHAPES: Final[Mapping[str, Validator]] = {
         {
             "type": "object",
             "oneOf": [{"required": ["message"]}, {"required": ["hint"]}],
-            "properties": {"message": _TEXT, "hint": _TEXT},
+            "properties": {"message": {"oneOf": [_TEXT, _PARTS]}, "hint": _TEXT},
             "additionalProperties": False,
         }
     ),
@@ -61,7 +67,15 @@ class Commands:
         self._recorder, self._reader, self._workspaces = recorder, reader, workspaces
         self._scheduler = scheduler
 
-    async def inject(self, who: Principal, run_id: str, command: str, arguments: dict[str, Any]) -> Run | Rejected:
+    async def inject(
+        self,
+        who: Principal,
+        run_id: str,
+        command: str,
+        arguments: dict[str, Any],
+        blobs: Sequence[ports.BlobDraft] = (),
+    ) -> Run | Rejected:
+        """`blobs` is the content that parts of a message refer to, stored in the same commit."""
         run = await self._reader.run(who.tenant, run_id)
         if run is None:
             return Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
@@ -76,7 +90,10 @@ class Commands:
         more, conditions = await self._effects(who, run, event)
         scope = Scope(who.tenant, run.thread_id, run_id, actor=who.actor)
         answer = await self._recorder.record(
-            scope, event, *more, conditions=[ports.RunNotTerminal(run_id), *conditions]
+            scope,
+            PayloadEntry(event, blobs=tuple(blobs)) if blobs else event,
+            *more,
+            conditions=[ports.RunNotTerminal(run_id), *conditions],
         )
         if isinstance(answer, Refused):
             return Rejected(answer.failure, answer.winner)

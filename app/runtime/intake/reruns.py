@@ -7,13 +7,16 @@ others: submitting (the service), forking (threads), what a token holds (views).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, Protocol
 
 from app import __version__
+from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.principal import Principal
 from app.core.signing import Signer
 from app.events.envelope import Event
+from app.runtime.intake.capable_models import fingerprint, nearest
 from app.runtime.intake.ports import RunClient
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.submission import Submission
@@ -51,21 +54,31 @@ class RerunRequest:
 
 class Reruns:
     def __init__(
-        self, client: RunClient, threads: Forks, reader: Reader, workspaces: WorkspaceHistory, signer: Signer
+        self,
+        client: RunClient,
+        threads: Forks,
+        reader: Reader,
+        workspaces: WorkspaceHistory,
+        signer: Signer,
+        clock: Clock,
     ) -> None:
         self._client, self._threads, self._reader, self._workspaces = client, threads, reader, workspaces
-        self._signer = signer
+        self._signer, self._clock = signer, clock
 
     async def token(self, who: Principal, run_id: str) -> ReplayToken | Rejected:
         run = await self._reader.run(who.tenant, run_id)
         if run is None:
             return Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
-        return tokens.replay_token(run_id, await self._events(who, run), __version__)
+        return await self._token(run, await self._events(who, run))
 
-    async def signed_token(self, who: Principal, run_id: str) -> str | Rejected:
+    async def _token(self, run: Run, events: Sequence[Event]) -> ReplayToken:
+        used = await self._workspaces.of(run.workspace_digest)
+        now = self._clock.now_ms()
+        return tokens.replay_token(run.id, events, __version__, partial(fingerprint, used), now)
+
+    def sign(self, token: ReplayToken) -> str:
         """The token as a client gets it."""
-        token = await self.token(who, run_id)
-        return token if isinstance(token, Rejected) else token.encode(self._signer)
+        return token.encode(self._signer)
 
     async def rerun(self, who: Principal, run_id: str, request: RerunRequest) -> Run | Rejected:
         run = await self._reader.run(who.tenant, run_id)
@@ -73,22 +86,54 @@ class Reruns:
             return Rejected(Failure("RUN_NOT_FOUND", "there is no such run"))
         if run.parent_run_id is not None:
             return Rejected(Failure("RUN_IS_A_SUBAGENT", "rerun the root run"), run.parent_run_id)
+        if run.undo_of is not None:
+            return Rejected(Failure("RUN_IS_AN_UNDO", "the run is an undo; rerun the run that it undid"), run.undo_of)
         workspace = await self._workspace(run, request.workspace)
         if workspace is None:
             return Rejected(Failure("WORKSPACE_GONE", "the workspace of this run cannot be compiled any more"))
         events = await self._events(who, run)
         strict = request.token is not None and request.mode == "strict"
+        differs: dict[str, Any] | None = None
         if request.token is not None:
-            recorded = tokens.replay_token(run_id, events, __version__)
+            recorded = await self._token(run, events)
             given = tokens.decode(request.token, self._signer)
             refused = given if isinstance(given, Failure) else _compare(given, recorded, workspace, events)
             if refused is not None and (strict or refused.code != "REPLAY_MISMATCH"):
                 return Rejected(refused)
+            if refused is not None:
+                found = await self._compatible(run, events, workspace, refused)
+                if isinstance(found, Rejected):
+                    return found
+                differs = found
         forked = await self._threads.fork(who, run.thread_id, run.first_seq - 1)
         if isinstance(forked, Rejected):
             return forked
         asked = events[0].payload
-        return await self._client.submit(who, _submission(run, asked, workspace, forked.id, strict, events, request))
+        submission = _submission(run, asked, workspace, forked.id, strict, events, request)
+        if differs is not None:
+            submission.replay_differs = differs
+            submission.model_plan = differs["model"]["model"] if "model" in differs else submission.model_plan
+        return await self._client.submit(who, submission)
+
+    async def _compatible(
+        self, run: Run, events: Sequence[Event], workspace: CompiledWorkspace, refused: Failure
+    ) -> dict[str, Any] | Rejected:
+        """What a compatible rerun does differently; a model that is gone is replaced by the nearest that can do the
+        same."""
+        differs: dict[str, Any] = {"differs": refused.detail["mismatches"]}
+        used = [event.payload["model"] for event in events if event.type == "runtime.model.requested"]
+        gone = next((name for name in used if name not in workspace.models), None)
+        if gone is None:
+            return differs
+        required = frozenset(
+            word for event in events if event.type == "runtime.model.negotiated" for word in event.payload["required"]
+        )
+        before = await self._workspaces.of(run.workspace_digest)
+        found = nearest(workspace, gone, before, required)
+        if found is None:
+            lacking = ", ".join(sorted(required)) or "no model at all"
+            return Rejected(Failure("REPLAY_MISMATCH", f"no model of the workspace has what the run needs: {lacking}"))
+        return {**differs, "model": found.to_json()}
 
     async def _workspace(self, run: Run, which: Workspace) -> CompiledWorkspace | None:
         if which == "recorded":
@@ -118,7 +163,8 @@ def _compare(
         if e.type == "runtime.model.requested"
     }
     known = {(name, named.spec.provider, named.spec.model) for name, named in workspace.models.items()}
-    if token.provider != recorded.provider or not used <= known:
+    able = fingerprint(workspace, {name for name, _, _ in used})
+    if token.provider != recorded.provider or not used <= known or able != token.provider:
         differs.append("provider")
     if token.runtime != f"{__version__}/{workspace.digest}":
         differs.append("runtime")

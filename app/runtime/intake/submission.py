@@ -61,5 +61,7 @@ class Submission:
     conditions: Sequence[Callable[[str], ports.Condition]] = ()
     """What must hold besides, made from the run's id."""
     replay: Mapping[str, Any] | None = None
+    replay_differs: Mapping[str, Any] | None = None
+    """What a compatible rerun does differently."""
     workspace: CompiledWorkspace | None = None
     """Another than the current one, for a rerun."""

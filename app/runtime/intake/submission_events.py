@@ -40,6 +40,8 @@ def queued_event(
         "rerunOf": submission.rerun_of,
         "undoOf": submission.undo_of,
         "replay": dict(submission.replay) if submission.replay else None,
+        "replayDiffers": dict(submission.replay_differs) if submission.replay_differs else None,
+        "partialAnswers": _partial_answers(workspace, agent),
         "approvalPolicy": approvals,
         "user": submission.user,
     }
@@ -51,6 +53,11 @@ def thread_created_event(submission: Submission) -> Payload:
         return BuiltThreadCreated()
     history = [dict(message) for message in submission.history]
     return thread.ThreadCreated.unchecked({"metadata": {}, "labels": {}, "owner": "user", "history": history})
+
+
+def _partial_answers(workspace: CompiledWorkspace, agent: str | None) -> str | None:
+    known = workspace.agents.get(agent or "")
+    return "keep" if known is not None and known.spec.partial_answers == "keep" else None
 
 
 def _takes_parameters(workspace: CompiledWorkspace, agent: str | None) -> bool:

@@ -118,7 +118,7 @@ class Undo:
         if run.parent_run_id is not None:
             return Rejected(Failure("RUN_IS_A_SUBAGENT", "undo the root run"), run.parent_run_id)
         if run.undo_of is not None:
-            return Rejected(Failure("UNDO_OF_UNDO", "the run is an undo itself; rerun what it undid instead"))
+            return Rejected(Failure("RUN_IS_AN_UNDO", "the run is an undo itself; rerun what it undid instead"))
         if not run.terminal:
             return Rejected(Failure("UNDO_RUN_ACTIVE", "the run has not ended; cancel it or wait for its end"))
         return run

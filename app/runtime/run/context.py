@@ -108,7 +108,8 @@ class RunContext:
         self._facts, self._steps = RecordedFacts(log), UpstreamSteps(log, tools, hooks)
         # Not a method of this object: the two would keep each other, and all of the run, until a garbage collection.
         self._commands = RunCommands(log, hooks, partial(_obey, models, tools, set_limits), models.guarded)
-        asked = [it for it in log.memo.interrupts if it["kind"] == "question"]
+        # A tool's questions are found by their call.
+        asked = [it for it in log.memo.interrupts if it["kind"] == "question" and it.get("callId") is None]
         self._asked = Unused((it.get("key") or "", it) for it in asked)
         self._compactions, self.artifacts = 0, artifacts
         self.calls = CallsInFlight()

@@ -170,9 +170,9 @@ class ModelCalls:
         await self._log.record(ModelCompleted.unchecked(completed | ({"role": DRAFT} if self.held_back else {})))
         return _recorded_answer(completed)
 
-    async def guarded(self, text: str, command_id: str) -> str:
+    async def guarded(self, said: Any, command_id: str) -> Any:
         """What somebody says to the run while it works, as the model may see it."""
-        return text if self._guardrails is None else await self._guardrails.message(text, command_id)
+        return said if self._guardrails is None else await self._guardrails.message(said, command_id)
 
     async def judge_content(self, model: str, instructions: str, content: str, schema: JsonObject) -> JsonObject:
         """One question to a model about a content, for a rule. Outside the conversation, so it has no number; what it

@@ -22,7 +22,7 @@ _TAKEN_UP: Final = frozenset({"steer", "switch_model_plan", "set_limits", "set_p
 """Commands that take effect with a model call."""
 
 Obey = Callable[[str, Mapping[str, Any]], None]
-GuardMessage = Callable[[str, str], Awaitable[str]]
+GuardMessage = Callable[[Any, str], Awaitable[Any]]
 """A message as the run's guardrails leave it, by the id of its command."""
 
 

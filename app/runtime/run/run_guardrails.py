@@ -155,9 +155,9 @@ class RunGuardrails:
         # What was stored counts, redacted and all, so that a resumed run sees what this one saw.
         return (await inline(appended.events[-1], self._load)).payload
 
-    async def message(self, text: str, command_id: str) -> str:
-        """What somebody says to a run that works; part of its commands as they are recorded."""
-        return str(await self._checked("input", text, command_id)) if self._rules.at("input") is not None else text
+    async def message(self, said: Any, command_id: str) -> Any:
+        """What somebody says to a run that works, a text or parts; part of its commands as they are recorded."""
+        return await self._checked("input", said, command_id) if self._rules.at("input") is not None else said
 
     async def _checked(self, stage: Stage, content: Any, key: str) -> Any:
         inspected = await self.inspect(stage, content, key)

@@ -6,6 +6,7 @@ pass the same gate. Leaves to others: guard, repair, hooks, output (the tools ro
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from app.backends.contract import CallRequest, CallResult
@@ -162,6 +163,7 @@ class ToolCalls:
             guardrails=lent.guardrails,
             cancelled=self._log.control.cancelled,
             artifact=lent.artifact,
+            ask=lambda call: partial(ask_person, self._log, call),
         )
 
     async def _record(self, payload: Payload) -> JsonObject | None:
@@ -208,6 +210,30 @@ class ToolCalls:
             return again
         await self._record(ToolResulted(call_id=call.id, tool=call.name, ok=True, output=used.output))
         return ToolOutcome(call.id, call.name, output=used.output, executed=True)
+
+
+async def ask_person(log: RunLog, call: ToolRequest, title: str, questions: list[JsonObject]) -> JsonObject | Failure:
+    """A tool's questions to a person: a pause of the run that the answer ends, found again by the call's id."""
+    asked = log.memo.of_call("question", call.id)
+    if asked is None:
+        raise await log.raise_interrupt(
+            InterruptRaised(
+                interrupt_id=new_id("interrupt"),
+                kind="question",
+                title=title,
+                expires_at=log.expiry(),
+                tool=call.name,
+                call_id=call.id,
+                questions=questions,
+                key=f"call-{call.id}",
+            )
+        )
+    if asked.get("expired"):
+        return Failure("QUESTION_EXPIRED", "nobody answered in time")
+    if "answer" not in asked:
+        raise Suspended(asked["interruptId"])
+    answers: JsonObject = asked["answer"]["answers"]
+    return answers
 
 
 class ClientTool:

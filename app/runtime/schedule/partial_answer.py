@@ -15,8 +15,9 @@ _PAGE: Final = 1000
 _EVER: Final = 2**62
 
 
-async def partial_answer(reader: Reader, ref: RunRef, run: Run) -> tuple[str, str] | None:
-    """The open message's id and its text so far; None where there is none."""
+async def partial_answer(reader: Reader, ref: RunRef, run: Run, *, abandoned: bool = False) -> tuple[str, str] | None:
+    """The open message's id and its text so far; None where there is none. With `abandoned`, also of one that failed
+    and was not begun again."""
     after, message_id, pieces = run.first_seq - 1, "", list[str]()
     while True:
         page = await reader.events_of(ref.tenant, ref.thread_id, _TYPES, after, _EVER, _PAGE)
@@ -25,7 +26,7 @@ async def partial_answer(reader: Reader, ref: RunRef, run: Run) -> tuple[str, st
                 continue
             payload = event.payload
             if event.type != adapter.AdapterEvent.type:
-                if payload.get("messageId") == message_id:
+                if payload.get("messageId") == message_id and (not abandoned or event.type != model.ModelFailed.type):
                     message_id, pieces = "", []
                 continue
             signal = payload["event"]

@@ -23,6 +23,8 @@ from app.views.run import Run
 COMMANDS_LIMIT: Final = 10_000
 """Commands of one run that are looked at when it ends."""
 _MAX_SEQ: Final = 2**62
+_REFUSED: Final = frozenset({"GUARDRAIL_DENIED", "GATE_NOT_PASSED"})
+"""Failures because of what the run said: that is not repeated."""
 
 
 class RunEnding:
@@ -44,7 +46,7 @@ class RunEnding:
             tried |= {command["commandId"] for command in late}
             await self._record_held(scope, await control.take_held())
             return False
-        if isinstance(ending[-1], request.RequestCancelled):
+        if isinstance(ending[-1], request.RequestCancelled | request.RequestFailed):
             ending = [*ending[:-1], await self._with_partial_answer(held, run, ending[-1])]
         children, last = await self._end_children(run, held), await control.take_held()
         met: list[Condition] = [CommandsSeen(run.id, len(control.known)), *control.evaluations] if completes else []
@@ -62,9 +64,14 @@ class RunEnding:
         return True
 
     async def _with_partial_answer(
-        self, held: HeldRun, run: Run, ended: request.RequestCancelled
-    ) -> request.RequestCancelled:
-        said = await partial_answer(self._reader, held.ref, run)
+        self, held: HeldRun, run: Run, ended: request.RequestCancelled | request.RequestFailed
+    ) -> Payload:
+        if isinstance(ended, request.RequestFailed):
+            if run.agent is None or ended.output is not None or ended.error.code in _REFUSED:
+                return ended
+            said = await partial_answer(self._reader, held.ref, run, abandoned=True)
+        else:
+            said = await partial_answer(self._reader, held.ref, run)
         if said is None:
             return ended
         return ended.model_copy(update={"message_id": said[0], "output": said[1]})

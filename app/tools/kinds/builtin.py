@@ -78,6 +78,7 @@ def builtins(
         BuiltinTool(_CALCULATOR, _calculate),
         BuiltinTool(_NOTES_TOOL, files.notes),
         BuiltinTool(_TODOS, _todos),
+        BuiltinTool(_ASK_USER, _ask_user),
         BuiltinTool(_READ, files.read),
         BuiltinTool(_LIST, files.list),
         BuiltinTool(replace(_WRITE, compensation=FileCompensation(data)), files.write),
@@ -131,6 +132,7 @@ _TODO: Final = _object(
     id={"type": "string", "minLength": 1, "maxLength": 64},
     title={"type": "string", "minLength": 1, "maxLength": 500},
     status={"enum": ["pending", "in_progress", "blocked", "done"]},
+    owner={"type": "string", "minLength": 1, "maxLength": 200, "description": "who is to do it, if not you"},
 )
 _TODOS = ToolDefinition(
     "todos",
@@ -139,6 +141,34 @@ _TODOS = ToolDefinition(
     _object(["items"], items={"type": "array", "items": _TODO}, mode={"enum": ["replace", "update"]}),
     _object(["accepted"], accepted={"type": "integer"}),
     # The list is what the calls in the log add up to (`views.todos`); the tool itself changes nothing.
+    "readonly",
+)
+_ASK_USER = ToolDefinition(
+    "ask_user",
+    "Ask the user one or more questions and wait for the answers. Use it only for what you cannot find out yourself.",
+    _object(
+        ["questions"],
+        title={"type": "string", "minLength": 1, "maxLength": 200, "description": "what the questions are about"},
+        questions={
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 10,
+            "items": _object(
+                ["id", "question"],
+                id={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
+                question={"type": "string", "minLength": 1, "maxLength": 2000},
+                header={"type": "string", "minLength": 1, "maxLength": 100},
+                options={
+                    "type": "array",
+                    "maxItems": 20,
+                    "items": {"type": "string", "minLength": 1, "maxLength": 500},
+                    "description": "answers to choose from; without them, or beside them, any text is an answer",
+                },
+            ),
+        },
+    ),
+    _object(["answers"], answers={"type": "object"}),
+    # The question is an event of the run and is found again: asking repeats nothing.
     "readonly",
 )
 _READ = ToolDefinition(
@@ -184,6 +214,18 @@ async def _todos(arguments: JsonObject, _ctx: ToolContext) -> Result | Failure:
     if len(json.dumps(items)) > _TODOS_BYTES:
         return Failure("INVALID_ARGUMENTS", "the list is too long; keep it to what matters, with short titles")
     return JsonResult({"accepted": len(items)})
+
+
+async def _ask_user(arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
+    questions = arguments["questions"]
+    if len({question["id"] for question in questions}) < len(questions):
+        return Failure("INVALID_ARGUMENTS", "two questions have the same id; give each its own")
+    if ctx.ask is None:
+        return Failure("TOOL_UNAVAILABLE", "there is nobody here who could be asked")
+    title = arguments.get("title") or questions[0].get("header") or questions[0]["question"][:200]
+    open_ended: list[JsonObject] = [{**one, "isOther": True} if one.get("options") else one for one in questions]
+    answers = await ctx.ask(title, open_ended)
+    return answers if isinstance(answers, Failure) else JsonResult({"answers": answers})
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +346,7 @@ def _changed(notes: list[JsonObject], arguments: JsonObject, key: str | None) ->
 
 
 NAMES: Final = frozenset(
-    {"echo", "clock", "calculator", "notes", "read_file", "write_file", "list_files", "http_fetch", "todos"}
+    {"echo", "clock", "calculator", "notes", "read_file", "write_file", "list_files", "http_fetch", "todos", "ask_user"}
     | MEMORY_NAMES
 )
 

@@ -145,6 +145,10 @@ class AgentSpec(Spec):
     max_reworks: Annotated[int, Field(ge=0, le=20)] = 2
     concurrency: Count | None = None
     busy_policy: BusyPolicy | None = None
+    partial_answers: Literal["drop", "keep"] = Field(
+        "drop",
+        description="Whether an answer cut off by a cancel or a failure stays in the messages of the thread, marked.",
+    )
     parallel_tools: bool = True
     client_tools: bool = False
     parameters: Parameters = Parameters()

@@ -55,12 +55,18 @@ class DeepAgentsBackend:
     kind = "deepagents"
     resume: Resume = "replay"
 
+    def __init__(self) -> None:
+        from app.backends.kinds.langgraph.built_graphs import BuiltGraphs
+
+        self._built = BuiltGraphs()
+
     async def run(self, ctx: Context) -> Result:
         from app.backends.kinds.langgraph.session import GraphSession
 
         bridge = Bridge(ctx)
         with bridging(bridge):
-            session = GraphSession(bridge, self._graph(bridge), ctx.config, keeps_state=True)
+            graph = self._built.of(bridge, lambda: self._graph(bridge))
+            session = GraphSession(bridge, graph, ctx.config, keeps_state=True)
             session.first = {"files": _skill_files(ctx)}
             return await bridge.converse(session.turn)
 

@@ -172,6 +172,11 @@ class Server:
         """It has killed itself, or was."""
         assert await self._end(seconds) == -signal.SIGKILL, self.said
 
+    async def survives(self, seconds: float = 0.3) -> bool:
+        """Whether it goes on after its last commit; the client may hear of that before the kill takes effect."""
+        await asyncio.to_thread(self._process.join, seconds)
+        return self._process.is_alive()
+
     async def stop(self) -> None:
         self._process.terminate()
         await self.ended()

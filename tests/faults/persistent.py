@@ -65,7 +65,12 @@ class PersistentClient:
     async def _see_through(self, http: httpx2.AsyncClient, wanted: Wanted) -> None:
         await self._submit(http, wanted)
         while wanted.end is None:
-            run = (await http.get(f"/api/runs/{wanted.run_id}")).json()
+            answer = await http.get(f"/api/runs/{wanted.run_id}")
+            if answer.status_code == 503:  # a busy machine: it says so, and is asked again
+                await asyncio.sleep(0.05)
+                continue
+            assert answer.status_code == 200, answer.text
+            run = answer.json()
             if run["status"] in _ENDED:
                 wanted.end = run["status"]
                 return

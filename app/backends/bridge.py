@@ -117,8 +117,8 @@ class Bridge:
     def _did(self, call_id: str | None) -> None:
         call = self._calls.get(call_id or "")
         undone = self._undone.get(_content(call.name, call.args)) if call is not None else None
-        if undone and call_id in undone:
-            undone.remove(call_id)
+        if call is not None and undone and call.id in undone:
+            undone.remove(call.id)
 
     async def calls(self, calls: Sequence[CallRequest], tools: frozenset[str] | None = None) -> list[CallResult]:
         return await self.shielded(self.ctx.call_tools(calls, tools))

@@ -4,7 +4,7 @@ A graph finds the run that it acts for when it is called, so it depends only on 
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from cachetools import LRUCache
 from langgraph.pregel import Pregel
@@ -14,7 +14,7 @@ from app.backends.bridge import Bridge
 MAX_GRAPHS: Final = 64
 """Of all agents and versions of the workspace."""
 
-Graph = Pregel[Any, Any, Any, Any]
+Graph: TypeAlias = Pregel[Any, Any, Any, Any]
 
 
 class BuiltGraphs:

@@ -380,7 +380,7 @@ CYCLE = """\
 """
 STEPS = """
 def count(node, given, state):
-    return {"visit": node.visit}
+    return {"at": "home"} if node.visit == 3 else {"visit": node.visit}
 
 async def polish(node, given, state):
     return f"{node.kind}/{node.name} after {sorted(state['nodes'])}"
@@ -396,11 +396,15 @@ async def test_handlers_resolvers_cycles_and_failed_nodes_of_a_graph_of_edges(
     root = write(tmp_path, agents, files=files)
     async with opened(settings, root) as holdfast:
         run = await submit(holdfast, "cycle", "go")
+        asked = await waiting(holdfast, run)
+        assert (asked.kind, asked.tool, asked.arguments) == ("approval", "publish", {"at": "home"})
+    async with opened(settings, root) as holdfast:
+        await holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "deny"})
         over, events = await ended(holdfast, run), await events_until(holdfast, run)
         assert over.status == "completed", over.error
         nodes = [s["nodeId"] for s in signals(events, "agent.node.completed")]
         assert nodes == ["tools.note"] * 3 + ["tools.publish", "skills.polish"], (
-            "it lacks `at`, so it fails, which is an edge"
+            "the call was denied, so its node failed"
         )
         assert over.output == "skills/polish after ['tools.note', 'tools.publish']"
         assert effects(tmp_path) == [], "a handler stands for its tool"

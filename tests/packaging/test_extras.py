@@ -42,7 +42,7 @@ def pins(file: str) -> dict[str, set[str]]:
 
 @pytest.mark.requirement("SH-9")
 def test_every_framework_is_an_extra_of_its_own_with_a_lock_and_a_floor() -> None:
-    kinds: dict[str, BackendKind] = dict(installed_backends().items())
+    kinds = {name: kind for name, kind in installed_backends().items() if isinstance(kind, BackendKind)}
     assert {kind.extra: name for name, kind in kinds.items() if kind.extra} == FRAMEWORKS
     for extra in FRAMEWORKS:
         for line in PROJECT["optional-dependencies"][extra]:
@@ -70,7 +70,7 @@ def test_a_lock_agrees_with_the_joint_one_and_changes_nothing_of_the_server(extr
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    command = [ROOT / ".venv/bin/python", "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    command = [str(ROOT / ".venv/bin/python"), "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
     (made,) = folder.glob("*.whl")
     return made
@@ -102,8 +102,7 @@ def test_an_extra_installs_alone_by_its_lock_and_its_backend_works(extra: str, w
     done(uv, "pip", "install", "-q", "--no-deps", wheel)
     done(uv, "pip", "check")
     holdfast, kind = tmp_path / "venv/bin/holdfast", FRAMEWORKS[extra]
-    compare = [holdfast, "compare", ROOT / "workspaces/compare", "--repeat", "1", "--json"]
-    report = json.loads(done(*compare))
+    report = json.loads(done(holdfast, "compare", ROOT / "workspaces/compare", "--repeat", "1", "--json"))
     usable = [kind, "langgraph"] if extra == "deepagents" else [kind]
     assert {each["backend"] for each in report["backends"]} == {"native", "plan_work_review", *usable}
     for each in report["backends"]:

@@ -70,7 +70,7 @@ class DeepAgentsBackend:
 
         bridge = Bridge(ctx)
         with bridging(bridge):
-            graph = self._built.of(bridge, lambda: self._graph(bridge))
+            graph = self._built.of(bridge, lambda: self._graph(bridge), ctx.instructions)
             session = GraphSession(bridge, graph, ctx.config, keeps_state=True)
             session.first = {"files": _skill_files(ctx)}
             return await bridge.converse(session.turn)

@@ -39,7 +39,7 @@ class LangGraphBackend:
             return self._built.of(bridge, lambda: self._loaded(bridge, entry))
         if ctx.definition.spec.edges:
             return edge_graph(bridge)
-        return self._built.of(bridge, lambda: self._loop(bridge))
+        return self._built.of(bridge, lambda: self._loop(bridge), ctx.instructions)
 
     def _loop(self, bridge: Bridge) -> Pregel[Any, Any, Any, Any]:
         from langchain.agents import create_agent

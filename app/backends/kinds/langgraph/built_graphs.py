@@ -24,11 +24,11 @@ class BuiltGraphs:
     def __len__(self) -> int:
         return len(self._built)
 
-    def of(self, bridge: Bridge, build: Callable[[], Graph]) -> Graph:
-        """By workspace, agent, instructions and tools: a client may add to the last two. What a tool takes is not part
-        of it, because the gate offers and checks that."""
+    def of(self, bridge: Bridge, build: Callable[[], Graph], instructions: str = "") -> Graph:
+        """By workspace, agent and tools, to which a client may add, and by the instructions if they are built in. What
+        a tool takes is not part of it, because the gate offers and checks that."""
         ctx = bridge.ctx
-        key = ctx.workspace.digest, ctx.agent, ctx.instructions, ctx.tools
+        key = ctx.workspace.digest, ctx.agent, instructions, ctx.tools
         found = self._built.get(key)
         if found is None:
             found = self._built[key] = build()

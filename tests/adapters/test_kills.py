@@ -153,8 +153,8 @@ async def test_a_server_killed_at_commits_of_a_run_ends_it_with_each_effect_once
     settings.data_dir.mkdir()
     root, operator = space(tmp_path, QUICK), Operator(tmp_path / "effects")
     for kind in QUICK:
-        for number in (4, 6, 8):
-            assert await killed_at(settings, root, operator, kind, "after" if number % 4 else "before", number)
+        assert await killed_at(settings, root, operator, kind, "after", 5)
+        assert await killed_at(settings, root, operator, kind, "before", 8)
     await assert_all_is_well(settings, root, operator)
 
 

@@ -132,11 +132,10 @@ async def test_a_fan_out_to_subagents_with_an_approval_inside_survives_a_restart
 
 
 @pytest.mark.requirement("S17", "G9")
-async def test_a_subagent_uses_only_what_its_parent_has_or_passes_on(
-    settings: Settings, root: Path, tmp_path: Path
-) -> None:
-    """The parents have `note`, the subagent declares `publish` as well, and its model calls both."""
-    async with opened(settings, root) as holdfast:
+async def test_a_subagent_uses_only_what_its_parent_has_or_passes_on(root: Path, tmp_path: Path) -> None:
+    """The parents have `note`, the subagent declares `publish` as well, and its model calls both. On SQLite alone: what
+    may be called does not depend on the database."""
+    async with opened(Settings(data_dir=tmp_path / "data"), root) as holdfast:
         narrow = await submit(holdfast, "narrow", "ask the others")
         over = await ended(holdfast, narrow)
         assert (over.error, over.output, effects(tmp_path)) == (None, "they did", ["one"])

@@ -34,12 +34,12 @@ from app.workspace.specs.others import (
     GuardrailSpec,
     HookSpec,
     ScheduleSpec,
-    WorkflowSpec,
 )
 from app.workspace.specs.runtime import ProfileSpec, RuntimeSpec
 from app.workspace.specs.tool import McpServerSpec
 from app.workspace.triggers import TriggerMatcher
 from app.workspace.units import compile_roles, compile_skills, compile_workflow_units
+from app.workspace.workflows import WorkflowCompiler
 
 SpecT = TypeVar("SpecT", bound=Spec)
 
@@ -214,6 +214,7 @@ def _assemble(
     roles = compile_roles(index, report)
     units = compile_workflow_units(index, report)
     memories = compile_memories(resolver)
+    workflows = WorkflowCompiler(resolver, agents, skills, cache.validator).compile()
     runtime = next(index.good("Runtime"), None)
     if report.failed or runtime is None:
         return None
@@ -226,7 +227,7 @@ def _assemble(
         tools=_tools(index, files),
         mcp_servers=_named_all(index, "McpServer", McpServerSpec),
         memories=memories,
-        workflows=_named_all(index, "Workflow", WorkflowSpec),
+        workflows=workflows,
         hooks=_named_all(index, "Hook", HookSpec),
         guardrails=_named_all(index, "Guardrail", GuardrailSpec),
         evaluators=_named_all(index, "Evaluator", EvaluatorSpec),

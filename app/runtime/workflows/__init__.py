@@ -1,0 +1,1 @@
+"""Workflows: graphs of steps on the context of a run."""

@@ -43,6 +43,14 @@ class Settings(BaseModel):
         pattern="^postgres(ql)?://",
         description="postgresql://... to use Postgres. Default: SQLite in the data folder.",
     )
+    # Not shown, as the other one.
+    database_direct_url: str | None = Field(
+        None,
+        repr=False,
+        pattern="^postgres(ql)?://",
+        description="postgresql://... that leads to the same database directly. Set it if HOLDFAST_DATABASE_URL leads "
+        "through a pooler in transaction mode, such as PgBouncer; used for LISTEN and migrations.",
+    )
     # Not shown: it may hold a password.
     bus: str | None = Field(
         None,
@@ -195,6 +203,11 @@ class Settings(BaseModel):
         return self.database_url is not None
 
     @property
+    def direct_url(self) -> str | None:
+        """For connections that need a session of Postgres of their own."""
+        return self.database_direct_url or self.database_url
+
+    @property
     def sqlite_path(self) -> Path:
         return self.data_dir / "holdfast.db"
 
@@ -238,6 +251,8 @@ def _access_problems(loaded: Settings) -> list[str]:
     problems = []
     if loaded.bus not in (None, "local") and not loaded.is_postgres:
         problems.append(f"{PREFIX}BUS: has no effect without {PREFIX}DATABASE_URL; a SQLite database has one server")
+    if loaded.database_direct_url is not None and not loaded.is_postgres:
+        problems.append(f"{PREFIX}DATABASE_DIRECT_URL: has no effect without {PREFIX}DATABASE_URL")
     if not words or not set(words) <= _MODES or ("disabled" in words and modes):
         problems.append(f"{PREFIX}AUTH: must be disabled, or one or more of keys, jwt and header")
     if not modes and not is_loopback(loaded.host):

@@ -27,6 +27,7 @@ from app.store.keys import StoredKeys
 from app.store.leases import LeaseTable
 from app.store.log import Log
 from app.store.migrate import migrate
+from app.store.pooler import check_pooler
 from app.store.privacy import open_privately, tighten
 from app.store.reader import StoreReader
 from app.store.retention import RetentionPurge
@@ -55,7 +56,7 @@ def _open_database(settings: Settings) -> Database:
         from app.store.postgres import PostgresDatabase
 
         assert settings.database_url is not None
-        return PostgresDatabase(settings.database_url)
+        return PostgresDatabase(settings.database_url, lent=settings.database_direct_url is not None)
     from app.store.sqlite import SqliteDatabase
 
     return SqliteDatabase(settings.sqlite_path)
@@ -99,6 +100,8 @@ async def open_store(
             open_privately(settings.data_dir)
         except OSError as error:
             raise FolderUnusable(settings.data_dir, error) from error
+        if settings.is_postgres:
+            await check_pooler(settings)
         await migrate(settings)
         tighten(settings.data_dir)  # what the migration made
         database = WatchedDatabase(open_database(settings), clock, partial(_has_room, settings))

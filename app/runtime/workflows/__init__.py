@@ -1,1 +1,1 @@
-"""Workflows: graphs of steps on the context of a run."""
+"""Workflows: graphs of steps and cycles of phases, on the context of a run."""

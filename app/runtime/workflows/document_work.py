@@ -213,7 +213,9 @@ class DocumentWork:
 
 def _ended(node: CompiledNode, *, repeatable: bool) -> NodeFailed:
     """Found in the log: an earlier entry of the run ended the attempt, because its time was over."""
-    return NodeFailed(Failure("NODE_TIMEOUT", f"an attempt of the step {node.id} was over its time"), repeatable=repeatable)
+    return NodeFailed(
+        Failure("NODE_TIMEOUT", f"an attempt of the step {node.id} was over its time"), repeatable=repeatable
+    )
 
 
 def _values_of(route: CompiledRoute, values: FlowValues, nodes: Mapping[str, JsonObject], answer: Any) -> JsonObject:

@@ -146,6 +146,7 @@ def _submission(
         run.agent,
         asked.get("input"),
         tool=run.tool,
+        workflow=run.workflow,
         thread_id=thread_id,
         metadata=run.metadata,
         labels=run.labels,

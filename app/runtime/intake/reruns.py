@@ -76,6 +76,10 @@ class Reruns:
         now = self._clock.now_ms()
         return tokens.replay_token(run.id, events, __version__, partial(fingerprint, used), now)
 
+    async def signed_token(self, who: Principal, run_id: str) -> str | Rejected:
+        token = await self.token(who, run_id)
+        return token if isinstance(token, Rejected) else self.sign(token)
+
     def sign(self, token: ReplayToken) -> str:
         """The token as a client gets it."""
         return token.encode(self._signer)
@@ -185,12 +189,14 @@ def _submission(
 ) -> Submission:
     replay = None
     if strict:
-        prompt = next((e.payload["requestHash"] for e in events if e.type == "runtime.model.requested"), None)
-        replay = {"prompt": prompt, "calls": tokens.tool_calls(events)}
+        prompts, calls = tokens.first_prompts(events), tokens.recorded_calls(events)
+        prompt = prompts[0] if prompts else None
+        replay = {"prompt": prompt, "prompts": prompts, "calls": calls.hashes, "after": calls.after}
     return Submission(
         run.agent,
         asked.get("input"),
         tool=run.tool,
+        workflow=run.workflow,
         thread_id=thread_id,
         metadata=run.metadata,
         labels=run.labels,

@@ -14,7 +14,7 @@ from app.core import json
 from app.core.artifact import ArtifactRef
 from app.core.errors import Failure, HoldfastError
 from app.core.json import present
-from app.events.catalog import Payload, artifact, model, request, skill, thread, tool
+from app.events.catalog import Payload, artifact, model, request, skill, thread
 from app.events.catalog.builders import BuiltRequestCompleted
 from app.events.catalog.values import ArtifactValue, ErrorValue
 from app.events.envelope import Event
@@ -22,26 +22,19 @@ from app.events.ports import StoreError
 from app.events.recorder import Scope
 from app.models.router import error_value
 from app.policy.contract import About
-from app.runtime.run.approvals import Approvals, session_grants, with_approval_policy
 from app.runtime.run.budgets import RunBudget, Used
 from app.runtime.run.children import ask_agent, ceiling_of, run_child
 from app.runtime.run.control import Control
+from app.runtime.run.direct_runs import DirectRuns, hooks_of
 from app.runtime.run.histories import Histories
 from app.runtime.run.inlined import Load, inline, stored_blobs
 from app.runtime.run.memo import Memo
 from app.runtime.run.rerun_check import RerunCheck
-from app.runtime.run.run_artifacts import RunArtifacts
 from app.runtime.run.run_guardrails import GuardrailBlocked, RunGuardrails
-from app.runtime.run.run_hooks import RunHooks
 from app.runtime.run.run_log import CutOff, RunLog, Superseded
 from app.runtime.run.steps import RunScope, RunServices, Step, steps_for
-from app.runtime.run.tool_calls import ToolCalls, ToolPorts
 from app.runtime.run.toolsets import Toolset, Toolsets
-from app.runtime.run.undo_run import UndoRun, planned
-from app.runtime.run.undo_tools import undo_registry
 from app.runtime.workspaces import WorkspaceHistory
-from app.tools.contract import CallScope, ToolRequest
-from app.tools.gateway import Gateway
 from app.views.run import Run
 from app.workspace.compiled import CompiledAgent, CompiledSkill, CompiledWorkflow, CompiledWorkspace
 from app.workspace.specs.base import Limits
@@ -69,7 +62,7 @@ class Conductor:
         self._services, self._backends, self._workspaces = services, backends, workspaces
         self._workflow_backend = workflow_backend
         self._toolsets, self._steps = toolsets, steps_for(services) if steps is None else steps
-        self._histories = Histories(services.reader)
+        self._histories, self._direct = Histories(services.reader), DirectRuns(services)
 
     async def run(self, run: Run, scope: Scope, control: Control, events: list[Event] | None = None) -> list[Payload]:
         """The run's last events: what it made, and how it ended. `Suspended` passes through."""
@@ -88,8 +81,7 @@ class Conductor:
             control.note_stored(run.id, family)
         if run.tool is not None or run.undo_of is not None:
             control.replays = True
-            direct = self._call_tool if run.undo_of is None else self._undo
-            return await self._ended(direct(run, scope, control, toolset, family), run)
+            return await self._ended(self._direct.run(run, scope, control, toolset, family), run)
         before = await self._histories.before(run, scope.tenant, family, events)
         run_scope = await self._open_scope(run, scope, control, toolset, family, before.messages, new=new)
         if isinstance(run_scope, Failure):
@@ -125,11 +117,6 @@ class Conductor:
 
     def _blobs(self, scope: Scope) -> Load:
         return stored_blobs(self._services.reader, scope.tenant, scope.thread_id)
-
-    def _hooks(self, run_log: RunLog, toolset: Toolset, agent: str | None, family: Sequence[Event]) -> RunHooks:
-        scope = run_log.scope
-        about = About(run_log.run_id, scope.thread_id, scope.tenant, agent)
-        return RunHooks(toolset.hooks, run_log, about, family, self._blobs(scope))
 
     async def _open_scope(
         self,
@@ -200,7 +187,7 @@ class Conductor:
             asked.get("input"),
             partial(ask_agent, self._run_child),
             partial(run_child, self._run_child),
-            self._hooks(run_log, toolset, agent.name, family),
+            hooks_of(self._services, run_log, toolset, agent.name, family),
             guardrails,
             depth=parent.depth + 1 if parent else 0,
             root_run_id=parent.root_run_id if parent else run.id,
@@ -272,75 +259,6 @@ class Conductor:
             log.exception("run.backend_failed", run=run.id)
             return [_failed(Failure("BACKEND_FAILED", f"The backend raised {type(error).__name__}."))]
         return ending
-
-    async def _call_tool(
-        self, run: Run, scope: Scope, control: Control, toolset: Toolset, family: Sequence[Event]
-    ) -> list[Payload]:
-        """A direct request for a tool: the same gate as an agent's calls, by no agent."""
-        name, asked = run.tool or "", family[0].payload
-        calls, run_log = self._direct_calls(
-            run,
-            scope,
-            control,
-            toolset,
-            family,
-            toolset.gateway,
-            CallScope(run.id, frozenset({name}), scope.tenant, direct=True),
-        )
-        memo, arguments = run_log.memo, asked.get("input")
-        call = ToolRequest(f"call_{run.id}", name, arguments if isinstance(arguments, dict) else None)
-        outcome = (await calls.outcomes([call]))[0]
-        if outcome.error is not None:
-            return [_failed(outcome.error)]
-        await run_log.pause_if_asked()
-        reported = any(event.type == tool.ToolDirectCompleted.type for event in family)
-        if call.id in memo.results and not reported:
-            await run_log.record(tool.ToolDirectCompleted(tool_id=name, output=outcome.output, call_id=call.id))
-        return [request.RequestCompleted(output=outcome.output)]
-
-    async def _undo(
-        self, run: Run, scope: Scope, control: Control, toolset: Toolset, family: Sequence[Event]
-    ) -> list[Payload]:
-        """Takes the effects of another run back: each action passes the same gate as an agent's calls."""
-        plan = planned(family)
-        names = frozenset(action["compensation"] for action in plan["actions"])
-        gateway = toolset.gate(undo_registry(toolset.gateway.registry, names))
-        wanted = with_approval_policy(CallScope(run.id, names, scope.tenant), family[0].payload, gateway.registry)
-        calls, run_log = self._direct_calls(
-            run, scope, control, toolset, family, gateway, wanted, agent=plan.get("agent")
-        )
-        return await UndoRun(run_log, calls, plan, family).carry_out()
-
-    def _direct_calls(
-        self,
-        run: Run,
-        scope: Scope,
-        control: Control,
-        toolset: Toolset,
-        family: Sequence[Event],
-        gateway: Gateway,
-        wanted: CallScope,
-        agent: str | None = None,
-    ) -> tuple[ToolCalls, RunLog]:
-        """The tool calls of a run by no agent; `agent` is whose hooks are asked nevertheless."""
-        services, memo = self._services, Memo.of(run.id, family)
-        person_ms = int(toolset.workspace.runtime.interrupts.expires_seconds * 1000)
-        replay = family[0].payload.get("replay")
-        rerun_check = RerunCheck(replay, memo) if replay else None
-        run_log = RunLog(
-            services.recorder, scope, memo, control, services.clock, person_ms=person_ms, rerun_check=rerun_check
-        )
-
-        async def put(data: bytes, mime: str) -> dict[str, Any]:
-            return await services.blobs.put(scope.tenant, scope.thread_id, data, mime)
-
-        hooks = self._hooks(run_log, toolset, agent, family)
-        artifacts = RunArtifacts(run_log, services.reader, services.files)
-        hook = hooks.of_a_call if hooks.concern_tools else None
-        lent = ToolPorts(put, self._blobs(scope), hook=hook, artifact=artifacts.of_a_tool)
-        grants = session_grants(services.reader, scope.tenant, scope.thread_id)
-        approvals = Approvals(run_log, grants, who="the caller", submitted_by=family[0].actor)
-        return ToolCalls(run_log, gateway, wanted, lent, approvals), run_log
 
 
 def _family(run: Run, events: Sequence[Event]) -> list[Event]:

@@ -1,5 +1,6 @@
 """What file tools and programs write is an artifact, with a diff that streams and the run show."""
 
+import sys
 from pathlib import Path
 
 import httpx2
@@ -19,7 +20,7 @@ spec:
   effect: keyed
   input: {type: object, required: [count], properties: {count: {type: integer}}}
   subprocess:
-    command: [python3, report.py]
+    command: [PYTHON, report.py]
     result: text
     artifacts: ["*.md", "out/*.csv"]
 """
@@ -42,7 +43,9 @@ async def test_files_that_tools_write_are_artifacts_with_diffs(settings: Setting
         root = make_workspace(tmp_path / "workspace", shop)
         document = root / "workspace.yaml"
         text = document.read_text().replace("look]", "look, report]")
-        document.write_text(text + PROGRAM.replace("report.py", str(root / "report.py")))
+        document.write_text(
+            text + PROGRAM.replace("report.py", str(root / "report.py")).replace("PYTHON", sys.executable)
+        )
         (root / "report.py").write_text(SCRIPT)
         settings = settings.model_copy(update={"workspace": root, "data_dir": tmp_path / "data"})
         settings.data_dir.mkdir()

@@ -15,6 +15,7 @@ from app.core.settings import Settings
 from app.store.engine import Sql, Tx
 from app.views.journal import check_links
 from app.wiring.runtime import Holdfast
+from tests.clients import reached
 from tests.server import ROOT, clean_environment, in_process
 from tests.undo_world import Doer, do, make_workspace, payments, undo, write
 
@@ -39,6 +40,9 @@ async def test_a_journal_has_all_kinds_in_pages_and_every_tampering_is_found(
         ):
             run = await _waiting_run(client)
             undone = await undo(client, run)
+            asked = f"/api/interrupts/{undone['waitingOn'][0]}/answer"
+            assert (await client.post(asked, json={"decision": "approve"})).status_code == 200
+            await reached(client, undone["id"])
             session = CommandSession(Client(client), as_json=False, quiet=False, in_process=False)
             kinds: set[str] = set()
             for one in (run, undone):

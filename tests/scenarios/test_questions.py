@@ -25,6 +25,7 @@ spec:
   capabilities: {streaming: true, tools: true, input: [text, image]}
   script:
     rules:
+      - {match: {contains: like this}, reply: {text: "I see."}}
       - {match: {afterTool: ask_user}, reply: {text: "Then I know."}}
       - match: {contains: twice}
         reply:
@@ -75,7 +76,7 @@ async def test_a_native_agent_asks_and_goes_on_with_the_answers_after_a_restart(
         assert await _results(client, run["id"]) == [answers]
         [pending] = (await client.get(f"/api/sessions/{session}/tool-input")).json()["data"]
         assert [(it["id"], it["isOther"]) for it in pending["questions"]] == [("size", True), ("why", False)]
-        decision = {"answers": {"size": {"answers": ["M"]}, "why": {"answers": ["so"]}}}
+        decision = {"decision": "accept", "answers": {"size": {"answers": ["M"]}, "why": {"answers": ["so"]}}}
         decided = await client.post(f"/api/tool-input/{pending['requestId']}/decision", json=decision)
         assert decided.status_code == 200, decided.text
         assert (await reached(client, turn))["status"] == "completed"

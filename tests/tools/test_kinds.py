@@ -357,7 +357,7 @@ async def test_what_the_todos_tool_records_is_what_the_view_reads(tmp_path: Path
         encoded = json.dumps(payload.to_json())
         happened = Event("e", "t", "th", "run_1", number, number, payload.type, "agent", 0, encoded, None, "", "")
         state = fold(state, happened)
-    assert [asdict(item) for item in state.items] == items
+    assert [asdict(item) for item in state.items] == [item | {"owner": "agent"} for item in items]
 
 
 async def test_echo_clock_and_calculator(tmp_path: Path) -> None:

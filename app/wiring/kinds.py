@@ -303,6 +303,10 @@ class WorkflowAdapters(Mapping[str, WorkflowAdapter]):
                 raise KeyError(name) from error
         return self._made[name]
 
+    def __contains__(self, name: object) -> bool:
+        """Whether it can be used, without importing what it needs."""
+        return name in self._made or (isinstance(name, str) and self._kinds.usable(name) is not None)
+
     def __iter__(self) -> Iterator[str]:
         yield from {**dict.fromkeys(self._kinds), **self._made}
 

@@ -117,6 +117,7 @@ class Holdfast:
     workspace: CurrentWorkspace
     history: WorkspaceHistory
     backends: Mapping[str, Backend]
+    adapters: Mapping[str, WorkflowAdapter]
     service: Service
     lifecycle: Lifecycle
     commands: Commands
@@ -235,6 +236,7 @@ async def open_holdfast(
             workspace=workspace,
             history=history,
             backends=kinds,
+            adapters=workflows,
             service=intake.service,
             lifecycle=intake.lifecycle,
             commands=intake.commands,

@@ -108,7 +108,7 @@ GUARDRAILS: Final = (
     python_rule.KIND,
     presidio.KIND,
 )
-ADAPTERS: Final = (native_adapter,)
+ADAPTERS: Final = (native_adapter, langgraph.WORKFLOWS)
 BUSES: Final = (local_bus.KIND, postgres_bus.KIND, nats_bus.KIND)
 NARRATORS: Final = {"template": TemplateNarrator}
 

@@ -110,11 +110,10 @@ from collections import Counter
 from pathlib import Path
 
 _times = Counter()
-_FILE = Path(os.environ.get("FLOW_LEDGER", "/dev/null"))
 
 
 def _line(text):
-    with _FILE.open("a") as file:
+    with Path(os.environ.get("FLOW_LEDGER", "/dev/null")).open("a") as file:
         file.write(text + "\\n")
 
 

@@ -57,6 +57,7 @@ class PhaseVisit:
         self._visit = state.visits.get(state.phase, 0) + 1
         self._key = f"{state.phase}.{self._visit}"
         self._report = False
+        self._decided: dict[str, str] = {}
         self._held: str | None = None
         """Why the phase may not advance, as a policy has it."""
 
@@ -237,6 +238,7 @@ class PhaseVisit:
             self._held = f"the policy {verdict.policy.id!r} denies: {verdict.reason}"
 
     async def _gated(self, verdict: PolicyVerdict) -> None:
+        self._decided[verdict.policy.id] = verdict.decision
         await self._run.record(
             WorkflowPolicyGated(
                 policy_id=verdict.policy.id,
@@ -357,6 +359,7 @@ class PhaseVisit:
             state_hash=hashed,
             grade=check.grade if check is not None else None,
             artifact=artifact,
+            policies=self._decided,
         )
 
 
@@ -384,11 +387,10 @@ def _shown(answer: Any) -> Any:
 
 
 def _failed(agent: str, answer: AgentAnswer) -> Failure:
-    code, found, message = answer.text.partition(": ")
-    known = found and code.isupper() and " " not in code
-    if not known:
-        code, message = "SUBAGENT_FAILED", answer.text
-    return Failure(code, f"{agent!r} failed: {message}"[:2000])
+    error = answer.error or {}
+    return Failure(
+        error.get("code", "SUBAGENT_FAILED"), f"{agent!r} failed: {error.get('message', answer.text)}"[:2000]
+    )
 
 
 def _denied(verdict: PolicyVerdict) -> Failure:

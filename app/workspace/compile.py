@@ -17,6 +17,7 @@ from app.core.schemas import SchemaRegistry, Validator
 from app.workspace.agents import AgentCompiler
 from app.workspace.catalog import KindCatalog
 from app.workspace.compiled import Compiled, CompiledTool, CompiledWorkspace, Named
+from app.workspace.cycle_workflows import with_cycles
 from app.workspace.cycles import CycleCompiler
 from app.workspace.diagnostics import SYNTAX, Diagnostic, Diagnostics
 from app.workspace.entries import ModuleNames, module_file, read_module, split_entry
@@ -35,12 +36,12 @@ from app.workspace.specs.others import (
     GuardrailSpec,
     HookSpec,
     ScheduleSpec,
-    WorkflowSpec,
 )
 from app.workspace.specs.runtime import ProfileSpec, RuntimeSpec
 from app.workspace.specs.tool import McpServerSpec
 from app.workspace.triggers import TriggerMatcher
 from app.workspace.units import compile_roles, compile_skills
+from app.workspace.workflows import WorkflowCompiler
 
 SpecT = TypeVar("SpecT", bound=Spec)
 
@@ -220,6 +221,7 @@ def _assemble(
     agents = AgentCompiler(resolver, specs, skills, invalid, cache.validator).compile()
     roles = compile_roles(index, report)
     memories = compile_memories(resolver)
+    workflows = WorkflowCompiler(resolver, agents, skills, cache.validator).compile()
     runtime = next(index.good("Runtime"), None)
     default = _default_agent(runtime, agents)
     units = CycleCompiler(index, report, agents, roles, default, cache.schemas, cache.validator).compile()
@@ -234,7 +236,7 @@ def _assemble(
         tools=_tools(index, files),
         mcp_servers=_named_all(index, "McpServer", McpServerSpec),
         memories=memories,
-        workflows=_named_all(index, "Workflow", WorkflowSpec),
+        workflows=with_cycles(workflows, units),
         hooks=_named_all(index, "Hook", HookSpec),
         guardrails=_named_all(index, "Guardrail", GuardrailSpec),
         evaluators=_named_all(index, "Evaluator", EvaluatorSpec),

@@ -36,35 +36,13 @@ class UnservedParts:
     folders: Mapping[str, str] = field(default_factory=dict)
 
 
-_HOOK: Final = "use a Hook, which is enforced"
-_NO_WORKFLOW: Final = "use the backend `plan_work_review`, or subagents"
-
 UNSERVED: Final = UnservedParts(
     kinds={
-        "Workflow": f"remove it; {_NO_WORKFLOW}",
         "Schedule": "remove it; start runs with POST /api/runs from your own scheduler, such as cron",
     },
     fields={
-        "Runtime": (
-            Unserved(("defaultWorkflow",), "remove it and set `defaultAgent`"),
-            Unserved(("routes",), "remove it; clients name the agent in `agent`"),
-            Unserved(("trust",), "remove it; check extensions before you install them"),
-        ),
+        "Runtime": (Unserved(("trust",), "remove it; check extensions before you install them"),),
         "Tool": (Unserved(("compensation",), "remove it; offer the undo to the agent as a tool of its own"),),
-        "Hook": (
-            Unserved(
-                ("on", EACH),
-                "remove it from `on`; without workflows it is never asked",
-                frozenset({"WorkflowStart", "PhaseAdvance", "WorkflowComplete"}),
-            ),
-        ),
-    },
-    folders={
-        "cycles": f"remove it; {_NO_WORKFLOW}",
-        "phases": f"remove it; {_NO_WORKFLOW}",
-        "policies": f"remove it; to decide before something happens, {_HOOK}",
-        "personas": "remove it; write an Agent, or a role of the backend `plan_work_review` in roles/",
-        "artifacts": "remove it; write the form into the agent's instructions",
     },
 )
 

@@ -145,6 +145,8 @@ def _submission(
         run.agent,
         asked.get("input"),
         tool=run.tool,
+        workflow=run.workflow,
+        mode=asked.get("mode"),
         thread_id=thread_id,
         metadata=run.metadata,
         labels=run.labels,

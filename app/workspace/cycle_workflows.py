@@ -1,6 +1,6 @@
 """Cycles as workflows: a cycle's id is a workflow's name, and a Workflow document may give a cycle hooks and limits.
 
-The graph made here is what people see: the sequence, and the ways back. Leaves to the runtime: the graph that is walked.
+The graph made here is what people see: the sequence, and the ways back. The runtime makes the one that is walked.
 """
 
 from collections.abc import Mapping

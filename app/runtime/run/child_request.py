@@ -18,10 +18,9 @@ class ChildRequest:
     instructions: str | None = None
     """What is added to the agent's own."""
     tools: frozenset[str] | None = None
-    """The most it may use of the workspace's tools, and then it has no subagents; None leaves it its own."""
+    """The most it may use of the workspace's tools; it then has no subagents and no skills. None leaves it its own."""
     writes: tuple[str, ...] | None = None
     """Patterns of the files that it may write; None leaves that to its tools."""
-    response_schema: JsonObject | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def asked(self) -> JsonObject:
@@ -30,7 +29,6 @@ class ChildRequest:
             {
                 "skill": self.skill,
                 "instructions": self.instructions,
-                "responseSchema": self.response_schema,
                 "metadata": dict(self.metadata) or None,
             }
         )

@@ -91,7 +91,6 @@ async def _begin(parent: RunScope, scope: Scope, known: Run | None, asked: Child
             skill=asked.skill,
             input=asked.input,
             instructions=asked.instructions,
-            response_schema=asked.response_schema,
             metadata=dict(asked.metadata),
             call_id=asked.call_id,
             parent_run_id=parent.run.id,

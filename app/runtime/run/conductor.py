@@ -107,7 +107,7 @@ class Conductor:
         run_scope.writes = parent.writes if asked.writes is None else asked.writes
         if asked.tools is not None:
             run_scope.ceiling = asked.tools if run_scope.ceiling is None else run_scope.ceiling & asked.tools
-            run_scope.agent = replace(run_scope.agent, subagents=())
+            run_scope.agent = replace(run_scope.agent, subagents=(), skills=())
         return await self._walk(run_scope)
 
     # -- bringing together ---------------------------------------------------------------------------

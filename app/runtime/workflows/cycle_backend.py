@@ -45,7 +45,6 @@ class ContextCycleRun:
             instructions=task.instructions,
             tools=task.tools,
             writes=task.paths,
-            response_schema=task.response_schema,
             metadata=task.metadata,
         )
         return await self._ctx.call_child(asked)

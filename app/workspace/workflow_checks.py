@@ -32,8 +32,8 @@ class GraphChecks:
         self._check_ends()
         self._check_labels()
         self._check_routers()
-        known = {*self._graph.nodes, START, END}
-        if all(edge.source in known and edge.target in known for edge in self._graph.edges):
+        known = self._graph.nodes.keys()
+        if all(edge.source in known | {START} and edge.target in known | {END} for edge in self._graph.edges):
             self._check_reach()
             self._check_cycles()
 

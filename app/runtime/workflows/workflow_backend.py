@@ -11,6 +11,7 @@ from app.backends.workflow_contract import FlowValues, WorkflowAdapter
 from app.core import json
 from app.core.decisions import Deny
 from app.core.errors import Failure
+from app.core.json import JsonObject
 from app.events.catalog.workflow import WorkflowAborted, WorkflowCompleted, WorkflowStarted
 from app.policy.contract import Point
 from app.runtime.run.context import RunContext
@@ -32,10 +33,10 @@ class WorkflowBackend:
         assert isinstance(ctx, RunContext), "the runtime's own context"
         name, flow = self._flow.name, self._flow
         subject = {"workflow": name, "adapter": self.kind, "input": ctx.input}
-        await _permitted(ctx, Point.WORKFLOW_START, subject)
+        given = (await _permitted(ctx, Point.WORKFLOW_START, subject))["input"]
         await ctx.record_once(WorkflowStarted(workflow_id=name, adapter=self.kind))
         try:
-            runner = NodeRunner(flow, flow.graph, ctx.input, DocumentWork(flow, ctx), ctx.log, ctx.calls)
+            runner = NodeRunner(flow, flow.graph, given, DocumentWork(flow, ctx), ctx.log, ctx.calls)
             result = self._result(await self._adapter.run(runner))
             await _permitted(ctx, Point.WORKFLOW_COMPLETE, {"workflow": name, "adapter": self.kind, "output": result})
         except StepFailed as failed:
@@ -64,10 +65,12 @@ class WorkflowBackend:
         return result
 
 
-async def _permitted(ctx: RunContext, point: Point, subject: Mapping[str, Any]) -> None:
-    decision = (await ctx.fire(point, dict(subject))).decision
-    if isinstance(decision, Deny):
-        raise StepFailed(Failure(_DENIED, f"A hook denied it at {point}: {decision.reason}"))
+async def _permitted(ctx: RunContext, point: Point, subject: JsonObject) -> JsonObject:
+    """The subject as the hooks leave it."""
+    fired = await ctx.fire(point, subject)
+    if isinstance(fired.decision, Deny):
+        raise StepFailed(Failure(_DENIED, f"A hook denied it at {point}: {fired.decision.reason}"))
+    return fired.subject
 
 
 class WorkflowBackends:

@@ -23,7 +23,7 @@ NodeId = Annotated[
 ]
 
 
-class Retry(Spec):
+class NodeRetry(Spec):
     attempts: Annotated[int, Field(ge=1, le=10)] = 3
     backoff_seconds: Annotated[float, Field(ge=0, le=60)] = 0
 
@@ -47,7 +47,7 @@ class AskPerson(Spec):
         return self
 
 
-class Wait(Spec):
+class WaitTime(Spec):
     """A timer that survives restarts and takes no worker."""
 
     seconds: Annotated[float, Field(gt=0, le=_YEAR)]
@@ -59,14 +59,14 @@ class WorkflowNode(Spec):
     id: NodeId
     ref: Annotated[str, Field(pattern=r"^(agents|tools|skills|workflows)\..+$")] | None = None
     ask: AskPerson | None = None
-    wait: Wait | None = None
+    wait: WaitTime | None = None
     agent: Name | None = None
     with_: JsonMap | None = Field(None, alias="with")
     foreach: Annotated[str, Field(min_length=1, max_length=500)] | None = None
     concurrency: Annotated[int, Field(ge=1, le=64)] = 4
     max_items: Annotated[int, Field(ge=1, le=MAX_ITEMS)] = 1_000
     join: Literal["all", "any"] = "all"
-    retry: Retry | None = None
+    retry: NodeRetry | None = None
     timeout_seconds: Seconds | None = None
 
     @model_validator(mode="after")

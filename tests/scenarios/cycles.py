@@ -12,11 +12,11 @@ from typing import Final
 EXAMPLE: Final = Path(__file__).parents[2] / "workspaces" / "brainstorm-cycle"
 
 _IDEA: Final = '{{"topic": "{0}", "ideas": [{{"id": "a", "title": "A"}}], "schema_version": "v1"}}'
-_FINDING: Final = '{{"id": "f", "severity": "{0}", "autofix_class": "{1}", "confidence": {2}, "title": "{3}", "schema_version": "v1"}}'
+_FINDING: Final = '"severity": "{0}", "autofix_class": "{1}", "confidence": {2}, "title": "{3}", "schema_version": "v1"'
 
 
 def finding(severity: str = "P1", fix: str = "gated_auto", confidence: int = 75, title: str = "Gap") -> str:
-    return _FINDING.format(severity, fix, confidence, title)
+    return '{"id": "f", ' + _FINDING.format(severity, fix, confidence, title) + "}"
 
 
 def review(*findings: str, verdict: str = "allow") -> str:
@@ -155,7 +155,10 @@ def make_workspace(folder: Path) -> Path:
     agents = folder / "agents.yaml"
     agents.write_text(agents.read_text() + "  tools: [read_file, write_file]\n")
     models = folder / "models.yaml"
-    models.write_text(models.read_text().replace("    rules:\n", "    rules:\n" + "".join(_rules()), 1))
+    quick = "  retry: {attempts: 2, initialDelaySeconds: 0.01, maxDelaySeconds: 0.05, totalSeconds: 0}\n  script:\n"
+    script = models.read_text().replace("streaming: true,", "streaming: true, tools: true,", 1)
+    script = script.replace("  script:\n", quick, 1)
+    models.write_text(script.replace("    rules:\n", "    rules:\n" + "".join(_rules()), 1))
     for name in (*REPLIES, *_TOOLS, "broken"):
         role = "researcher" if name in ("maker", "restless", "prose", "mended", "broken", *_TOOLS) else "reviewer"
         tools = "allowed-tools: [write_file]\n" if name in _TOOLS else ""
@@ -194,7 +197,8 @@ def _rules() -> Iterator[str]:
     yield f"      - {{match: {{system: plan_v1}}, reply: {{text: '{plan}'}}}}\n"
     lead = '{"intent": "ideas", "constraints": [], "cycle_id": "%s", "schema_version": "v1"}'
     for asked, cycle in (("please plan", "plain"), ("please vanish", "no-such-cycle")):
-        yield f"      - {{match: {{system: lead_directive_v1, contains: {asked}}}, reply: {{text: '{lead % cycle}'}}}}\n"
+        match = f"{{system: lead_directive_v1, contains: {asked}}}"
+        yield f"      - {{match: {match}, reply: {{text: '{lead % cycle}'}}}}\n"
 
 
 def _documents() -> Iterator[str]:

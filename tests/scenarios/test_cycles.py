@@ -55,7 +55,7 @@ async def test_the_example_cycle_reviews_reworks_and_is_done(cycle: Client) -> N
     assert output["visited"] == ["explore", "review", "explore", "review"]
     assert SCHEMAS.validate("review_aggregate_v1", output["review_aggregate"]) == []
     told = await workflow_events(cycle, run)
-    assert [name for name, _ in told][0] == "started" and [name for name, _ in told][-1] == "completed"
+    assert (told[0][0], told[-1][0]) == ("started", "completed")
     started, completed = told[0][1], told[-1][1]
     assert (started["cycleId"], started["phaseId"], started["mode"]) == ("brainstorm", "explore", "headless")
     assert (completed["cycleId"], completed["verdict"]) == ("brainstorm", "done")
@@ -189,7 +189,7 @@ async def test_in_interactive_mode_a_person_opens_the_gate(cycle: Client, decisi
 
 async def test_a_mode_that_does_not_exist_is_refused(cycle: Client) -> None:
     answer = await cycle.post("/api/runs", json={"workflow": "plain", "input": "x", "mode": "wild"})
-    assert answer.status_code == 422
+    assert answer.status_code == 400 and "mode" in answer.text
 
 
 # -- verdicts ------------------------------------------------------------------------------------------------

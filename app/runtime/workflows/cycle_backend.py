@@ -136,9 +136,7 @@ class CycleBackend:
         subject = self._about(cycle, mode=ctx.mode, input=ctx.input)
         fired = await ctx.fire(Point.WORKFLOW_START, subject)
         if isinstance(fired.decision, Deny):
-            failure = Failure("GATE_DENIED", f"A WorkflowStart hook denied the cycle: {fired.decision.reason}")
-            await ctx.record_once(self._aborted(cycle, failure))
-            raise StepFailed(failure)
+            raise StepFailed(Failure("GATE_DENIED", f"A WorkflowStart hook denied the cycle: {fired.decision.reason}"))
         started = WorkflowStarted(
             workflow_id=self._flow.name,
             adapter=self.kind,
@@ -172,16 +170,14 @@ class CycleBackend:
             return  # a run that no longer follows its record must not add to it
         subject = self._about(cycle, verdict="abort", reason=failure.message, phase=state.phase, output=None)
         await ctx.fire(Point.WORKFLOW_COMPLETE, subject, "abort")
-        await ctx.record_once(self._aborted(cycle, failure, state.phase))
-
-    def _aborted(self, cycle: CompiledCycle, failure: Failure, phase: str | None = None) -> WorkflowAborted:
-        return WorkflowAborted(
+        aborted = WorkflowAborted(
             workflow_id=self._flow.name,
             cycle_id=cycle.id,
-            phase_id=phase,
+            phase_id=state.phase,
             code=failure.code,
             reason=failure.message[:2000],
         )
+        await ctx.record_once(aborted)
 
 
 def _output(state: CycleState, last: PhaseResult) -> JsonObject:

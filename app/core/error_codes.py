@@ -515,6 +515,27 @@ CODES: Final[dict[str, Code]] = {
         "The reviewer rejected the work, and the maximum number of reworks is reached.",
         "Read the reviewer's feedback. Raise maxReworks, or set config.plan_work_review.escalate to ask a person.",
     ),
+    # -- cycles ----------------------------------------------------------------------------------
+    "POLICY_DENIED": Code(
+        "A policy of a cycle denied what it was about to do.",
+        "Read the reason in the event runtime.workflow.policy_gated. Without a matching rule or a default, it denies.",
+    ),
+    "POLICY_FAILED": Code(
+        "A rule of a policy, or the grade of a loop, could not be evaluated.",
+        "Correct the expression; check with `has(...)` what may be missing.",
+    ),
+    "SIGNAL_FAILED": Code(
+        "A signal or a condition of a cycle could not be evaluated.",
+        "Correct the expression; it reads something that the outputs of the phase do not have.",
+    ),
+    "SCHEMA_VIOLATION": Code(
+        "What a phase takes or gives breaks the schema that is declared for it.",
+        "Compare the value at the named place with the schema, and correct the phase before or the schema.",
+    ),
+    "CYCLE_ABORTED": Code(
+        "A halt signal or the abort condition of a cycle became true.",
+        "Read the event runtime.workflow.aborted, and the outputs of the phase that it names.",
+    ),
     # -- http ------------------------------------------------------------------------------------
     "READER_TOO_SLOW": Code("The client reads the stream too slowly.", "Reconnect with the last `seq` as the cursor."),
     "CURSOR_INVALID": Code("The cursor does not come from this list.", "Send `nextCursor` unchanged, or no cursor."),

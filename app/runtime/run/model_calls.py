@@ -17,7 +17,7 @@ from app.events.catalog.adapter import OUTPUT_DELTA, AdapterEvent
 from app.events.catalog.builders import BuiltDelta, BuiltModelCompleted
 from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.model import ASIDES, DRAFT, GUARDRAIL, JUDGE, ModelCompleted, ModelNegotiated, ModelRequested
-from app.events.ports import BlobDraft, StoreError
+from app.events.ports import StoreError
 from app.events.recorder import PayloadEntry
 from app.models.collect import MAX_DELTA
 from app.models.completion import (
@@ -256,7 +256,7 @@ class ModelCalls:
         scope, held = self._log.scope, list[Payload]()
 
         async def record(payload: Payload) -> Payload | None:
-            media = payload.media if isinstance(payload, BuiltModelCompleted) else ()
+            made = payload
             if marks:
                 if self.held_back and payload.type == AdapterEvent.type:
                     return None
@@ -279,7 +279,7 @@ class ModelCalls:
                     await self._log.record(*held, payload)
                 held.clear()
                 return None
-            return await self._record(payload, media)
+            return await self._record(payload, made)
 
         def screen(message_id: str) -> DeltaScreen:
             unseen = marks.get("role") in ASIDES and marks.get("role") != DRAFT
@@ -324,11 +324,13 @@ class ModelCalls:
         )
         return await self._log.exceeded(payload)
 
-    async def _record(self, payload: Payload, media: tuple[BlobDraft, ...] = ()) -> Payload | None:
-        """Returns a model's answer as it is stored, so that a resumed run sees what this one saw."""
+    async def _record(self, payload: Payload, made_as: Payload) -> Payload | None:
+        """Returns a model's answer as it is stored, so that a resumed run sees what this one saw. `made_as` is the
+        payload before it was marked, with the content of its media."""
         if payload.type != ModelCompleted.type:
             await self._log.record(payload)
             return None
+        media = made_as.media if isinstance(made_as, BuiltModelCompleted) else ()
         if self.held_back:
             event = (await self._log.record(PayloadEntry(payload, blobs=media, apart=_HELD_BACK))).events[0]
             return ModelCompleted.model_validate((await inline(event, self._load)).payload)

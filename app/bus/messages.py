@@ -125,6 +125,22 @@ def portions(sender: str, threads: Iterable[ThreadNews]) -> Iterator[bytes]:
         yield encode(News(sender, tuple(rows)))
 
 
+def use_portions(sender: str, used: Iterable[tuple[str, str, int]]) -> Iterator[bytes]:
+    """What callers used, in as many messages as the largest one allows."""
+    rows: list[tuple[str, str, int]] = []
+    size = 0
+    for one in used:
+        # An id may be written with escapes, six bytes for a character.
+        length = 6 * (len(one[0]) + len(one[1])) + 30
+        if rows and size + length > MAX_MESSAGE_BYTES - 300:
+            yield encode(RateUse(sender, tuple(rows)))
+            rows, size = [], 0
+        rows.append(one)
+        size += length
+    if rows:
+        yield encode(RateUse(sender, tuple(rows)))
+
+
 def decode(data: bytes) -> Message | None:
     """None for anything that is not a message of ours."""
     try:

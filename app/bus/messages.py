@@ -110,6 +110,11 @@ def encode(message: Message) -> bytes:
             return orjson.dumps(["rates", sender, used])
 
 
+def beginning_of_news(sender: str) -> bytes:
+    """Of every message with news of this sender: who hears its own need not read it."""
+    return encode(News(sender, ())).removesuffix(b"[]]")
+
+
 def portions(sender: str, threads: Iterable[ThreadNews]) -> Iterator[bytes]:
     """The news in as many messages as the largest one allows."""
     rows: list[ThreadNews] = []

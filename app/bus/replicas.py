@@ -71,6 +71,7 @@ class Replicas:
         self._time = asyncio.get_running_loop().time
         self.id = new_id("key").replace("key_", "server_")
         self._outbox = Outbox(bus, self.id)
+        self._own_news = messages.beginning_of_news(self.id)
         self._peers: dict[str, float] = {}
         """When each of the other servers was last heard."""
         self._tenants: dict[str, float] = {}
@@ -247,6 +248,8 @@ class Replicas:
     # -- what others say -------------------------------------------------------------------------------
 
     def _heard(self, subject: str, data: bytes) -> None:
+        if data.startswith(self._own_news):
+            return
         message = messages.decode(data)
         if message is None:
             self.malformed += 1

@@ -171,7 +171,7 @@ def _read(value: Sequence[object]) -> Message | None:
         case "workspace", []:
             return WorkspaceChange(sender)
         case "rates", [list() as rows] if len(rows) <= _MAX_NEWS:
-            return RateUse(sender, tuple((_text(row[0]), _text(row[1]), _number(row[2])) for row in rows))
+            return RateUse(sender, tuple(_use(row) for row in rows))
     return None
 
 
@@ -182,6 +182,12 @@ def _thread_news(row: object) -> ThreadNews:
     if not 1 <= first <= last:
         raise ValueError
     return ThreadNews(_text(row[0]), first, last, _number(row[3]))
+
+
+def _use(row: object) -> tuple[str, str, int]:
+    if not isinstance(row, list) or len(row) != 3:
+        raise ValueError
+    return _text(row[0]), _text(row[1]), _number(row[2])
 
 
 def _text(value: object) -> str:

@@ -216,6 +216,13 @@ class EvaluationDone:
 
 
 @dataclass(frozen=True, slots=True)
+class BlobShared:
+    """Makes the thread another one that needs a stored blob, without a copy of its content."""
+
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
 class DropDeltas:
     """Removes stored events with the command that commits to them. Refused when others were removed meanwhile."""
 
@@ -272,6 +279,7 @@ Condition: TypeAlias = (
     | DropDeltas
     | EvaluationDue
     | EvaluationDone
+    | BlobShared
     | MemoryIs
     | MemoryIndexed
     | MemoryUnindexed

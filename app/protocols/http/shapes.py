@@ -85,6 +85,7 @@ class RunShape(Shape):
     status: RunStatus
     input: Any
     output: Any
+    output_parts: list[dict[str, Any]] | None
     error: RunError | None
     parent_run_id: str | None
     rerun_of: str | None

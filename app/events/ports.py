@@ -134,6 +134,13 @@ class RunUnclaimed:
     run_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class RunAtWork:
+    """The run is running: an executor works on it, or did until it died."""
+
+    run_id: str
+
+
 @value(frozen=True, slots=True)
 class CommandsSeen:
     """The run was sent no more than so many commands that it must have seen before it may complete."""
@@ -262,6 +269,7 @@ Condition: TypeAlias = (
     | ThreadIdleSince
     | RunNotTerminal
     | RunUnclaimed
+    | RunAtWork
     | CommandsSeen
     | InterruptOpen
     | KeyUnused

@@ -450,7 +450,8 @@ async def _load_workspace(
         chosen = runtime.progress.narration
         store.recorder.narrator = narrator(chosen)
         narration.follow(package_narrator(chosen), chosen.provider, chosen.style)
-        await sent.follow(runtime.telemetry.sinks, runtime.redaction.trace_fields)
+        hidden = without_personal_data if runtime.redaction.pii in ("traces", "both") else None
+        await sent.follow(runtime.telemetry.sinks, runtime.redaction.trace_fields, hidden)
 
     async def loaded(status: WorkspaceStatus) -> None:
         await follow()

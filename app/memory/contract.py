@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.events.ports import MemoryIndexed
-from app.memory.ranking import Matches, Ranked
+from app.memory.ranking import Ranked
 from app.views.memory_record import MemoryRecord
 from app.workspace.catalog import Kind
 from app.workspace.compiled import CompiledMemory
@@ -86,7 +86,10 @@ class RecordTable(Protocol):
         """The blobs that are still there."""
         ...
 
-    async def matches(self, tenant: str, namespace: str, terms: Sequence[str], budget: int) -> Matches: ...
+    async def search(self, tenant: str, namespace: str, terms: Sequence[str], limit: int, now: int) -> list[Ranked]:
+        """Records in force that have one of the terms, best first, by `ranking`. Reads a bounded part of the index:
+        rare terms first, so that common ones decide only among what those found."""
+        ...
 
     async def similar(
         self, tenant: str, namespace: str, fingerprint: str, slot: str | None

@@ -14,7 +14,7 @@ from app.core.clock import iso
 from app.core.errors import HoldfastError
 from app.memory.contract import Embed, IndexEntry, MemoryDeps, MemoryKind, RecordIndex, RecordQuery, VectorTable
 from app.memory.kinds.store import LexicalIndex, StoreConfig
-from app.memory.ranking import Ranked, freshness, fused
+from app.memory.ranking import Ranked, freshness, fused, ordered
 from app.views.memory_record import MemoryRecord
 from app.workspace.compiled import CompiledMemory
 
@@ -98,13 +98,10 @@ class VectorIndex:
         near = await self._matrices.nearest(query.tenant, query.namespace, self._model, vectors[0], count)
         close = [(seq, cosine) for seq, cosine in near if cosine >= _MIN_COSINE]
         records = await self._records.by_seq(query.tenant, [seq for seq, _ in close], iso(query.now)) if close else {}
-        by_meaning = sorted(
-            (
-                Ranked(records[seq], cosine * freshness(records[seq], query.now))
-                for seq, cosine in close
-                if seq in records
-            ),
-            key=lambda ranked: (-ranked.score, -ranked.record.seq),
+        by_meaning = ordered(
+            Ranked(record, cosine * freshness(record.created_at, record.used_at, record.confidence, query.now))
+            for seq, cosine in close
+            if (record := records.get(seq)) is not None
         )
         return fused(lexical, by_meaning)[: query.limit]
 

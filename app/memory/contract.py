@@ -4,7 +4,7 @@ The records themselves are folds of events in our own log; a kind is how they ar
 kinds (`kinds/`), what may be remembered (`decisions`) and the tables (the store).
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -121,6 +121,16 @@ class VectorTable(Protocol):
         """By `seq`, after that one."""
         ...
 
+    async def nearest(
+        self, tenant: str, namespace: str, model: str, vector: bytes, limit: int
+    ) -> list[tuple[int, bytes]] | None:
+        """The nearest by inner product, roughly in order, if the database can search vectors; else None."""
+        ...
+
+    async def tend_vectors(self, stop: Callable[[], bool]) -> int:
+        """Whatever makes `nearest` complete and quick in large namespaces; how much was done."""
+        ...
+
     async def vector_stamp(self, tenant: str, namespace: str, model: str) -> tuple[int, int]:
         """How many there are, and the last `seq`: whoever keeps them sees by it whether they have changed."""
         ...
@@ -134,8 +144,21 @@ class VectorTable(Protocol):
         ...
 
 
-Embed = Callable[[str, Sequence[str]], Awaitable["list[bytes] | Failure"]]
-"""Asked with a Model's name and texts; each vector is float32, little-endian, of length one."""
+class Embeddings(Protocol):
+    """Makes vectors by the Models of a workspace, on somebody's account."""
+
+    def identity(self, model: str) -> str | None:
+        """Another as soon as vectors of the Model can no longer be compared with those of before; None if the
+        workspace has no such Model."""
+        ...
+
+    async def embed(self, model: str, texts: Sequence[str]) -> list[bytes] | Failure:
+        """One vector per text: float32, little-endian, of length one."""
+        ...
+
+
+EmbeddingsOf = Callable[[str], Embeddings]
+"""On the account of a tenant, for what no run asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +167,8 @@ class MemoryDeps:
 
     table: RecordTable
     clock: Clock
-    embed: Embed | None = None
+    embeddings: Embeddings | None = None
+    """On the account of the run or tenant that the index was made for."""
     vectors: VectorTable | None = None
     kept: dict[str, Any] = field(default_factory=dict)
     """What a kind keeps as long as the server runs."""

@@ -28,6 +28,7 @@ from app.views.memory_record import MemoryRecord
 from app.workspace.compiled import CompiledMemory
 
 Work = Callable[[], Awaitable[Counter[str]]]
+Lacking = list[tuple[CompiledMemory, Sequence[MemoryRecord]]]
 
 PAGE: Final = 200
 _UNCERTAIN: Final = 0.2
@@ -54,7 +55,20 @@ class Maintenance:
             counts = await self._due(tenant, memories, stop)
             if counts:
                 done[tenant] = counts
+        if self._vectors is not None and not stop() and any(one.spec.embedding for one in memories.values()):
+            await self._tend_vectors(stop)
         return done
+
+    async def _tend_vectors(self, stop: Callable[[], bool]) -> None:
+        """Indexes of vectors are the whole server's, so it is not recorded for a tenant. A failure costs only speed."""
+        assert self._vectors is not None
+        try:
+            made = await self._vectors.tend_vectors(stop)
+        except HoldfastError as error:
+            log.warning("memory.vector_index_failed", reason=error.failure.message)
+        else:
+            if made:
+                log.info("memory.vectors_indexed", indexes=made)
 
     async def tenants(self) -> list[str]:
         return await self._table.tenants()
@@ -67,8 +81,7 @@ class Maintenance:
         unindexed = await self._unindexed(tenant, memories)
         if self._vectors is not None and not unindexed:
             # After a change of the model the old vectors go once the new ones are complete.
-            used = sorted({memory.spec.embedding for memory in memories.values() if memory.spec.embedding is not None})
-            await self._vectors.drop_other_vectors(tenant, used)
+            await self._vectors.drop_other_vectors(tenant, self._memory.embeddings_in_use(tenant, memories))
         if not expired and not doubled and not unindexed:
             return {}
 
@@ -78,16 +91,28 @@ class Maintenance:
                 gone = await self._memory.forget(tenant, records, reason=reason, by="system") if records else []
                 await self._memory.trim_indexes(tenant, memories, gone)
                 counts[reason] += len(gone)
-            for memory, page in unindexed:
-                if stop():
-                    break  # the next round goes on with what is left
-                failure = await self._memory.put(tenant, memory, page)
-                if failure is not None:
-                    raise HoldfastError(failure.code, failure.message)
-                counts["indexed"] += len(page)
+            counts["indexed"] += await self._index(tenant, memories, unindexed, stop)
             return counts
 
         return await self._recorded(tenant, "records", work)
+
+    async def _index(
+        self, tenant: str, memories: Mapping[str, CompiledMemory], lacking: Lacking, stop: Callable[[], bool]
+    ) -> int:
+        """Until nothing is lacking: after a change of the model that may be many pages. How many were indexed."""
+        done: set[str] = set()
+        while lacking:
+            for memory, page in lacking:
+                if stop():
+                    return len(done)  # the next round goes on with what is left
+                failure = await self._memory.put(tenant, memory, page)
+                if failure is not None:
+                    raise HoldfastError(failure.code, failure.message)
+                done |= {record.id for record in page}
+            left = await self._unindexed(tenant, memories)
+            # What an index does not take is tried once a round.
+            lacking = [] if all(record.id in done for _, page in left for record in page) else left
+        return len(done)
 
     async def _look(self, tenant: str, stop: Callable[[], bool]) -> tuple[list[MemoryRecord], list[MemoryRecord]]:
         """Records whose time is over, and those that repeat another in force."""
@@ -121,11 +146,9 @@ class Maintenance:
         unused = now - max(record.created_at, record.used_at)
         return record.confidence < _UNCERTAIN and unused > _UNUSED_MS
 
-    async def _unindexed(
-        self, tenant: str, memories: Mapping[str, CompiledMemory]
-    ) -> list[tuple[CompiledMemory, Sequence[MemoryRecord]]]:
+    async def _unindexed(self, tenant: str, memories: Mapping[str, CompiledMemory]) -> Lacking:
         """For kinds that index after the commit: what they lack."""
-        lacking: list[tuple[CompiledMemory, Sequence[MemoryRecord]]] = []
+        lacking: Lacking = []
         for memory in memories.values():
             if not self._memory.is_transactional(memory):
                 lacking += [(memory, page) for page in await self._memory.lacking(tenant, memory)]

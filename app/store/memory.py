@@ -1,6 +1,6 @@
 """Reads the memory records and their index. Every query carries the tenant."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from app.events.catalog.memory import MEMORY_THREAD
@@ -10,6 +10,7 @@ from app.memory.ranking import Ranked
 from app.store.codec import decode
 from app.store.engine import Database, Row, Sql, Tx
 from app.store.memory_index import index_record, unindex_record
+from app.store.memory_pgvector import PgVector
 from app.store.memory_search import BY_SEQ, NAMESPACE, OF_TENANT, search
 from app.views.memory_record import MemoryRecord
 
@@ -56,8 +57,9 @@ _OTHER_VECTORS: Final = Sql(
 
 
 class MemoryTable:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, pgvector: PgVector | None = None) -> None:
+        """`pgvector` where the database is Postgres."""
+        self._database, self._pgvector = database, pgvector
 
     async def record(self, tenant: str, record_id: str) -> MemoryRecord | None:
         found = await self._database.look(lambda tx: tx.rows(_RECORD, tenant, record_id))
@@ -120,6 +122,10 @@ class MemoryTable:
     # -- vectors ---------------------------------------------------------------------------------------
 
     async def put_vectors(self, tenant: str, namespace: str, model: str, vectors: Mapping[int, bytes]) -> None:
+        pgvector = self._pgvector
+        if pgvector is not None and not await pgvector.present():
+            pgvector = None
+
         async def work(tx: Tx) -> None:
             known = await tx.rows(NAMESPACE, tenant, namespace)
             if known:
@@ -128,8 +134,26 @@ class MemoryTable:
                 left = [row[0] for row in await tx.rows(_INDEXED, key, sorted(vectors))]
                 if left:
                     await tx.many(_PUT_VECTOR, [(key, model, seq, vectors[seq]) for seq in left])
+                    if pgvector is not None:
+                        await pgvector.put(tx, key, model, {seq: vectors[seq] for seq in left})
 
         await self._database.write(work)
+
+    async def nearest(
+        self, tenant: str, namespace: str, model: str, vector: bytes, limit: int
+    ) -> list[tuple[int, bytes]] | None:
+        pgvector = self._pgvector
+        if pgvector is None or not await pgvector.searchable():
+            return None
+
+        async def work(tx: Tx) -> list[tuple[int, bytes]]:
+            known = await tx.rows(NAMESPACE, tenant, namespace)
+            return await pgvector.nearest(tx, known[0][0], known[0][1], model, vector, limit) if known else []
+
+        return await self._database.read(work)
+
+    async def tend_vectors(self, stop: Callable[[], bool]) -> int:
+        return await self._pgvector.tend(stop) if self._pgvector is not None else 0
 
     async def vectors(self, tenant: str, namespace: str, model: str, after: int, limit: int) -> list[tuple[int, bytes]]:
         found = await self._database.look(lambda tx: tx.rows(_VECTORS, tenant, namespace, model, after, limit))

@@ -9,7 +9,6 @@ from app.core.clock import ManualClock
 from app.core.settings import Settings
 from app.memory.contract import IndexEntry, MemoryCandidate, RecordIndex, RecordQuery, RunIdentity
 from app.memory.service import MemoryService
-from app.models.embeddings import scripted_vector
 from app.policy.redaction import CurrentRedaction
 from app.views.memory_record import MemoryRecord
 from app.wiring.kinds import memories
@@ -17,6 +16,7 @@ from app.wiring.memory import open_memory
 from app.wiring.store import open_store
 from app.workspace.compiled import CompiledMemory
 from app.workspace.specs.others import MemorySpec
+from tests.memory.scripted_embeddings import ScriptedEmbeddings
 
 KINDS = sorted(memories())
 TEXTS = ("The green door leads to the garden.", "The blue door leads to the cellar.", "Tea is served at five.")
@@ -30,7 +30,7 @@ class Room:
 
     @property
     def index(self) -> RecordIndex:
-        return self.service.index_of(self.memory)
+        return self.service.index_of(self.memory, "acme")
 
     async def stored(self, user: str = "lena", tenant: str = "acme") -> list[MemoryRecord]:
         who = RunIdentity(tenant, "clerk", user, "t", None, f"user:{user}")
@@ -51,12 +51,9 @@ class Room:
 
 @pytest.fixture(params=KINDS)
 async def room(settings: Settings, request: pytest.FixtureRequest) -> AsyncIterator[Room]:
-    async def embed(_model: str, texts: object) -> list[bytes]:
-        return [scripted_vector(text) for text in texts]  # type: ignore[attr-defined]  # a list of texts
-
     async with open_store(settings) as store:
         clock = ManualClock()
-        service = open_memory(store, clock, CurrentRedaction(), embed)
+        service = open_memory(store, clock, CurrentRedaction(), ScriptedEmbeddings)
         embedding = "words" if request.param != "store" else None
         memory = CompiledMemory("facts", "", {}, MemorySpec(kind=request.param, embedding=embedding))
         yield Room(service, memory, clock)

@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 
 from app.core.clock import SystemClock
-from app.core.errors import Failure
 from app.core.settings import Settings
+from app.memory import service
 from app.models.config import ModelConfig, model_config
 from app.models.contract import ProviderDeps
 from app.models.embeddings import BATCH, Embedder, scripted_vector
@@ -98,22 +98,24 @@ async def embedder() -> AsyncIterator[tuple[Embedder, list[float]]]:
 async def test_each_provider_is_asked_in_its_format_in_batches_and_once_for_each_text(provider: str) -> None:
     async with embedding_server() as server, embedder() as (made, _):
         texts = [f"a car, number {n}" for n in range(BATCH + 5)]
-        vectors = await made.embed(config(provider, server.url), texts)
-        assert isinstance(vectors, list) and [len(batch) for batch in server.asked] == [BATCH, 5]
-        first = struct.unpack("<4f", vectors[0])
+        first_time = await made.embed(config(provider, server.url), texts)
+        assert first_time.failure is None and [len(batch) for batch in server.asked] == [BATCH, 5]
+        assert (first_time.texts, first_time.requests) == (BATCH + 5, 2)
+        first = struct.unpack("<4f", first_time.vectors[0])
         assert abs(sum(value * value for value in first) - 1) < 1e-6 and first[0] > 0.99
         again = await made.embed(config(provider, server.url), texts)
-        assert again == vectors and len(server.asked) == 2
+        assert again.vectors == first_time.vectors and len(server.asked) == 2
+        assert (again.texts, again.requests, again.usage.input_tokens) == (0, 0, 0)
 
 
 async def test_a_busy_server_is_asked_again_with_growing_pauses_and_a_refusal_is_final() -> None:
     async with embedding_server() as server, embedder() as (made, pauses):
         server.failing = 2
-        assert isinstance(await made.embed(config("openai", server.url), ["tea"]), list)
+        assert len((await made.embed(config("openai", server.url), ["tea"])).vectors) == 1
         assert pauses == [0.5, 1.0]
         server.failing, server.status = 1, 401
-        refused = await made.embed(config("openai", server.url), ["dog"])
-        assert isinstance(refused, Failure) and not refused.retryable and len(server.asked) == 4
+        refused = (await made.embed(config("openai", server.url), ["dog"])).failure
+        assert refused is not None and not refused.retryable and len(server.asked) == 4
 
 
 @pytest.mark.parametrize(
@@ -131,8 +133,8 @@ async def test_a_busy_server_is_asked_again_with_growing_pauses_and_a_refusal_is
 async def test_an_answer_that_is_not_one_vector_per_text_is_refused(answer: Any) -> None:
     async with embedding_server() as server, embedder() as (made, _):
         server.answer = answer
-        refused = await made.embed(config("openai", server.url), ["tea"])
-        assert isinstance(refused, Failure) and refused.code in ("PROVIDER_MALFORMED",)
+        refused = (await made.embed(config("openai", server.url), ["tea"])).failure
+        assert refused is not None and refused.code == "PROVIDER_MALFORMED"
 
 
 def workspace(folder: Path, provider: str, url: str | None) -> Path:
@@ -165,8 +167,8 @@ async def test_without_the_embedding_server_words_still_find_and_maintenance_cat
         async with opened(settings, workspace(tmp_path / "ws", "openai", server.url)) as holdfast:
             server.failing, server.status = 1000, 400
             events = await events_until(holdfast, await submit(holdfast, "clerk", "My automobile is red."))
-            (failed,) = payloads(events, "memory.plugin.failed")
-            assert failed["provider"] == "vector"
+            # Of the recall, and of what was learned.
+            assert [failed["provider"] for failed in payloads(events, "memory.plugin.failed")] == ["vector", "vector"]
             by_word = await ended(holdfast, await submit(holdfast, "clerk", "Tell me of my automobile"))
             assert by_word.output == "It is red."
             server.failing = 0
@@ -178,27 +180,40 @@ async def test_without_the_embedding_server_words_still_find_and_maintenance_cat
 
 
 async def test_another_embedding_model_makes_all_vectors_anew_and_the_job_can_be_interrupted(
-    settings: Settings, tmp_path: Path
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = workspace(tmp_path / "ws", "scripted", None)
     async with opened(settings, folder) as holdfast:
         for number in range(3):
             await ended(holdfast, await submit(holdfast, "clerk", f"I have the number {number} at home."))
         table: Any = holdfast.memory.table
-        assert (await table.vector_stamp("default", PLACE, "words"))[0] == 3
-        first = (await table.vectors("default", PLACE, "words", 0, 10))[0]
+        (old,) = holdfast.memory.embeddings_in_use("default", holdfast.workspace.current.memories)
+        assert (await table.vector_stamp("default", PLACE, old))[0] == 3
+        first = (await table.vectors("default", PLACE, old, 0, 10))[0]
         assert first[1] == scripted_vector("I have the number 0 at home.")
         documents = folder / "all.yaml"
-        documents.write_text(documents.read_text().replace("name: words", "name: new").replace(": words", ": new"))
+        documents.write_text(documents.read_text().replace("model: small", "model: large"))
         assert (await holdfast.workspace.reload()).rejected is None
         memories = holdfast.workspace.current.memories
-        assert memories["facts"].spec.embedding == "new"
+        (new,) = holdfast.memory.embeddings_in_use("default", memories)
+        assert new != old
         assert await holdfast.maintenance.run(memories, lambda: True) == {}
-        assert (await table.vector_stamp("default", PLACE, "words"))[0] == 3
-        assert await holdfast.maintenance.run(memories) == {"default": {"indexed": 3}}
+        assert (await table.vector_stamp("default", PLACE, old))[0] == 3
+        put, stopped = holdfast.memory.put, asyncio.Event()
+
+        async def put_one(*asked: Any) -> Any:
+            stopped.set()
+            return await put(*asked)
+
+        monkeypatch.setattr(service, "_PUT_AT_ONCE", 1)
+        with monkeypatch.context() as interrupted:
+            interrupted.setattr(holdfast.memory, "put", put_one)
+            assert await holdfast.maintenance.run(memories, stopped.is_set) == {"default": {"indexed": 1}}
+        assert (await table.vector_stamp("default", PLACE, new))[0] == 1
+        assert await holdfast.maintenance.run(memories) == {"default": {"indexed": 2}}
         assert await holdfast.maintenance.run(memories) == {}
-        assert (await table.vector_stamp("default", PLACE, "new"))[0] == 3
-        assert (await table.vector_stamp("default", PLACE, "words"))[0] == 0
+        assert (await table.vector_stamp("default", PLACE, new))[0] == 3
+        assert (await table.vector_stamp("default", PLACE, old))[0] == 0
 
 
 async def test_the_event_loop_is_not_held_while_the_server_thinks() -> None:
@@ -206,4 +221,4 @@ async def test_the_event_loop_is_not_held_while_the_server_thinks() -> None:
         asked = asyncio.create_task(made.embed(config("openai", server.url), ["tea"]))
         await asyncio.sleep(0)
         assert not asked.done()
-        assert isinstance(await asked, list)
+        assert (await asked).failure is None

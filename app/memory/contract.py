@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from app.core.clock import Clock
+from app.core.clock import Clock, iso
 from app.core.errors import Failure
 from app.events.ports import MemoryIndexed
 from app.memory.ranking import Ranked
@@ -35,6 +35,12 @@ class RecordQuery:
     text: str
     limit: int
     now: int
+    """In milliseconds."""
+
+    @property
+    def at(self) -> str:
+        """The same as tables have times."""
+        return iso(self.now)
 
 
 class RecordIndex(Protocol):
@@ -95,6 +101,10 @@ class RecordTable(Protocol):
         self, tenant: str, namespace: str, fingerprint: str, slot: str | None
     ) -> tuple[list[MemoryRecord], list[MemoryRecord]]:
         """Records in force that say the same, and those of the same slot."""
+        ...
+
+    async def repeated(self, tenant: str, seqs: Sequence[int]) -> set[int]:
+        """Those of them that say the same as an older record in force of their namespace."""
         ...
 
     async def index(self, tenant: str, record: MemoryRecord, entry: MemoryIndexed) -> None: ...

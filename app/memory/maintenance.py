@@ -6,6 +6,7 @@ stays done, and the next round goes on. Leaves to others: when it runs (wiring's
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -34,8 +35,21 @@ PAGE: Final = 200
 _UNCERTAIN: Final = 0.2
 """A record below this confidence that nobody used for so long is forgotten."""
 _UNUSED_MS: Final = 180 * 86_400_000
+_TRIM_AGAIN_MS: Final = 2 * 86_400_000
+"""For so long kinds with an index of their own are reminded of a forgotten record."""
 
 log = structlog.get_logger("holdfast.memory")
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What a look at all records found."""
+
+    expired: list[MemoryRecord] = field(default_factory=list)
+    doubled: list[MemoryRecord] = field(default_factory=list)
+    """Those that repeat another in force."""
+    forgotten: list[MemoryRecord] = field(default_factory=list)
+    """Lately."""
 
 
 class Maintenance:
@@ -77,17 +91,19 @@ class Maintenance:
         self, tenant: str, memories: Mapping[str, CompiledMemory], stop: Callable[[], bool]
     ) -> dict[str, int]:
         """A round that has nothing to do leaves no trace: most have not."""
-        expired, doubled = await self._look(tenant, stop)
+        found = await self._look(tenant, stop)
+        # A server that died between forgetting a record and telling a kind with an index of its own.
+        await self._memory.trim_indexes(tenant, memories, found.forgotten)
         unindexed = await self._unindexed(tenant, memories)
         if self._vectors is not None and not unindexed:
             # After a change of the model the old vectors go once the new ones are complete.
             await self._vectors.drop_other_vectors(tenant, self._memory.embeddings_in_use(tenant, memories))
-        if not expired and not doubled and not unindexed:
+        if not found.expired and not found.doubled and not unindexed:
             return {}
 
         async def work() -> Counter[str]:
             counts: Counter[str] = Counter()
-            for reason, records in (("expired", expired), ("duplicate", doubled)):
+            for reason, records in (("expired", found.expired), ("duplicate", found.doubled)):
                 gone = await self._memory.forget(tenant, records, reason=reason, by="system") if records else []
                 await self._memory.trim_indexes(tenant, memories, gone)
                 counts[reason] += len(gone)
@@ -114,28 +130,21 @@ class Maintenance:
             lacking = [] if all(record.id in done for _, page in left for record in page) else left
         return len(done)
 
-    async def _look(self, tenant: str, stop: Callable[[], bool]) -> tuple[list[MemoryRecord], list[MemoryRecord]]:
-        """Records whose time is over, and those that repeat another in force."""
-        now = self._clock.now_ms()
-        expired: list[MemoryRecord] = []
-        doubled: list[MemoryRecord] = []
-        seen: dict[tuple[str, str], MemoryRecord] = {}
+    async def _look(self, tenant: str, stop: Callable[[], bool]) -> _Findings:
+        now, found = self._clock.now_ms(), _Findings()
         after = 0
         while not stop() and (page := await self._table.records(tenant, RecordFilter(), after, PAGE)):
             after = page[-1].seq
             left = [record for record in page if record.status != "forgotten"]
-            expired += [record for record in left if self._is_over(record, now)]
-            contents = await self._memory.recollection.contents(tenant, left)
-            for record in left:
-                content = contents.get(record.id)
-                if record.status != "accepted" or content is None or record.kind == "working":
-                    continue
-                key = (record.namespace, index_entry(record.id, content["text"]).fingerprint)
-                if key in seen:
-                    doubled.append(record)
-                seen.setdefault(key, record)
-        over = {record.id for record in expired}
-        return expired, [record for record in doubled if record.id not in over]
+            over = {record.id for record in left if self._is_over(record, now)}
+            facts = [one for one in left if one.status == "accepted" and one.kind != "working" and one.id not in over]
+            repeated = await self._table.repeated(tenant, [record.seq for record in facts]) if facts else set()
+            found.expired += [record for record in left if record.id in over]
+            found.doubled += [record for record in facts if record.seq in repeated]
+            found.forgotten += [
+                record for record in page if record.status == "forgotten" and record.updated_at > now - _TRIM_AGAIN_MS
+            ]
+        return found
 
     def _is_over(self, record: MemoryRecord, now: int) -> bool:
         if record.expires_at is not None and record.expires_at <= iso(now):

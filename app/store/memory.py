@@ -27,6 +27,12 @@ _NEWEST: Final = Sql(
     "AND (r.expires_at IS NULL OR r.expires_at > $4) ORDER BY r.seq DESC LIMIT $3"
 )
 _CONTENTS: Final = Sql("SELECT sha256, data FROM blobs WHERE tenant = $1 AND sha256 {in:$2}")
+_REPEATED: Final = Sql(
+    f"SELECT r.seq FROM memory_records r JOIN memory_namespaces n ON n.tenant = $1 AND n.namespace = r.namespace "
+    "JOIN memory_index i ON i.namespace_key = n.key AND i.seq = r.seq "
+    f"WHERE {OF_TENANT} AND r.seq {{in:$2}} AND r.status = 'accepted' AND EXISTS (SELECT 1 FROM memory_index o "
+    "WHERE o.namespace_key = i.namespace_key AND o.fingerprint = i.fingerprint AND o.seq < i.seq)"
+)
 _SAME: Final = Sql("SELECT seq FROM memory_index WHERE namespace_key = $1 AND fingerprint = $2")
 _SAME_SLOT: Final = Sql("SELECT seq FROM memory_index WHERE namespace_key = $1 AND slot = $2")
 _COUNTS: Final = Sql("SELECT namespace, records FROM memory_namespaces WHERE tenant = $1 ORDER BY namespace")
@@ -101,6 +107,9 @@ class MemoryTable:
             return [records[seq] for seq in same if seq in records], [records[seq] for seq in of_slot if seq in records]
 
         return await self._database.read(work)
+
+    async def repeated(self, tenant: str, seqs: Sequence[int]) -> set[int]:
+        return {row[0] for row in await self._database.look(lambda tx: tx.rows(_REPEATED, tenant, list(seqs)))}
 
     async def index(self, tenant: str, record: MemoryRecord, entry: MemoryIndexed) -> None:
         async def work(tx: Tx) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import structlog
 
 from app.core.errors import HoldfastError
+from app.events.ports import StorageDown
 from app.store.engine import Sql, Tx
 
 INDEX_FROM: Final = 10_000
@@ -27,6 +28,7 @@ MAX_INDEXED_DIMENSIONS: Final = 4_000
 EF_SEARCH: Final = 200
 _COPIED: Final = 500
 _PREPARE_SECONDS: Final = 30.0
+_OFFERED_SECONDS: Final = 3.0
 _INDEX_SECONDS: Final = 3600.0
 
 _CREATE: Final = (
@@ -35,6 +37,7 @@ _CREATE: Final = (
     "seq bigint NOT NULL, embedding vector NOT NULL, PRIMARY KEY (namespace_key, model, seq), "
     "FOREIGN KEY (namespace_key, model, seq) REFERENCES memory_vectors (namespace_key, model, seq) ON DELETE CASCADE)",
 )
+_OFFERED: Final = "SELECT default_version FROM pg_available_extensions WHERE name = 'vector'"
 _HAS_TABLE: Final = "SELECT to_regclass('memory_embeddings') IS NOT NULL"
 _LACKING: Final = (
     "SELECT v.namespace_key, v.model, v.seq, v.vector FROM memory_vectors v WHERE NOT EXISTS "
@@ -174,6 +177,21 @@ class PgVector:
                 await connection.execute(statement, timeout=_INDEX_SECONDS)
                 made += 1
         return made
+
+
+async def offered_version(url: str) -> str | None:
+    """Of the extension that the server has, used or not."""
+    import asyncpg
+
+    try:
+        connection = await asyncpg.connect(url, timeout=_OFFERED_SECONDS)
+        try:
+            found: str | None = await connection.fetchval(_OFFERED)
+        finally:
+            await connection.close(timeout=_OFFERED_SECONDS)
+    except (OSError, asyncpg.PostgresError, TimeoutError) as error:
+        raise StorageDown(f"the database answered {type(error).__name__}") from error
+    return found
 
 
 REMEDY: Final = (

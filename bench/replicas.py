@@ -18,7 +18,7 @@ from typing import Any
 import httpx2
 
 from tests.bus.servers import running_nats
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.postgres import PostgresServer, running_postgres
 from tests.server import ServerProcess
 

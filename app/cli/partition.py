@@ -26,9 +26,9 @@ def partition(
 
     async def work() -> None:
         settings = Settings.load(os.environ, database_url=database_url)
-        if settings.database_url is None:
+        if settings.direct_url is None:
             raise HoldfastError("INVALID_REQUEST", "`holdfast partition` works on Postgres databases only")
-        moved = await convert(settings.database_url)
+        moved = await convert(settings.direct_url)
         if as_json:
             print_json({"partitions": PARTITIONS, "rowsMoved": moved or 0, "wasPartitioned": moved is None})
         elif moved is None:

@@ -242,6 +242,12 @@ CODES: Final[dict[str, Code]] = {
         "The log cannot be put into partitions now.",
         "Read the message for the reason: stop all servers of the database, or start one first if it is empty.",
     ),
+    "DATABASE_POOLED": Code(
+        "The database's URL leads through a pooler that gives each transaction another session, and the settings do "
+        "not say so, or they name another database.",
+        "Set HOLDFAST_DATABASE_DIRECT_URL to a URL that leads to the same database without the pooler, or use the "
+        "pooler in session mode.",
+    ),
     "WORKERS_NEED_POSTGRES": Code(
         "Several worker processes cannot share an SQLite database, which belongs to one process.",
         "Set HOLDFAST_DATABASE_URL to a Postgres database, or use one worker (HOLDFAST_WORKERS=1).",
@@ -508,6 +514,27 @@ CODES: Final[dict[str, Code]] = {
     "REVIEW_FAILED": Code(
         "The reviewer rejected the work, and the maximum number of reworks is reached.",
         "Read the reviewer's feedback. Raise maxReworks, or set config.plan_work_review.escalate to ask a person.",
+    ),
+    # -- cycles ----------------------------------------------------------------------------------
+    "POLICY_DENIED": Code(
+        "A policy of a cycle denied what it was about to do.",
+        "Read the reason in the event runtime.workflow.policy_gated. Without a matching rule or a default, it denies.",
+    ),
+    "POLICY_FAILED": Code(
+        "A rule of a policy, or the grade of a loop, could not be evaluated.",
+        "Correct the expression; check with `has(...)` what may be missing.",
+    ),
+    "SIGNAL_FAILED": Code(
+        "A signal or a condition of a cycle could not be evaluated.",
+        "Correct the expression; it reads something that the outputs of the phase do not have.",
+    ),
+    "SCHEMA_VIOLATION": Code(
+        "What a phase takes or gives breaks the schema that is declared for it.",
+        "Compare the value at the named place with the schema, and correct the phase before or the schema.",
+    ),
+    "CYCLE_ABORTED": Code(
+        "A halt signal or the abort condition of a cycle became true.",
+        "Read the event runtime.workflow.aborted, and the outputs of the phase that it names.",
     ),
     # -- http ------------------------------------------------------------------------------------
     "READER_TOO_SLOW": Code("The client reads the stream too slowly.", "Reconnect with the last `seq` as the cursor."),

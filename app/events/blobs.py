@@ -5,7 +5,9 @@ JSON may hold references again. Content that may be forgotten is a salted blob; 
 place. Leaves to others: storing blobs (the store), and which readers want values whole.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+import contextlib
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 from app.core import json
@@ -18,6 +20,8 @@ Load = Callable[[Mapping[str, Any]], Awaitable[bytes | None]]
 MAX_RESTORED_BYTES: Final = 64 * 1024 * 1024
 """Of one value. A client may send references itself, also many to one blob; those over the limit stay references."""
 _MARK: Final = b'"$blob"'
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
+_STORED_REFERENCE: Final = re.compile(rb'"\$blob":\{"mime":"(?:[^"\\]|\\.)*","sha256":"([0-9a-f]{64})","size":[0-9]+\}')
 
 
 class BlobReader(Protocol):
@@ -82,3 +86,39 @@ def reference_of(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return None
     fits = isinstance(reference.get("sha256"), str) and isinstance(reference.get("mime"), str)
     return reference if fits else None
+
+
+# -- which blobs a value needs ------------------------------------------------------------------------
+
+
+def references(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Every reference in a value, at any depth, also one beside other members (a tool's excerpt).
+
+    Only what names a hash: a client may send anything under this name.
+    """
+    if isinstance(value, Mapping):
+        reference = value.get("$blob")
+        if isinstance(reference, Mapping) and _HASH.fullmatch(str(reference.get("sha256"))):
+            yield reference
+        else:
+            for item in value.values():
+                yield from references(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from references(item)
+
+
+def references_of(event: Event) -> Iterator[Mapping[str, Any]]:
+    """What an event's payload refers to. A payload that was damaged refers to nothing: verifying finds it."""
+    if has_references(event):
+        with contextlib.suppress(json.JsonError):
+            yield from references(event.payload)
+
+
+def digests_inside(data: bytes | bytearray) -> list[str]:
+    """Hashes of the blobs that a blob's content refers to: a large value may hold another one, stored apart.
+
+    The recorder stores canonical JSON, in whose texts quotes are escaped, so that this finds references and nothing
+    else without parsing. A text that looks like one is followed as well: better that than to miss one.
+    """
+    return [digest.decode() for digest in _STORED_REFERENCE.findall(data)] if len(data) <= MAX_RESTORED_BYTES else []

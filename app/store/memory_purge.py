@@ -54,8 +54,8 @@ async def purge_memory(settings: Settings) -> str:
 async def _purge_postgres(settings: Settings) -> str:
     import asyncpg
 
-    assert settings.database_url is not None
-    connection = await asyncpg.connect(settings.database_url)
+    assert settings.direct_url is not None
+    connection = await asyncpg.connect(settings.direct_url)
     try:
         for table in _TABLES:
             # One of them is made only where a memory needs vectors.

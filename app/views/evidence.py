@@ -5,10 +5,12 @@ that whoever verifies a pack makes the same records from its events and compares
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from html import escape
 from typing import Any, Final
 
 from app.core import json
+from app.events.blobs import digests_inside, references_of
 from app.events.catalog import artifact, interrupt, model, request, tool
 from app.events.envelope import Event, iso_at
 
@@ -32,15 +34,13 @@ class EvidenceFold:
         self.approvals: dict[str, Record] = {}
         self.calls: dict[str, Record] = {}
         self.artifacts: dict[str, Record] = {}
-        self.blobs: dict[str, None] = {}
-        """Hashes of the content that the events refer to, in their order."""
+        self._blobs: dict[str, None] = {}
 
     def apply(self, event: Event) -> None:
         self.first = self.first or event
         self.last = event
         self.counts[event.type] += 1
-        if b'"$blob"' in event.payload_bytes:
-            self.blobs.update(dict.fromkeys(_digests(event.payload)))
+        self._blobs.update(dict.fromkeys(reference["sha256"] for reference in references_of(event)))
         note = _NOTES.get(event.type)
         if note is not None:
             note(self, event)
@@ -49,6 +49,18 @@ class EvidenceFold:
     def workspaces(self) -> list[str]:
         """The digests of the workspaces that the runs used."""
         return list(dict.fromkeys(run["workspaceDigest"] for run in self.runs.values() if run.get("workspaceDigest")))
+
+    def blobs(self) -> Iterator[str]:
+        """Hashes of the content that the events refer to, in their order. Content that `look_inside` was given
+        meanwhile adds what it refers to."""
+        place = 0
+        while place < len(self._blobs):
+            waiting = list(self._blobs)[place:]
+            place += len(waiting)
+            yield from waiting
+
+    def look_inside(self, content: bytes | bytearray) -> None:
+        self._blobs.update(dict.fromkeys(digests_inside(content)))
 
     def records(self) -> dict[str, bytes]:
         """Each file that follows from the events alone."""
@@ -138,7 +150,7 @@ class EvidenceFold:
         made = event.payload["artifact"]
         self.artifacts.setdefault(made["id"], made | {"runId": event.run_id, "createdAt": iso_at(event.at)})
         if isinstance(digest := made.get("sha256"), str):
-            self.blobs[digest] = None
+            self._blobs[digest] = None
 
 
 _NOTES: Final = {
@@ -154,15 +166,6 @@ _NOTES: Final = {
     tool.ToolResulted.type: EvidenceFold._resulted,
     artifact.ArtifactCreated.type: EvidenceFold._made,
 }
-
-
-def _digests(value: Any) -> list[str]:
-    if isinstance(value, dict):
-        blob = value.get("$blob")
-        if isinstance(blob, dict) and isinstance(digest := blob.get("sha256"), str):
-            return [digest]
-        return [digest for item in value.values() for digest in _digests(item)]
-    return [digest for item in value for digest in _digests(item)] if isinstance(value, list) else []
 
 
 # -- the page -----------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from app.wiring.store import Store
 
 
 def make_replicas(store: Store, clock: CorrectedClock) -> Replicas | None:
-    url = store.settings.database_url
+    url = store.settings.direct_url
     if url is None:
         return None
     from app.store.notifications import open_channel

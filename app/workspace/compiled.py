@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from app.core.expressions import Expression
 from app.core.schemas import Validator
+from app.workspace.compiled_cycles import WorkflowUnits
 from app.workspace.diagnostics import Diagnostics
 from app.workspace.files import WorkspaceFiles
 from app.workspace.specs.agent import AgentSpec, ModelPlan
@@ -120,6 +121,8 @@ class CompiledSkill:
     body: str
     file: str
     frontmatter: Mapping[str, Any]
+    cycle: str | None = None
+    """The cycle that a run which chose this skill goes through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +130,6 @@ class CompiledRole:
     name: str
     prompt: str
     file: str | None  # None for the prompt that ships with the program
-
-
-@dataclass(frozen=True, slots=True)
-class MarkdownUnit:
-    """A cycle, phase, policy, persona or artifact template; `expressions` are its signals, by field."""
-
-    id: str
-    values: Mapping[str, Any]
-    body: str
-    file: str
-    expressions: Mapping[str, Expression]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +150,7 @@ class CompiledWorkspace:
     profiles: tuple[str, ...]
     skills: Mapping[str, CompiledSkill]
     roles: Mapping[str, CompiledRole]
-    cycles: Mapping[str, MarkdownUnit]
-    phases: Mapping[str, MarkdownUnit]
-    policies: Mapping[str, MarkdownUnit]
-    personas: Mapping[str, MarkdownUnit]
-    artifacts: Mapping[str, MarkdownUnit]
+    units: WorkflowUnits
     triggers: TriggerMatcher
     files: WorkspaceFiles
 

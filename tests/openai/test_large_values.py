@@ -1,6 +1,8 @@
 """Values over 16 KiB leave an event's payload; clients of both dialects get them whole, at any depth."""
 
 import base64
+import zipfile
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from app.core import json
 from app.core.settings import Settings
+from app.protocols.dialects.evidence_check import Verified, verify_pack
 from tests.openai.conftest import MODEL, write_workspace
 from tests.openai.test_chat import user
 from tests.server import in_process
@@ -48,6 +51,7 @@ async def test_large_values_within_large_values_reach_openai_clients_whole(tmp_p
         made = (await api.post("/v1/responses", json=responses)).json()
         shown = (await api.get(f"/v1/responses/{made['id']}")).json()
         last = _frames((await api.post("/v1/responses", json=responses | {"stream": True})).text)[-1]
+        packed = (await api.get(f"/api/threads/{plain['metadata']['thread_id']}/evidence")).content
         exported = (await api.get(f"/api/threads/{plain['metadata']['thread_id']}/export")).text.splitlines()
     given = [call["function"]["arguments"], delta["tool_calls"][0]["function"]["arguments"]]
     for response in (made, shown, last["response"]):
@@ -56,3 +60,8 @@ async def test_large_values_within_large_values_reach_openai_clients_whole(tmp_p
     kept = [json.loads(line)["blob"] for line in exported if line.startswith('{"blob"')]
     texts = [base64.b64decode(blob["data"]) for blob in kept if blob["mime"].startswith("text/")]
     assert ARGUMENTS["cities"][0].encode() in texts, "a blob within a blob is part of an export"
+    (tmp_path / "pack.zip").write_bytes(packed)
+    found = verify_pack(tmp_path / "pack.zip")
+    assert isinstance(found, Verified) and found.complete
+    inner = sha256(ARGUMENTS["cities"][0].encode()).hexdigest()
+    assert f"blobs/{inner}" in zipfile.ZipFile(tmp_path / "pack.zip").namelist(), "and part of its evidence"

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from app.core.settings import Settings
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.postgres import PostgresServer
 from tests.scenarios.proof import assert_replay_equals_tables
 from tests.scenarios.team import make_workspace

@@ -105,6 +105,10 @@ async def test_members_that_are_missing_added_doubled_or_compressed_are_found(
         for name, data in members.items():
             archive.writestr(name, data)
     assert isinstance(verify_pack(tmp_path / "small.zip"), Mismatch)
+    doubled = write(tmp_path / "double.zip", members)
+    with zipfile.ZipFile(doubled, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr("events.jsonl", members["events.jsonl"])
+    assert verify_pack(tmp_path / "double.zip") == Mismatch("archive", "a member occurs twice")
     (tmp_path / "none.zip").write_bytes(b"no archive")
     assert verify_pack(tmp_path / "none.zip") == Mismatch("archive", "it cannot be read: File is not a zip file")
 

@@ -165,6 +165,20 @@ def test_a_backend_without_its_extra_is_an_error_with_the_line_that_installs_it(
     assert found.remedy == f"run: pip install 'holdfast[{extra}]'"
 
 
+@pytest.mark.requirement("HK-17", "OS-I3")
+@pytest.mark.parametrize(
+    ("name", "extra"), [(kind.name, kind.extra) for kind in kinds.GUARDRAILS if kind.extra is not None]
+)
+def test_a_guardrail_without_its_extra_is_an_error_with_the_line_that_installs_it(name: str, extra: str) -> None:
+    missing = Kinds([replace(kind, module="no_such_module") for kind in kinds.GUARDRAILS if kind.name == name])
+    rule = document("Guardrail", "rule", f"kind: {name}\naction: flag")
+    result = compile(files({"rule.yaml": rule}), replace(kind_catalog(), guardrails=missing))
+    assert isinstance(result, Diagnostics)
+    (found,) = [item for item in result.items if item.severity == "error"]
+    assert (found.code, found.file) == ("KIND_NOT_INSTALLED", "rule.yaml")
+    assert found.remedy == f"run: pip install 'holdfast[{extra}]'"
+
+
 def test_edges_of_an_agent_whose_backend_runs_no_graphs_are_an_error() -> None:
     spec = "model: main\ntools: [echo]\nedges: [{from: START, to: tools.echo}]"
     (found,) = _compiled({"a.yaml": document("Agent", "a", spec)})

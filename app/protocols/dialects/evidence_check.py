@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from app.core import json
+from app.events.blobs import MAX_RESTORED_BYTES
 from app.events.chain import Broken, ChainCheck, Head
 from app.events.envelope import Event
 from app.protocols.dialects.evidence_pack import COMPACTIONS, EVENTS, MANIFEST, manifest, pack_id
@@ -115,8 +116,7 @@ class _Check:
         """What must stand in `verification.json`; which blobs were missing is taken from it and compared with the
         members."""
         stated = json.loads(self._small("verification.json"))
-        there = {name.removeprefix("blobs/") for name in self._names if name.startswith("blobs/")}
-        if [digest for digest in fold.blobs if digest not in there] != stated["missingBlobs"]:
+        if self._missing_blobs(fold) != stated["missingBlobs"]:
             raise _Wrong("verification.json", "it does not say which blobs are missing")
         thread, run = said["scope"]["threadId"], said["scope"]["runId"]
         last = fold.last
@@ -137,6 +137,18 @@ class _Check:
         if isinstance(found, Broken):
             raise _Wrong(EVENTS, f"the chain is broken at seq {found.seq}: {found.reason}")
         return made | {"chain": "intact"}
+
+    def _missing_blobs(self, fold: EvidenceFold) -> list[str]:
+        there = {name.removeprefix("blobs/") for name in self._names if name.startswith("blobs/")}
+        missing = []
+        for digest in fold.blobs():
+            if digest not in there:
+                missing.append(digest)
+            elif self._archive.getinfo(f"blobs/{digest}").file_size <= MAX_RESTORED_BYTES:
+                fold.look_inside(self._small(f"blobs/{digest}"))
+        if unknown := sorted(there.difference(fold.blobs())):
+            raise _Wrong(f"blobs/{unknown[0]}", "no event refers to it")
+        return missing
 
     def _workspaces(self) -> None:
         """A workspace's digest is over its files, so that none can be changed, added or left out."""

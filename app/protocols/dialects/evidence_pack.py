@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from app import __version__
 from app.core import json
+from app.events.blobs import MAX_RESTORED_BYTES
 from app.events.chain import Broken, ChainCheck, Head
 from app.events.envelope import Event, iso_at
 from app.views.dropped import compactions
@@ -88,7 +89,7 @@ class EvidencePack:
             if check is not None:
                 check.explain(later)
         missing: list[str] = []
-        for digest in self._fold.blobs:
+        for digest in self._fold.blobs():
             async for piece in self._blob(digest, missing):
                 yield piece
         await self._workspaces()
@@ -115,11 +116,16 @@ class EvidencePack:
         if found is None:
             missing.append(digest)
             return
+        size, content = found[1], bytearray()
         with _Writing(self, f"blobs/{digest}") as member:
-            for start in range(0, found[1], _BLOB_PART):
-                end = min(found[1], start + _BLOB_PART)
-                member.write(await self._reader.blob_part(self._tenant, self._thread.id, digest, start, end))
+            for start in range(0, size, _BLOB_PART):
+                end = min(size, start + _BLOB_PART)
+                part = await self._reader.blob_part(self._tenant, self._thread.id, digest, start, end)
+                member.write(part)
+                if size <= MAX_RESTORED_BYTES:
+                    content += part
                 yield self._sink.take()
+        self._fold.look_inside(content)
         yield self._sink.take()
 
     async def _workspaces(self) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from app.core import json
+from app.events.blobs import references_of
 from app.events.catalog import (
     adapter,
     artifact,
@@ -99,9 +100,7 @@ _SURELY_SMALL: Final = standard.MAX_PAYLOAD_UNITS // 8
 
 
 def _blobs(event: Event) -> list[str]:
-    if b'"$blob"' not in event.payload_bytes:
-        return []
-    return list(dict.fromkeys(values.references(event.payload)))
+    return list(dict.fromkeys(reference["sha256"] for reference in references_of(event)))
 
 
 def _bounded(payload: Said) -> tuple[Said, bool]:

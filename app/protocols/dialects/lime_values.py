@@ -1,6 +1,6 @@
 """What of a stored payload a UI event shows: short texts, previews without secrets, and references to what is large."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from app.core import json
@@ -16,20 +16,6 @@ _MAX_DEPTH: Final = 6
 
 def blob_path(thread_id: str, sha256: str) -> str:
     return f"/api/threads/{thread_id}/blobs/{sha256}"
-
-
-def references(value: Any) -> Iterator[str]:
-    """The blobs that a value stands for or contains, by hash."""
-    if isinstance(value, Mapping):
-        blob = value.get("$blob")
-        if isinstance(blob, Mapping) and isinstance(digest := blob.get("sha256"), str):
-            yield digest
-        else:
-            for item in value.values():
-                yield from references(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from references(item)
 
 
 def inline_text(value: Any) -> str | None:

@@ -5,8 +5,7 @@
 """
 
 import base64
-import contextlib
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 from app.core import json
 from app.core.errors import HoldfastError
+from app.events.blobs import digests_inside, references_of
 from app.events.chain import Head
 from app.events.envelope import Event
 from app.events.gaps import Gap, Gaps
@@ -41,16 +41,16 @@ async def export(reader: Reader, tenant: str, thread: Thread) -> AsyncIterator[b
     blobs: dict[str, None] = {}
     stored = StoredEvents(reader, tenant, thread)
     async for event in stored.events():
-        blobs.update(dict.fromkeys(references(event)))
+        blobs.update(dict.fromkeys(reference["sha256"] for reference in references_of(event)))
         yield event.export_line()
     digests = list(blobs)
     for digest in digests:
         found = await reader.blob(tenant, thread.id, digest)
         if found is not None:
             mime, data = found
-            if not mime.startswith("text/") and (inner := _blobs_within(data) - blobs.keys()):
-                blobs.update(dict.fromkeys(inner))
-                digests += sorted(inner)
+            inner = set(digests_inside(data)) - blobs.keys()
+            blobs.update(dict.fromkeys(inner))
+            digests += sorted(inner)
             yield json.canonical({"blob": {"sha256": digest, "mime": mime, "data": base64.b64encode(data).decode()}})
     head: dict[str, Any] = {"threadId": thread.id, "seq": stored.end.last_seq, "hash": stored.end.head_hash}
     yield json.canonical({"head": head | ({"dropped": stored.dropped} if stored.dropped else {})})
@@ -109,37 +109,6 @@ class StoredEvents:
             self._gaps.add(Gap(last.seq + 1, event.seq - 1, last.hash, event.prev_hash))
         self._gaps.read(event)  # what is wrong with it is for a verifier to say
         self._last = event
-
-
-def _blobs_within(data: bytes) -> set[str]:
-    """A large value may hold another one, which is a blob of its own."""
-    if b'"$blob"' not in data:
-        return set()
-    with contextlib.suppress(json.JsonError):
-        return set(_references(json.loads(data)))
-    return set()
-
-
-def references(event: Event) -> Iterator[str]:
-    """The blobs that an event's payload refers to. Looked for in the bytes first: most have none."""
-    if b'"$blob"' in event.payload_bytes:
-        # A payload that was damaged is exported as it is: verifying finds it.
-        with contextlib.suppress(json.JsonError):
-            yield from _references(event.payload)
-
-
-def _references(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        blob = value.get("$blob")
-        # Only what has the form of a hash: a client may send anything under this name.
-        if isinstance(blob, dict) and isinstance(digest := blob.get("sha256"), str):
-            yield digest
-        else:
-            for item in value.values():
-                yield from _references(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _references(item)
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ Leaves to others: model calls, tool calls, steps of the upstream, subagents, com
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -103,9 +104,10 @@ class RunContext:
         finalize: Finalize | None = None,
     ) -> None:
         self._log, self._models, self._tools, self._hooks, self._voice = log, models, tools, hooks, voice
-        self._ask_agent, self._schemas, self._set_limits = ask_agent, schemas, set_limits
+        self._ask_agent, self._schemas = ask_agent, schemas
         self._facts, self._steps = RecordedFacts(log), UpstreamSteps(log, tools, hooks)
-        self._commands = RunCommands(log, hooks, self._obey, models.guarded)
+        # Not a method of this object: the two would keep each other, and all of the run, until a garbage collection.
+        self._commands = RunCommands(log, hooks, partial(_obey, models, tools, set_limits), models.guarded)
         asked = [it for it in log.memo.interrupts if it["kind"] == "question"]
         self._asked = Unused((it.get("key") or "", it) for it in asked)
         self._compactions, self.artifacts = 0, artifacts
@@ -203,15 +205,6 @@ class RunContext:
             # While recorded answers are left, what came later is for the calls after them.
             await self._commands.at_number(self._models.number, fresh=not self._models.has_recorded)
         return self._commands.messages()
-
-    def _obey(self, command: str, arguments: Mapping[str, Any]) -> None:
-        if command == "switch_model_plan":
-            self._models.model = arguments["model"]
-        elif command == "set_limits":
-            self._set_limits(arguments)
-        elif command == "set_parameters":
-            self._models.ask(arguments)
-            self._tools.parallel = self._models.parallel
 
     @property
     def context_tokens(self) -> int | None:
@@ -313,3 +306,15 @@ class RunContext:
             raise Suspended(asked["interruptId"])
         answers: JsonObject = asked["answer"]["answers"]
         return answers
+
+
+def _obey(
+    models: ModelCalls, tools: ToolCalls, set_limits: SetLimits, command: str, arguments: Mapping[str, Any]
+) -> None:
+    if command == "switch_model_plan":
+        models.model = arguments["model"]
+    elif command == "set_limits":
+        set_limits(arguments)
+    elif command == "set_parameters":
+        models.ask(arguments)
+        tools.parallel = models.parallel

@@ -340,7 +340,7 @@ class Executor:
     async def _run(self, held: HeldRun, run: Run, thread: list[Event] | None) -> None:
         """`run` as it was before its claim; `thread` where its events are known without reading them."""
         held.epoch = run.epoch + 1
-        held.control.outside = partial(self._outside, held)
+        held.control.outside = partial(self._outside, held.ref)  # not `held`, which would then keep itself
         scope, tried = _scope(held, run), set[str]()
         while True:
             try:
@@ -387,16 +387,16 @@ class Executor:
         return await self._code_changed(run.workspace_digest, queued[0].payload.get("code") if queued else None)
 
     @contextlib.contextmanager
-    def _outside(self, held: HeldRun) -> Iterator[None]:
+    def _outside(self, ref: RunRef) -> Iterator[None]:
         """While a run only waits, such as for a provider that is down, its worker is lent to the next one."""
-        if not self._queue.step_out(held.ref):
+        if not self._queue.step_out(ref):
             yield  # it waits as it is, also when a subagent of the run waits outside already
             return
         try:
             self._begin()
             yield
         finally:
-            self._queue.step_in(held.ref)
+            self._queue.step_in(ref)
 
 
 def _deliver(held: HeldRun, command: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.faults.conftest import Report
 from tests.faults.replicas.checker import Verdict, all_ended, check
 from tests.faults.replicas.clients import TeamClient

@@ -33,12 +33,7 @@ _READ_AT: Final[Mapping[MemoryHook, str]] = {
 
 async def recall(run_scope: RunScope) -> None:
     if run_scope.agent.spec.memory:
-        services, scope = run_scope.services, run_scope.log.scope
-        embeddings = None
-        if services.embedder is not None:
-            embeddings = EmbeddingCalls(services.embedder, run_scope.workspace.models, run_scope.budget)
-        run_scope.memory_access = RunMemory(run_scope.guardrails, embeddings)
-        services.memory_runs.enter(scope.tenant, run_scope.run.id, run_scope.memory_access)
+        _lent(run_scope)
         run_scope.memory = await recalled_at(run_scope, "read-before-plan", text_of(run_scope.given))
 
 
@@ -70,8 +65,7 @@ async def learn(run_scope: RunScope) -> None:
         given_event=next((e.id for e in run_scope.family if e.run_id == run_scope.run.id), None),
     )
 
-    lent = run_scope.memory_access
-    assert lent is not None, "the first step brought it"
+    lent = _lent(run_scope)
     learned = await run_scope.services.memory.learn(
         identity_of(run_scope),
         memories,
@@ -97,8 +91,7 @@ async def recalled_at(run_scope: RunScope, hook: MemoryHook, query: str) -> str:
         found = [payload for payload in stored if payload.get("hook") == hook]
         run_scope.recalled += [record for payload in found for record in payload["recordIds"]]
         return _joined([_context(payload["context"]) for payload in found])
-    lent = run_scope.memory_access
-    assert lent is not None, "the first step brought it"
+    lent = _lent(run_scope)
     recalled = await run_scope.services.memory.recall(
         identity_of(run_scope), memories, query, frozenset(run_scope.recalled), lent.embeddings
     )
@@ -109,6 +102,18 @@ async def recalled_at(run_scope: RunScope, hook: MemoryHook, query: str) -> str:
         run_scope.recalled += one.record_ids
     await run_scope.log.record(*entries)
     return _joined([one.context for one in recalled])
+
+
+def _lent(run_scope: RunScope) -> RunMemory:
+    """What the run lends to memory; its tools find it from then on."""
+    if run_scope.memory_access is None:
+        services, scope = run_scope.services, run_scope.log.scope
+        embeddings = None
+        if services.embedder is not None:
+            embeddings = EmbeddingCalls(services.embedder, run_scope.workspace.models, run_scope.budget)
+        run_scope.memory_access = RunMemory(run_scope.guardrails, embeddings)
+        services.memory_runs.enter(scope.tenant, run_scope.run.id, run_scope.memory_access)
+    return run_scope.memory_access
 
 
 def _with_failure(recalled: Recalled, memory: CompiledMemory, lent: RunMemory) -> Recalled:

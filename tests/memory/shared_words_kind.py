@@ -1,5 +1,7 @@
 """A kind of memory from a package: finds records by the words that they share with the query."""
 
+from collections.abc import Sequence
+
 from holdfast.memories import CompiledMemory, IndexEntry, MemoryDeps, MemoryKind, MemoryRecord, Ranked, RecordQuery
 
 
@@ -8,7 +10,7 @@ class SharedWords:
         self._table = deps.table
         self._words: dict[tuple[str, str, int], set[str]] = deps.kept.setdefault("shared_words", {})
 
-    async def put(self, tenant: str, entries: list[IndexEntry]) -> None:
+    async def put(self, tenant: str, entries: Sequence[IndexEntry]) -> None:
         in_force = await self._table.by_seq(tenant, [entry.record.seq for entry in entries])
         for entry in entries:
             if entry.record.seq in in_force:  # it may have been forgotten meanwhile
@@ -21,7 +23,7 @@ class SharedWords:
         found = [Ranked(record, shared[seq] / len(wanted)) for seq, record in records.items()]
         return sorted(found, key=lambda one: (-one.score, -one.record.seq))[: query.limit]
 
-    async def trim(self, tenant: str, records: list[MemoryRecord]) -> None:
+    async def trim(self, tenant: str, records: Sequence[MemoryRecord]) -> None:
         for record in records:
             self._words.pop((tenant, record.namespace, record.seq), None)
 

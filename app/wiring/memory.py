@@ -45,7 +45,8 @@ def open_memory(
 ) -> MemoryService:
     def clean(text: str) -> tuple[str, bool]:
         cleaned = redaction.text(text)
-        return cleaned, cleaned != text and any(mark in cleaned for mark in _MARKS)
+        # Also where it was redacted on the way here: what is left of such a text is worth nothing.
+        return cleaned, any(mark in cleaned for mark in _MARKS)
 
     url = store.settings.database_url
     table = MemoryTable(store.database, PgVector(url) if url is not None else None)

@@ -84,14 +84,21 @@ def _ended(status: str) -> Callable[[Run, Event], None]:
 def _raised(run: Run, event: Event) -> None:
     if not run.terminal:
         run.waiting_on.append(event.payload["interruptId"])
-        run.status = "waiting"
+        if not event.payload.get("background"):
+            run.status = "waiting"
+
+
+def _suspended(run: Run, event: Event) -> None:
+    answered = set(event.payload["waitingOn"]) - set(run.waiting_on)
+    run.status = "queued" if answered else "waiting"
 
 
 def _answered(run: Run, event: Event) -> None:
     answered = event.payload["interruptId"]
     if answered in run.waiting_on:
         run.waiting_on.remove(answered)
-        if not run.waiting_on and run.status == "waiting":
+        # The branches of a workflow go on one by one, each with its own answer.
+        if run.status == "waiting" and (not run.waiting_on or run.workflow is not None):
             run.status = "queued"
 
 
@@ -117,6 +124,7 @@ RUN_CHANGES: Final[dict[str, Callable[[Run, Event], None]]] = {
     request.RequestQueued.type: _queued,
     request.RequestStarted.type: _claimed,
     request.RequestResumed.type: _claimed,
+    request.RequestSuspended.type: _suspended,
     request.RequestCompleted.type: _ended("completed"),
     request.RequestFailed.type: _ended("failed"),
     request.RequestCancelled.type: _ended("cancelled"),

@@ -94,7 +94,20 @@ CODES: Final[dict[str, Code]] = {
         "A label of an edge and the rules of a router do not fit together.",
         "Give each label one edge, and each node with labelled edges a router that names every label.",
     ),
-    "EDGE_CYCLE": Code("The edges of an agent lead in a circle.", "Remove an edge, or allow it with `maxVisits`."),
+    "EDGE_CYCLE": Code(
+        "The edges of an agent or a workflow lead in a circle.", "Remove an edge, or allow it with `maxVisits`."
+    ),
+    "WORKFLOW_ENDLESS": Code("The steps of a workflow lead in a circle without an end.", "Add an edge to END."),
+    "SUBWORKFLOW_DENIED": Code(
+        "A workflow runs another one and does not declare `subworkflows`.", "Add `subworkflows: {maxDepth: 3}`."
+    ),
+    "SUBWORKFLOW_CYCLE": Code("Workflows run each other in a circle.", "Remove one of the steps."),
+    "SUBWORKFLOW_TOO_DEEP": Code(
+        "Workflows nest deeper than `subworkflows.maxDepth`.", "Nest fewer of them, or raise `maxDepth`."
+    ),
+    "SKILL_WITHOUT_AGENT": Code(
+        "It is not clear which agent follows the skill of a step.", "Name it in `agent`, and give it the skill."
+    ),
     "REFERENCE_DUPLICATE": Code("A list names the same thing twice.", "Remove one of them."),
     "SUBAGENT_CYCLE": Code("Subagents call each other in a circle.", "Remove one of the calls."),
     "SUBAGENT_TOOLS": Code(

@@ -35,12 +35,12 @@ from app.workspace.specs.others import (
     GuardrailSpec,
     HookSpec,
     ScheduleSpec,
-    WorkflowSpec,
 )
 from app.workspace.specs.runtime import ProfileSpec, RuntimeSpec
 from app.workspace.specs.tool import McpServerSpec
 from app.workspace.triggers import TriggerMatcher
 from app.workspace.units import compile_roles, compile_skills
+from app.workspace.workflows import WorkflowCompiler
 
 SpecT = TypeVar("SpecT", bound=Spec)
 
@@ -220,6 +220,7 @@ def _assemble(
     agents = AgentCompiler(resolver, specs, skills, invalid, cache.validator).compile()
     roles = compile_roles(index, report)
     memories = compile_memories(resolver)
+    workflows = WorkflowCompiler(resolver, agents, skills, cache.validator).compile()
     runtime = next(index.good("Runtime"), None)
     default = _default_agent(runtime, agents)
     units = CycleCompiler(index, report, agents, roles, default, cache.schemas, cache.validator).compile()
@@ -234,7 +235,7 @@ def _assemble(
         tools=_tools(index, files),
         mcp_servers=_named_all(index, "McpServer", McpServerSpec),
         memories=memories,
-        workflows=_named_all(index, "Workflow", WorkflowSpec),
+        workflows=workflows,
         hooks=_named_all(index, "Hook", HookSpec),
         guardrails=_named_all(index, "Guardrail", GuardrailSpec),
         evaluators=_named_all(index, "Evaluator", EvaluatorSpec),

@@ -41,21 +41,16 @@ _NO_WORKFLOW: Final = "use the backend `plan_work_review`, or subagents"
 
 UNSERVED: Final = UnservedParts(
     kinds={
-        "Workflow": f"remove it; {_NO_WORKFLOW}",
         "Schedule": "remove it; start runs with POST /api/runs from your own scheduler, such as cron",
     },
     fields={
-        "Runtime": (
-            Unserved(("defaultWorkflow",), "remove it and set `defaultAgent`"),
-            Unserved(("routes",), "remove it; clients name the agent in `agent`"),
-            Unserved(("trust",), "remove it; check extensions before you install them"),
-        ),
+        "Runtime": (Unserved(("trust",), "remove it; check extensions before you install them"),),
         "Tool": (Unserved(("compensation",), "remove it; offer the undo to the agent as a tool of its own"),),
         "Hook": (
             Unserved(
                 ("on", EACH),
-                "remove it from `on`; without workflows it is never asked",
-                frozenset({"WorkflowStart", "PhaseAdvance", "WorkflowComplete"}),
+                "remove it from `on`; without cycles it is never asked",
+                frozenset({"PhaseAdvance"}),
             ),
         ),
     },

@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.catalog.interrupt import InterruptRaised
-from app.events.catalog.request import TERMINAL
+from app.events.catalog.request import TERMINAL, RequestSuspended
 from app.events.envelope import Event
 from app.events.follow import FellBehind, follow
 from app.protocols.context import ServerContext
@@ -46,9 +46,13 @@ ENDED_OR_FOLLOWED: Final[dict[str, Any]] = {
     "description": "The run has ended (`wait`), or its events follow (`stream=sse`).",
     "content": SSE,
 }
+_PAUSES: Final = frozenset({InterruptRaised.type, RequestSuspended.type})
 REFUSALS = (
     "AGENT_NOT_FOUND",
     "AGENT_REQUIRED",
+    "WORKFLOW_NOT_FOUND",
+    "WORKFLOW_INPUT_INVALID",
+    "ROUTE_NOT_FOUND",
     "BACKEND_NOT_AVAILABLE",
     "THREAD_NOT_FOUND",
     "THREAD_DELETED",
@@ -199,7 +203,7 @@ async def _until_it_rests(server: ServerContext, caller: Principal, run: Run) ->
             mine = {event.type for event in batch if event.run_id == run.id}
             if mine & TERMINAL:
                 return
-            if InterruptRaised.type in mine:
+            if mine & _PAUSES:
                 # It may have been answered long ago, when the events that are read are old ones.
                 stands = await server.reader.run(caller.tenant, run.id)
                 if stands is None or stands.status == "waiting":

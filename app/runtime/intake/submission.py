@@ -15,10 +15,13 @@ Busy = Literal["enqueue", "reject", "interrupt", "rollback"]
 @dataclass(slots=True)  # not frozen: with so many fields that would cost more than reading the request
 class Submission:
     agent: str | None
-    """None takes the workspace's default, unless a tool is asked for."""
+    """None takes the workspace's default, unless a tool or a workflow is asked for."""
     input: Any
     tool: str | None = None
     """A direct request: this tool with the input as its arguments, by no agent."""
+    workflow: str | None = None
+    route_id: str | None = None
+    """A route of the Runtime document, which names the agent or the workflow."""
     thread_id: str | None = None
     create_thread: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)

@@ -23,6 +23,7 @@ def queued_event(
     document = {
         "agent": agent,
         "tool": submission.tool,
+        "workflow": submission.workflow,
         "input": submission.input,
         "metadata": dict(submission.metadata),
         "labels": dict(submission.labels),

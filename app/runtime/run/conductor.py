@@ -3,13 +3,14 @@
 Leaves to others: who may run it and when (the executor), what each step does (steps), what a backend may do (context).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import structlog
 
 from app.backends.contract import Backend, StepFailed
+from app.core import json
 from app.core.artifact import ArtifactRef
 from app.core.errors import Failure, HoldfastError
 from app.core.json import present
@@ -23,7 +24,7 @@ from app.models.router import error_value
 from app.policy.contract import About
 from app.runtime.run.approvals import Approvals, session_grants
 from app.runtime.run.budgets import RunBudget, Used
-from app.runtime.run.children import ask_agent, ceiling_of
+from app.runtime.run.children import ask_agent, ceiling_of, run_child
 from app.runtime.run.control import Control
 from app.runtime.run.histories import Histories
 from app.runtime.run.inlined import Load, inline, stored_blobs
@@ -39,12 +40,15 @@ from app.runtime.run.toolsets import Toolset, Toolsets
 from app.runtime.workspaces import WorkspaceHistory
 from app.tools.contract import CallScope, ToolRequest
 from app.views.run import Run
-from app.workspace.compiled import CompiledAgent, CompiledSkill, CompiledWorkspace
+from app.workspace.compiled import CompiledAgent, CompiledSkill, CompiledWorkflow, CompiledWorkspace
 from app.workspace.specs.base import Limits
 
 _PAGE: Final = 1000
 
 _NO_LIMITS: Final = Limits()
+
+MakeWorkflowBackend = Callable[[CompiledWorkflow], Backend | Failure | None]
+"""What executes a workflow; None or a failure if its adapter cannot be used."""
 
 log = structlog.get_logger("holdfast.conductor")
 
@@ -57,8 +61,10 @@ class Conductor:
         workspaces: WorkspaceHistory,
         toolsets: Toolsets,
         steps: Sequence[Step] | None = None,
+        workflow_backend: MakeWorkflowBackend | None = None,
     ) -> None:
         self._services, self._backends, self._workspaces = services, backends, workspaces
+        self._workflow_backend = workflow_backend
         self._toolsets, self._steps = toolsets, steps_for(services) if steps is None else steps
         self._histories = Histories(services.reader)
 
@@ -93,7 +99,8 @@ class Conductor:
         run_scope = await self._open_scope(run, scope, control, toolset, parent.family, (), parent)
         if isinstance(run_scope, Failure):
             return [_failed(run_scope)]
-        run_scope.ceiling = ceiling_of(parent, run.agent or "")
+        # A workflow passes its steps to agents that have tools of their own, as a request for the agent would.
+        run_scope.ceiling = None if parent.workflow is not None else ceiling_of(parent, run.agent or "")
         return await self._walk(run_scope)
 
     # -- bringing together ---------------------------------------------------------------------------
@@ -133,12 +140,9 @@ class Conductor:
         new: bool = False,
     ) -> RunScope | Failure:
         workspace = toolset.workspace
-        agent = workspace.agents.get(run.agent or "")
-        backend = self._backends.get(agent.spec.backend) if agent is not None else None
-        if agent is None or backend is None:
-            return Failure(
-                "BACKEND_NOT_AVAILABLE", f"the agent {run.agent!r} or its backend is not available on this server"
-            )
+        agent, backend = workspace.acting(run.agent, run.workflow), self._backend(workspace, run)
+        if agent is None or isinstance(backend, Failure):
+            return backend if isinstance(backend, Failure) else _not_available(run)
         memo = Memo()
         if not new:
             entered = request.RequestResumed.type if parent is None else request.RequestStarted.type
@@ -191,11 +195,21 @@ class Conductor:
             family,
             asked.get("input"),
             partial(ask_agent, self._run_child),
+            partial(run_child, self._run_child),
             self._hooks(run_log, toolset, agent.name, family),
             guardrails,
             depth=parent.depth + 1 if parent else 0,
             root_run_id=parent.root_run_id if parent else run.id,
+            workflow=workspace.workflows.get(run.workflow) if run.workflow is not None else None,
         )
+
+    def _backend(self, workspace: CompiledWorkspace, run: Run) -> Backend | Failure:
+        if run.workflow is not None:
+            flow = workspace.workflows.get(run.workflow)
+            made = self._workflow_backend(flow) if flow is not None and self._workflow_backend is not None else None
+            return made or _not_available(run)
+        agent = workspace.agents.get(run.agent or "")
+        return (self._backends.get(agent.spec.backend) if agent is not None else None) or _not_available(run)
 
     async def _budget(
         self,
@@ -338,7 +352,7 @@ def _completed(run_scope: RunScope) -> list[Payload]:
     made: list[Payload] = []
     if run_scope.left_state is not None and run_scope.depth == 0:
         made.append(thread.ThreadStateSaved(agent=run_scope.agent.name, state=run_scope.left_state))
-    if not output.metadata and not output.parts and not output.artifacts:
+    if not output.metadata and not output.parts and not output.artifacts and not output.structured:
         return [*made, BuiltRequestCompleted(output=output.text, message_id=output.message_id)]
     refs: list[str] = []
     for one in output.artifacts:
@@ -350,13 +364,27 @@ def _completed(run_scope: RunScope) -> list[Payload]:
             assert isinstance(one, ArtifactRef)  # what was to be stored is stored by now
             refs.append(one.id)
     ended = {
-        "output": output.text,
         "messageId": output.message_id,
         "metadata": dict(output.metadata) or None,
         "parts": [dict(part) for part in output.parts] or None,
         "artifacts": refs or None,
     }
-    return [*made, request.RequestCompleted.unchecked(present(ended))]
+    answered = _structured(output.text) if output.structured else output.text
+    return [*made, request.RequestCompleted.unchecked({"output": answered, **present(ended)})]
+
+
+def _structured(text: str) -> Any:
+    """The value of a structured answer; its text, if a guardrail left something else of it than JSON."""
+    try:
+        return json.loads(text)
+    except json.JsonError:
+        return text
+
+
+def _not_available(run: Run) -> Failure:
+    if run.workflow is not None:
+        return Failure("ADAPTER_NOT_AVAILABLE", f"the workflow {run.workflow!r} or its adapter is not available here")
+    return Failure("BACKEND_NOT_AVAILABLE", f"the agent {run.agent!r} or its backend is not available on this server")
 
 
 def _failed(failure: Failure) -> request.RequestFailed:

@@ -222,6 +222,8 @@ class RunLog:
             if asked["kind"] == "paused" and asked["arguments"]["commandId"] == pause:
                 if asked.get("expired"):
                     raise StepFailed(Failure("PAUSE_EXPIRED", "The run was not resumed in time."))
+                if "answer" not in asked:
+                    raise Suspended(asked["interruptId"])  # another branch of it was answered meanwhile
                 return None
         return pause
 
@@ -231,6 +233,7 @@ class RunLog:
 
     async def raise_interrupt(self, raised: InterruptRaised, apart: tuple[str, ...] = ()) -> Suspended:
         """A subagent's interrupt belongs to the root run: that is what waits, and what the answer wakes."""
+        self.control.asked[raised.interrupt_id] = None
         if self.is_root:
             await self.record(PayloadEntry(raised, apart=apart) if apart else raised)
         else:
@@ -239,5 +242,6 @@ class RunLog:
             expect(await self.recorder.record(self.scope, entry))
         return Suspended(raised.interrupt_id)
 
-    def expiry(self) -> str:
-        return iso(self._clock.now_ms() + self._person_ms)
+    def expiry(self, seconds: float | None = None) -> str:
+        """When a question raised now expires; without a time of its own, as the workspace says."""
+        return iso(self._clock.now_ms() + (self._person_ms if seconds is None else round(seconds * 1000)))

@@ -101,11 +101,12 @@ def _handoff(run_scope: RunScope, context: RunContext) -> BuiltHandoff:
     agent, plan = run_scope.agent, run_scope.asked.get("modelPlan")
     model = plan["model"] if plan else agent.model_plan.primary if agent.model_plan is not None else None
     subagents = frozenset(agent.subagents)
+    asked = subagents if run_scope.workflow is not None else context.tools & subagents
     return BuiltHandoff(
         run_scope.backend.kind,
         model_ref=model,
-        tools=sorted(context.tools - subagents),
-        subagents=sorted(context.tools & subagents),
+        tools=sorted(context.tools if run_scope.workflow is not None else context.tools - subagents),
+        subagents=sorted(asked),
     )
 
 
@@ -153,6 +154,7 @@ def make_context(run_scope: RunScope) -> RunContext:
         artifacts,
         Voice(log, services.secrets, guardrails),
         partial(before_finalize, run_scope) if agent.spec.memory else None,
+        partial(run_scope.run_child, run_scope),
     )
     gates = services.gates.of(run_scope.workspace, agent)
     run_scope.context, run_scope.models, run_scope.gates = context, models, gates
@@ -211,6 +213,8 @@ def _brief(run_scope: RunScope, allowed: frozenset[str]) -> Brief:
         definition=agent,
         request=_request(run_scope),
         state=run_scope.state,
+        submitted_by=run_scope.family[0].actor if run_scope.family else None,
+        asks_nobody=run_scope.asked.get("approvalPolicy") == "never",
         config=agent.spec.config.get(run_scope.backend.kind, {}),
     )
 
@@ -233,6 +237,10 @@ def _request(run_scope: RunScope) -> RequestView:
 def _gateway(run_scope: RunScope) -> tuple[Gateway, frozenset[str]]:
     """The workspace's tools, and what only this run has: the client's own and the agent's subagents."""
     agent, registry = run_scope.agent, run_scope.toolset.gateway.registry
+    if run_scope.workflow is not None:
+        # Its steps name what they run: no model chooses among agents as among tools.
+        run_scope.own_tools = frozenset(agent.tools)
+        return run_scope.toolset.gateway, run_scope.own_tools
     allowed = run_scope.toolset.tools_of(agent)
     if run_scope.ceiling is not None:
         # Down the line of subagents nothing is added but what a parent expressly passes on.

@@ -72,7 +72,13 @@ def test_a_skill_that_runs_suggest_is_shown_accepted_and_written_once(
     assert (candidate["status"], candidate["evidenceCount"], candidate["tools"]) == ("proposed", 3, ["find", "pay"])
     shown = holdfast("skills", "show", candidate["id"], *here).stdout
     assert all(run in shown for run in candidate["runs"])
-    target = write(tmp_path / "ws", _tool("find"), _tool("pay"), model(""), agent("clerk", "{model: script}"))
+    target = write(
+        tmp_path / "ws",
+        _tool("find"),
+        _tool("pay"),
+        model(rule("{contains: x}", "{text: y}")),
+        agent("clerk", "{model: script}"),
+    )
     accept = ["skills", "accept", candidate["id"], "--workspace-folder", str(target), *here]
     assert holdfast(*accept).exit_code == 0
     assert (target / candidate["proposedPath"]).read_text().strip() == shown.strip()

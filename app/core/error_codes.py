@@ -238,6 +238,7 @@ CODES: Final[dict[str, Code]] = {
     ),
     "RUN_EXISTS": Code("A run with this id already exists.", "Omit the id; the server assigns one."),
     "RUN_NOT_CLAIMABLE": Code("The run waits for an answer, or does not exist.", "Answer its interrupt first."),
+    "RUN_NOT_RUNNING": Code("No server works on the run at the moment.", "No action is needed."),
     "LEASE_HELD": Code("Another server executes the run.", "No action is needed."),
     "STORAGE_FULL": Code(
         "The disk or the database is full.",

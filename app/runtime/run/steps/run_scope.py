@@ -78,6 +78,8 @@ class RunScope:
     """None for an agent that lists none."""
     ceiling: frozenset[str] | None = None
     """Of a subagent: the workspace's tools that its parent lets it use. None for a root run."""
+    writes: tuple[str, ...] | None = None
+    """Patterns of the files that it may write. None leaves that to its tools."""
     depth: int = 0
     root_run_id: str = ""
     workflow: CompiledWorkflow | None = None

@@ -43,6 +43,7 @@ from app.protocols.http import (
     tools,
     ui,
     undo,
+    workflows,
     workspace,
 )
 from app.protocols.http.caller import authorise
@@ -147,6 +148,7 @@ _ROUTES = (
     artifacts,
     files,
     workspace,
+    workflows,
     keys,
     memory,
     skills,

@@ -7,6 +7,7 @@ from fastapi import Request as HttpRequest
 from pydantic import AwareDatetime, Field, model_validator
 
 from app.core.clock import iso
+from app.events.catalog.request import Mode
 from app.events.ports import BlobDraft
 from app.protocols.context import ServerContext
 from app.protocols.http import shapes
@@ -50,6 +51,7 @@ class SubmitRun(RunRequest):
     route_id: str | None = Field(
         None, min_length=1, max_length=200, description="a route of the Runtime document, which names what runs"
     )
+    mode: Mode | None = Field(None, description="how a cycle goes about its work; null: headless")
     input: RunInput = Field(description="a text, an object, or message parts")
     thread_id: str | None = Field(None, min_length=1, max_length=200, pattern=THREAD_ID)
     create_thread: bool = Field(False, description="whether an unknown `threadId` is created")
@@ -103,6 +105,7 @@ def _add_asking(router: APIRouter, server: ServerContext) -> None:
             agent=body.agent,
             tool=body.tool,
             workflow=body.workflow,
+            mode=body.mode,
             route_id=body.route_id,
             input=body.input,
             thread_id=body.thread_id,

@@ -39,6 +39,8 @@ def check_submission(submission: Submission, workspace: CompiledWorkspace, backe
     if submission.undo_of is not None:
         return None
     if submission.tool is not None:
+        if submission.mode is not None:
+            return Failure("INVALID_REQUEST", "a mode is for cycles; a tool has none")
         if submission.tool not in workspace.tools:
             return Failure("TOOL_NOT_FOUND", "the workspace has no such tool")
         if not isinstance(submission.input, dict):

@@ -3,9 +3,9 @@
 A message says only where to look. Anything that is not one of these is counted and dropped.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import orjson
 
@@ -15,6 +15,8 @@ ANNOUNCES: Final = 1
 """Among the events is one that every listener of the tenant is offered."""
 ENDS: Final = 2
 """Among the events is the end of a run: the next one of the thread may start."""
+
+Row = TypeVar("Row")
 
 _MAX_ID: Final = 200
 _MAX_SEQ: Final = 2**53
@@ -117,33 +119,29 @@ def beginning_of_news(sender: str) -> bytes:
 
 def portions(sender: str, threads: Iterable[ThreadNews]) -> Iterator[bytes]:
     """The news in as many messages as the largest one allows."""
-    rows: list[ThreadNews] = []
-    size = 0
-    for one in threads:
-        length = len(one.thread_id) + 50
-        if rows and size + length > MAX_MESSAGE_BYTES - 200:
-            yield encode(News(sender, tuple(rows)))
-            rows, size = [], 0
-        rows.append(one)
-        size += length
-    if rows:
-        yield encode(News(sender, tuple(rows)))
+    return _in_portions(threads, lambda one: len(one.thread_id) + 50, lambda rows: News(sender, rows))
 
 
 def use_portions(sender: str, used: Iterable[tuple[str, str, int]]) -> Iterator[bytes]:
     """What callers used, in as many messages as the largest one allows."""
-    rows: list[tuple[str, str, int]] = []
+    # An id may be written with escapes, six bytes for a character.
+    return _in_portions(used, lambda one: 6 * (len(one[0]) + len(one[1])) + 30, lambda rows: RateUse(sender, rows))
+
+
+def _in_portions(
+    rows: Iterable[Row], size_of: Callable[[Row], int], message: Callable[[tuple[Row, ...]], Message]
+) -> Iterator[bytes]:
+    portion: list[Row] = []
     size = 0
-    for one in used:
-        # An id may be written with escapes, six bytes for a character.
-        length = 6 * (len(one[0]) + len(one[1])) + 30
-        if rows and size + length > MAX_MESSAGE_BYTES - 300:
-            yield encode(RateUse(sender, tuple(rows)))
-            rows, size = [], 0
-        rows.append(one)
+    for row in rows:
+        length = size_of(row)
+        if portion and size + length > MAX_MESSAGE_BYTES - 200:
+            yield encode(message(tuple(portion)))
+            portion, size = [], 0
+        portion.append(row)
         size += length
-    if rows:
-        yield encode(RateUse(sender, tuple(rows)))
+    if portion:
+        yield encode(message(tuple(portion)))
 
 
 def decode(data: bytes) -> Message | None:

@@ -98,6 +98,7 @@ def test_new_refuses_an_unknown_template(tmp_path: Path) -> None:
     assert set(templates()) >= {
         "compare",
         "demo",
+        "guarded",
         "judged",
         "local",
         "memory",

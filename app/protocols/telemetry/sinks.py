@@ -21,6 +21,7 @@ from app.workspace.specs.runtime import TelemetrySink
 
 log = structlog.get_logger("holdfast.sinks")
 Permitted = Callable[[], Sequence[str]]
+Hide = Callable[[Any], Any]
 
 
 class Sink(Protocol):
@@ -49,12 +50,12 @@ STDOUT: Final = SinkKind(name="stdout", make=lambda _config: StdoutSink())
 class OtlpSink:
     """Spans of runs, steps and model calls by OTLP over HTTP, as `HOLDFAST_TRACES=otlp` sends them."""
 
-    def __init__(self, permitted: Permitted) -> None:
+    def __init__(self, permitted: Permitted, hide: Hide) -> None:
         from app.protocols.telemetry.otlp import open_tracer
         from app.protocols.telemetry.spans import Spans
 
         tracer, ids, self._provider = open_tracer()
-        self._spans = Spans(tracer, ids, permitted)
+        self._spans = Spans(tracer, ids, permitted, hide)
 
     async def consume(self, events: Sequence[Event]) -> None:
         self._spans.committed(events)
@@ -76,13 +77,16 @@ class Sinks:
     def __init__(self, kinds: Kinds[SinkKind]) -> None:
         self._kinds = kinds
         self._fields: frozenset[str] = frozenset()
+        self._hide: Hide | None = None
         self._declared: tuple[TelemetrySink, ...] = ()
         self._observers: list[Observer] = []
         self._otlp: list[OtlpSink] = []
 
-    async def follow(self, declared: Sequence[TelemetrySink], permitted: Sequence[str]) -> None:
-        """`permitted` are the payload fields that may leave the server."""
-        self._fields = frozenset(permitted)
+    async def follow(
+        self, declared: Sequence[TelemetrySink], permitted: Sequence[str], hide: Hide | None = None
+    ) -> None:
+        """`permitted` are the payload fields that may leave the server, without what `hide` takes out of them."""
+        self._fields, self._hide = frozenset(permitted), hide
         if tuple(declared) == self._declared:
             return
         await self.close()
@@ -95,7 +99,9 @@ class Sinks:
     def _made(self, declared: TelemetrySink) -> Consume | None:
         try:
             if declared.kind == OTLP.name:
-                otlp = OtlpSink(lambda: sorted(self._fields))
+                otlp = OtlpSink(
+                    lambda: sorted(self._fields), lambda value: value if self._hide is None else self._hide(value)
+                )
                 self._otlp.append(otlp)
                 return otlp.consume
             kind = self._kinds.usable(declared.kind)
@@ -108,7 +114,7 @@ class Sinks:
             return None
 
         async def consume(events: Sequence[Event]) -> None:
-            await called(sink.send, [_shown(event, self._fields) for event in events])
+            await called(sink.send, [_shown(event, self._fields, self._hide) for event in events])
 
         return consume
 
@@ -133,7 +139,7 @@ class Sinks:
         self._otlp.clear()
 
 
-def _shown(event: Event, permitted: frozenset[str]) -> dict[str, Any]:
+def _shown(event: Event, permitted: frozenset[str], hide: Hide | None) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "id": event.id,
         "type": event.type,
@@ -147,4 +153,6 @@ def _shown(event: Event, permitted: frozenset[str]) -> dict[str, Any]:
     if event.type == adapter.AdapterEvent.type:
         shown["phase"] = event.payload["event"]["phase"]
     payload = {name: value for name, value in event.payload.items() if name in permitted} if permitted else {}
+    if payload and hide is not None:
+        payload = hide(payload)
     return shown | ({"payload": payload} if payload else {})

@@ -78,7 +78,8 @@ requirements: install-dev
 	@$(BIN)/python -m scripts.requirements
 
 faults: install-dev
-	@$(BIN)/python -m pytest -m faults --timeout 3600 -n 0 tests/faults tests/models/test_flaky.py tests/evals
+	@$(BIN)/python -m pytest -m faults --timeout 3600 -n 0 tests/faults tests/models/test_flaky.py tests/evals \
+		tests/scenarios/test_guarded_streams.py
 
 # Each step of the Dockerfile in a clean folder: installs everything anew.
 container: install-dev

@@ -44,7 +44,15 @@ from app.workspace.units import compile_roles, compile_skills, compile_workflow_
 SpecT = TypeVar("SpecT", bound=Spec)
 
 TOLERATED: Final = frozenset(
-    {"NOT_SERVED", "ARGUMENT_UNKNOWN", "SIGNATURE_DIFFERS", "TEMPLATE_BRACES", "SKILL_WITHOUT_TOOLS"}
+    {
+        "NOT_SERVED",
+        "ARGUMENT_UNKNOWN",
+        "SIGNATURE_DIFFERS",
+        "TEMPLATE_BRACES",
+        "SKILL_WITHOUT_TOOLS",
+        "HOOK_NOT_LISTED",
+        "GUARDRAIL_NOT_LISTED",
+    }
 )
 _MAX_VALIDATORS: Final = 20_000  # some kilobytes each; begun anew when full
 

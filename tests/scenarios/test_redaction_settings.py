@@ -106,7 +106,7 @@ async def test_what_a_workspace_redacts_is_seen_by_nobody_it_is_kept_from(
 
         judged, events = await ran("clerk")
         talked, said = await ran("talker")
-        stream = (await client.get(f"/api/runs/{talked['id']}/events/stream")).text
+        stream = (await client.get(f"/api/runs/{talked['id']}/stream")).text
         metrics = (await client.get("/metrics")).text
 
     in_prompts, in_traces = pii in ("prompts", "both"), pii in ("traces", "both")

@@ -74,6 +74,11 @@ class NumberScanner:
     def sources(self) -> tuple[str, ...]:
         return self._sources
 
+    @property
+    def longest(self) -> int:
+        """Characters that a stream may have to be held for it."""
+        return self._longest
+
     def search(self, text: str, start: int) -> Match | None:
         at = start
         while (near := self._possible(text, at)) is not None:

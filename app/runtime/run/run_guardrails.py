@@ -341,7 +341,12 @@ def streamed_verdicts(screen: StreamScreen) -> list[GuardrailVerdict]:
     found: dict[str, tuple[GuardrailRule, list[Position]]] = {}
     for rule, position in screen.found:
         found.setdefault(rule.name, (rule, []))[1].append(position)
-    return [GuardrailVerdict(rule.name, rule.action, tuple(places)) for rule, places in found.values()]
+    verdicts = [GuardrailVerdict(rule.name, rule.action, tuple(places)) for rule, places in found.values()]
+    if screen.failed is None or screen.blocked is None:
+        return verdicts
+    blocked = screen.blocked
+    failed = GuardrailVerdict(blocked.name, blocked.action, failed=screen.failed)
+    return [failed, *(verdict for verdict in verdicts if verdict.rule != blocked.name)]
 
 
 def _event(

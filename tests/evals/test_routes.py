@@ -85,9 +85,9 @@ async def test_runs_become_a_dataset_that_an_agent_is_evaluated_on(client: httpx
         ("friendly", "blocking", 1, 1), ("polite", "shadow", 4, 3),
     }  # fmt: skip
 
-    page = await client.get("/api/gates/report", params={"agent": "clerk"})
-    assert page.headers["content-type"] == "text/html; charset=utf-8" and "sandbox" in str(page.headers)
-    assert "<td>polite</td>" in page.text and "75.0%" in page.text and "<script" not in page.text
+    shown = await client.get("/api/gates/report", params={"agent": "clerk"})
+    assert shown.headers["content-type"] == "text/html; charset=utf-8" and "sandbox" in str(shown.headers)
+    assert "<td>polite</td>" in shown.text and "75.0%" in shown.text and "<script" not in shown.text
     metrics = (await client.get("/metrics")).text
     assert 'holdfast_gate_verdicts_total{gate="polite",mode="shadow",outcome="passed"} 3' in metrics
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -242,15 +243,23 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def collector() -> Iterator[Collector]:
+@contextmanager
+def running_collector() -> Iterator[Collector]:
     collector = Collector()
     thread = threading.Thread(target=collector.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield collector
-    collector.shutdown()
-    thread.join()
-    collector.server_close()
+    try:
+        yield collector
+    finally:
+        collector.shutdown()
+        thread.join()
+        collector.server_close()
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with running_collector() as collector:
+        yield collector
 
 
 WORKSPACE = """

@@ -1,6 +1,5 @@
 """`redaction` of a workspace: personal data in prompts and traces, reasoning, and what traces and sinks may contain."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from app.core import json
 from app.core.settings import Settings
-from tests.protocols.test_traces import Collector
+from tests.protocols.test_traces import Collector, running_collector
 from tests.scenarios.guarded import document
 from tests.server import in_process
 
@@ -55,13 +54,8 @@ def _workspace(folder: Path, redaction: dict[str, Any]) -> Path:
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    collector = Collector()
-    thread = threading.Thread(target=collector.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield collector
-    collector.shutdown()
-    thread.join()
-    collector.server_close()
+    with running_collector() as collector:
+        yield collector
 
 
 def _traced(collector: Collector) -> dict[str, set[str]]:

@@ -120,8 +120,8 @@ async def _answer_again(run_scope: RunScope, rule: GateRule) -> None:
 
 
 async def _answer_as_before(run_scope: RunScope, digest: str) -> None:
-    """The agent of a former workspace answers, with its own models, tools and rules; today's rules hold as well, and
-    today's gates decide about the answer."""
+    """The agent of a former workspace answers, with its own models, tools and rules; today's rules for input and output
+    hold as well, and today's gates decide about the answer."""
     former = await run_scope.former(run_scope, digest)
     if isinstance(former, Failure):
         raise StepFailed(former)
@@ -143,7 +143,9 @@ async def _answer_as_before(run_scope: RunScope, digest: str) -> None:
     run_scope.output, run_scope.left_state = former.output, None
     if run_scope.guardrails is not None and run_scope.output is not None:
         text = await run_scope.guardrails.output(run_scope.output.text, anew=digest)
-        run_scope.output = replace(run_scope.output, text=text, message_id=None)
+        parts = [dict(part) for part in run_scope.output.parts]
+        parts = await run_scope.guardrails.output_parts(parts) if parts else parts
+        run_scope.output = replace(run_scope.output, text=text, parts=parts, message_id=None)
 
 
 async def _ask(run_scope: RunScope, rule: GateRule, found: Mapping[str, Any], attempt: int) -> None:

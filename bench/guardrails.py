@@ -42,7 +42,6 @@ from app.wiring.runtime import Holdfast, open_holdfast
 
 COUNTS = (0, 1, 10, 100)
 KB = 1024
-DELTA = "the order ships "
 PROSE = "The order ships on Monday and the customer gets a message with the link to follow it on its way. "
 NUMBERS = "Item 1042 of 12 costs 19.99, order 2024-11-17, 3 boxes of 400 g at 10:30, room 12 of 7. "
 
@@ -66,13 +65,16 @@ def whole(runner: asyncio.Runner, rules: list[GuardrailRule], text: str) -> Call
     return lambda times: runner.run(look(times))
 
 
-def stream(rules: list[GuardrailRule], delta: str) -> Callable[[int], None]:
+def stream(rules: list[GuardrailRule]) -> Callable[[int], None]:
+    """Prose in pieces of 16 characters, most of which are cut within a word."""
     scanners = StreamScanners([SecretPattern(kind) for kind in SECRETS], rules)
+    text = PROSE * 16
+    pieces = [text[at : at + 16] for at in range(0, len(text), 16)]
 
     def look(times: int) -> None:
         screen = StreamScreen(scanners)
-        for _ in range(times):
-            screen.text(delta)
+        for number in range(times):
+            screen.text(pieces[number % len(pieces)])
         screen.end()
 
     return look
@@ -199,7 +201,7 @@ def main() -> None:
     turns = 3 if options.quick else 9
     prose, numbers = (PROSE * 100)[: 4 * KB], (NUMBERS * 100)[: 4 * KB]
     rules = {str(count): regex_rules(count) for count in COUNTS} | {"pii": pii_rule()}
-    deltas = {name: stream(own, DELTA) for name, own in rules.items()}
+    deltas = {name: stream(own) for name, own in rules.items()}
     with asyncio.Runner() as runner:
         texts = {name: whole(runner, own, prose) for name, own in rules.items()}
         texts["numbers"] = whole(runner, rules["pii"], numbers)

@@ -20,3 +20,5 @@ for extra in langgraph deepagents openai-agents google-adk agent-framework pydan
     compile pyproject.toml --extra "$extra" -c "$joint" -c requirements/base.txt -o "requirements/extras/$extra.txt"
 done
 compile pyproject.toml --all-extras --group dev -c "$joint" -c requirements/dev.txt -o requirements/extras/all.txt
+# The joint resolution is a file of this machine: the locks do not mention it.
+sed -i "\|^    #   -c $joint\$|d" requirements/*.txt requirements/extras/*.txt

@@ -51,6 +51,19 @@ class Settings(BaseModel):
         description="postgresql://... that leads to the same database directly. Set it if HOLDFAST_DATABASE_URL leads "
         "through a pooler in transaction mode, such as PgBouncer; used for LISTEN and migrations.",
     )
+    database_read_url: str | None = Field(
+        None,
+        repr=False,
+        pattern="^postgres(ql)?://",
+        description="postgresql://... of a standby of the same database, for lists and other reports.",
+    )
+    read_staleness_seconds: float = Field(
+        5,
+        ge=1,
+        le=3600,
+        description="How far behind HOLDFAST_DATABASE_READ_URL may be, in seconds. When it is further behind or away, "
+        "everything is read from the primary.",
+    )
     # Not shown: it may hold a password.
     bus: str | None = Field(
         None,
@@ -251,8 +264,11 @@ def _access_problems(loaded: Settings) -> list[str]:
     problems = []
     if loaded.bus not in (None, "local") and not loaded.is_postgres:
         problems.append(f"{PREFIX}BUS: has no effect without {PREFIX}DATABASE_URL; a SQLite database has one server")
-    if loaded.database_direct_url is not None and not loaded.is_postgres:
-        problems.append(f"{PREFIX}DATABASE_DIRECT_URL: has no effect without {PREFIX}DATABASE_URL")
+    problems += [
+        f"{PREFIX}{name.upper()}: has no effect without {PREFIX}DATABASE_URL"
+        for name in ("database_direct_url", "database_read_url")
+        if getattr(loaded, name) is not None and not loaded.is_postgres
+    ]
     if not words or not set(words) <= _MODES or ("disabled" in words and modes):
         problems.append(f"{PREFIX}AUTH: must be disabled, or one or more of keys, jwt and header")
     if not modes and not is_loopback(loaded.host):

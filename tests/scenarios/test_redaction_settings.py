@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from app.core import json
 from app.core.settings import Settings
-from tests.protocols.test_traces import Collector, running_collector
+from tests.collector import Collector, collecting
 from tests.scenarios.guarded import document
 from tests.server import in_process
 
@@ -54,7 +54,7 @@ def _workspace(folder: Path, redaction: dict[str, Any]) -> Path:
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    with running_collector() as collector:
+    with collecting() as collector:
         yield collector
 
 

@@ -150,6 +150,7 @@ async def test_a_subagent_of_deepagents_has_only_the_tools_it_names(settings: Se
 OPTIONS = """\
   config:
     deepagents:
+      backend: "disk:files"
       memory: [/AGENTS.md]
       permissions: [{operations: [write], paths: [/secrets/**], mode: deny}]
       interruptOn: {note: true}
@@ -167,8 +168,6 @@ class Counting(AgentMiddleware):
 OPTION_RULES = (
     "{match: {afterTool: write_file}, reply: {text: '{{ toolResult }}'}}",
     "{match: {afterTool: note}, reply: {text: noted}}",
-    "{match: {contains: remember}, reply: {toolCalls: [{name: write_file, "
-    "args: {file_path: /AGENTS.md, content: Bees dance.}}]}}",
     "{match: {contains: secret}, reply: {toolCalls: [{name: write_file, "
     "args: {file_path: /secrets/a.md, content: x}}]}}",
     "{match: {contains: note it}, reply: {toolCalls: [{name: note, args: {what: that}}]}}",
@@ -179,16 +178,21 @@ OPTION_RULES = (
 async def test_memory_permissions_middleware_and_confirmations_are_those_of_deepagents(
     settings: Settings, tmp_path: Path
 ) -> None:
-    files = {"ware.py": WARE.replace("FILE", repr(str(tmp_path / "ware")))}
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    (disk / "AGENTS.md").write_text("Bees dance.")
+    files = {
+        "disk.py": DISK.replace("ROOT", repr(str(disk))),
+        "ware.py": WARE.replace("FILE", repr(str(tmp_path / "ware"))),
+    }
     root = write(tmp_path, {"deep": ("deepagents", OPTIONS)}, OPTION_RULES, files)
     async with opened(settings, root) as holdfast:
-        first = await ended(holdfast, await submit(holdfast, "deep", "remember"))
-        assert first.status == "completed", first.error
-        refused = await submit(holdfast, "deep", "secret", first.thread_id)
+        refused = await submit(holdfast, "deep", "secret")
         over, events = await ended(holdfast, refused), await events_until(holdfast, refused)
         assert "denied" in over.output.lower(), over.output
         assert "Bees dance." in payloads(events, "model.requested")[0]["messages"][0]["content"]
-        assert (tmp_path / "ware").read_text().splitlines() == ["model"] * 4
+        assert not (disk / "secrets").exists()
+        assert (tmp_path / "ware").read_text().splitlines() == ["model"] * 2
         run = await submit(holdfast, "deep", "note it")
         asked = await waiting(holdfast, run)
         assert (asked.kind, effects(tmp_path)) == ("question", [])

@@ -135,12 +135,12 @@ async def measured(connection: "asyncpg.Connection[Any]", events: int) -> dict[s
     result |= await _timed("append_200", ROUNDS, append)
     result |= await _timed("page_100", ROUNDS * 5, page(reader._EVENTS))
     result |= await _timed("purge_thread", ROUNDS, purge)
+    result["dead_rows"] = float(await _dead_rows(connection))
     began, cpu = time.perf_counter(), await _backend_cpu_seconds(connection)
     for table in (*TABLES, "threads"):
         await connection.execute(f"VACUUM {table}")
     result["vacuum_s"] = time.perf_counter() - began
     result["vacuum_cpu_s"] = await _backend_cpu_seconds(connection) - cpu
-    result["dead_rows_before_vacuum"] = float(await _dead_rows(connection))
     result["automatic_vacuums"] = float(await _vacuum_load(connection) - vacuumed)
     return result
 

@@ -73,6 +73,8 @@ class ModelAnswer:
     message: JsonObject
     """The answer as a message, to be sent back with the next request."""
     message_id: str
+    parts: tuple[JsonObject, ...] = ()
+    """The answer as message parts, where a model made more than text."""
 
 
 @dataclass(frozen=True, slots=True)

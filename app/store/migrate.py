@@ -20,7 +20,7 @@ from app.events.ports import StorageDown, StorageFull
 from app.store.engine import Sql
 from app.store.sqlite_errors import translated
 
-NEWEST: Final = "0014"
+NEWEST: Final = "0015"
 OLDEST: Final = "0013"
 """The oldest version that may use a database of the newest revision."""
 _ADVISORY_LOCK: Final = 0x486F6C64

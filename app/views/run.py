@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.core.clock import iso
-from app.events.catalog import execution, interrupt, model, request
+from app.events.catalog import execution, interrupt, memory, model, request
 from app.events.envelope import Event
 
 ACTIVE: Final = frozenset({"queued", "running", "waiting"})
@@ -21,6 +21,8 @@ class Run:
     status: str = "queued"
     input: Any = None
     output: Any = None
+    output_parts: list[dict[str, Any]] | None = None
+    """The answer as message parts, where it is more than text."""
     error: dict[str, Any] | None = None
     parent_run_id: str | None = None
     rerun_of: str | None = None
@@ -76,6 +78,7 @@ def _ended(status: str) -> Callable[[Run, Event], None]:
         run.status, run.finished_at = status, event.at
         run.waiting_on = []
         run.output = event.payload.get("output")
+        run.output_parts = event.payload.get("parts")
         run.error = event.payload.get("error")
 
     return end
@@ -133,6 +136,7 @@ RUN_CHANGES: Final[dict[str, Callable[[Run, Event], None]]] = {
     interrupt.InterruptExpired.type: _answered,
     execution.CommandInjected.type: _commanded,
     model.ModelCompleted.type: _used,
+    memory.MemoryEmbeddingCompleted.type: _used,
 }
 """By type, what an event changes of its run beyond the counters."""
 
@@ -152,6 +156,7 @@ def run_json(run: Run) -> dict[str, Any]:
         "status": run.status,
         "input": run.input,
         "output": run.output,
+        "outputParts": run.output_parts,
         "error": run.error,
         "parentRunId": run.parent_run_id,
         "rerunOf": run.rerun_of,

@@ -12,6 +12,7 @@ from app.protocols.context import SharedRates
 from app.runtime.intake.keys import Keys
 from app.runtime.schedule.executor import Executor
 from app.runtime.workspace_in_force import WorkspaceInForce
+from app.store.shared_limits import RequestUses
 from app.store.thread_positions import ThreadPositionReader
 from app.wiring.kinds import make_bus
 from app.wiring.store import Store
@@ -24,7 +25,9 @@ def make_replicas(store: Store, clock: CorrectedClock) -> Replicas | None:
     from app.store.notifications import open_channel
 
     kind, bus = make_bus(store.settings.bus or "postgres", partial(open_channel, url))
-    return Replicas(bus, kind, store.hub, store.relay, ThreadPositionReader(store.database), clock)
+    replicas = Replicas(bus, kind, store.hub, store.relay, ThreadPositionReader(store.database), clock)
+    replicas.count_rates = RequestUses(store.database).count
+    return replicas
 
 
 @contextlib.asynccontextmanager

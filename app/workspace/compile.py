@@ -17,6 +17,7 @@ from app.core.schemas import SchemaRegistry, Validator
 from app.workspace.agents import AgentCompiler
 from app.workspace.catalog import KindCatalog
 from app.workspace.compiled import Compiled, CompiledTool, CompiledWorkspace, Named
+from app.workspace.cycle_workflows import with_cycles
 from app.workspace.cycles import CycleCompiler
 from app.workspace.diagnostics import SYNTAX, Diagnostic, Diagnostics
 from app.workspace.entries import ModuleNames, module_file, read_module, split_entry
@@ -235,7 +236,7 @@ def _assemble(
         tools=_tools(index, files),
         mcp_servers=_named_all(index, "McpServer", McpServerSpec),
         memories=memories,
-        workflows=workflows,
+        workflows=with_cycles(workflows, units),
         hooks=_named_all(index, "Hook", HookSpec),
         guardrails=_named_all(index, "Guardrail", GuardrailSpec),
         evaluators=_named_all(index, "Evaluator", EvaluatorSpec),

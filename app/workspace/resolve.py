@@ -20,7 +20,7 @@ from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument
 from app.workspace.providers import PROVIDER_ADVICE
 from app.workspace.report import DocumentPlace, Report
-from app.workspace.served import check_document, check_unit
+from app.workspace.served import check_document
 from app.workspace.specs.agent import AgentSpec
 from app.workspace.specs.model import ModelSpec
 from app.workspace.specs.others import EvaluatorSpec, GuardrailSpec, HookSpec, ScheduleSpec
@@ -71,9 +71,6 @@ class Resolver:
         for documents in self.index.documents.values():
             for document in documents.values():
                 check_document(document, self.catalog.unserved, self.report)
-        for units in self.index.units.values():
-            for unit in units.values():
-                check_unit(unit, self.catalog.unserved, self.report)
 
     # -- functions -----------------------------------------------------------------------------------
 

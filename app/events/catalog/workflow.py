@@ -3,6 +3,7 @@
 from typing import Literal
 
 from app.events.catalog.base import EventModel, event
+from app.events.catalog.request import Mode
 from app.events.catalog.values import ArtifactValue
 
 
@@ -13,7 +14,7 @@ class WorkflowStarted(EventModel):
     cycle_id: str | None = None
     phase_id: str | None = None
     """The phase that a cycle begins with."""
-    mode: Literal["interactive", "autofix", "report-only", "headless"] | None = None
+    mode: Mode | None = None
 
 
 @event("runtime.workflow.phase_advanced")

@@ -34,11 +34,15 @@ class StandbyReads:
         self.app, self._standby = app, standby
         self._changed = RecentDict[tuple[str, str], int](MAX_CALLERS)
         """By caller: the position of its last change, or that it is to be asked for."""
+        self._sockets: dict[tuple[str, str], int] = {}
+        """By caller: open ones, each of which may change something at any moment."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         who = scope.get("holdfast.principal")
-        if scope["type"] != "http" or not isinstance(who, Principal):
+        if not isinstance(who, Principal):
             await self.app(scope, receive, send)
+        elif scope["type"] != "http":
+            await self._socket(scope, receive, send, (who.tenant, who.id))
         elif scope["method"] not in _SAFE:
             await self._change(scope, receive, send, (who.tenant, who.id))
         elif scope["method"] != "GET" or _REPORTS.fullmatch(scope["path"]) is None:
@@ -65,12 +69,22 @@ class StandbyReads:
         finally:
             self._changed.put(who, position)
 
+    async def _socket(self, scope: Scope, receive: Receive, send: Send, who: tuple[str, str]) -> None:
+        self._sockets[who] = self._sockets.get(who, 0) + 1
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self._changed.put(who, _UNKNOWN)
+            self._sockets[who] -= 1
+            if not self._sockets[who]:
+                del self._sockets[who]
+
     async def _may_serve(self, scope: Scope, who: tuple[str, str]) -> bool:
         try:
             wanted = _position(scope)
             if wanted is None:
                 return False
-            changed = self._changed.get(who, 0)
+            changed = _UNKNOWN if who in self._sockets else self._changed.get(who, 0)
             if changed == _UNKNOWN:
                 changed = await self._standby.position()
                 if self._changed.get(who) == _UNKNOWN:

@@ -139,14 +139,19 @@ async def submit(
 ) -> Response:
     if wanted.user is not None and not caller.may("memory:delegate"):
         raise HttpProblem(Failure("FORBIDDEN", "the caller may not do this"), None, needs="memory:delegate")
-    given, blobs = await with_content(server.files, caller.tenant, wanted.input)
-    run = accepted(await server.service.submit(caller, replace(wanted, input=given, blobs=blobs)))
+    run = await _submitted(server, caller, wanted)
     if stream is not None:
         ids = {"x-run-id": header_text(run.id), "x-thread-id": header_text(run.thread_id)}
         return run_stream(server, caller, run, run.first_seq - 1, ids)
     if wait is not None:
         run = await wait_for_end(server, caller, run, wait)
     return run_answer(run, 200 if run.terminal else 202)
+
+
+async def _submitted(server: ServerContext, caller: Principal, wanted: Submission) -> Run:
+    """Apart from waiting for the run: the content of its parts is not held meanwhile."""
+    given, blobs = await with_content(server.files, caller.tenant, wanted.input)
+    return accepted(await server.service.submit(caller, replace(wanted, input=given, blobs=blobs)))
 
 
 def run_answer(run: Run, status: int = 200) -> Response:

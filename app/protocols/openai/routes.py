@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from app.core import json
 from app.core.principal import Principal
-from app.events.blobs import stored_blobs, with_blobs
+from app.events.blobs import stored_blobs
 from app.protocols.auth.shown import Headers
 from app.protocols.context import ServerContext
 from app.protocols.dialects import openai_chat, openai_responses
@@ -31,7 +31,7 @@ from app.protocols.openai.client_request import (
 )
 from app.protocols.openai.errors import OpenAiRoute, Refusal, failed_run
 from app.protocols.openai.parameters import EFFORTS, MAX_STOPS
-from app.protocols.openai.segment_stream import Listening, segment_stream, sse_error, wait_for
+from app.protocols.openai.segment_stream import Listening, segment_stream, sse_error, wait_for, whole_event
 from app.protocols.openai.segments import Segment, open_segment
 from app.protocols.wire.connection import connection_of
 from app.protocols.wire.sse import EventStream
@@ -56,11 +56,12 @@ def routes(server: ServerContext) -> APIRouter:
 def _add_models(router: APIRouter, server: ServerContext) -> None:
     @router.get("/models", summary="The agents, as models")
     async def models(_caller: Caller) -> Response:
-        return _json({"object": "list", "data": [_model(server, name) for name in server.workspace.current.agents]})
+        names = server.workspace.current.acting_agents  # a workflow is the model `workflow:NAME`
+        return _json({"object": "list", "data": [_model(server, name) for name in names]})
 
     @router.get("/models/{model}", summary="One agent, as a model")
     async def model(model: str, _caller: Caller) -> Response:
-        if model not in server.workspace.current.agents:
+        if model not in server.workspace.current.acting_agents:
             raise Refusal("AGENT_NOT_FOUND", "There is no such model.", param="model", status=404)
         return _json(_model(server, model))
 
@@ -215,7 +216,7 @@ async def _read_stored(server: ServerContext, caller: Principal, run: Run, readi
             if event.run_id != run.id:
                 reading.feed_sibling(event)
             else:
-                reading.feed(await with_blobs(event, load))
+                reading.feed(await whole_event(event, load))
         after = page[-1].seq
     reading.take()
 

@@ -14,7 +14,7 @@ from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.principal import Principal
 from app.events import ports
-from app.events.blobs import restored
+from app.events.blobs import references, restored
 from app.events.catalog import Payload, execution, request
 from app.events.catalog import thread as facts
 from app.events.catalog.interrupt import InterruptExpired
@@ -150,11 +150,14 @@ class Threads:
         load = stored_blobs(self._reader, who.tenant, thread_id)
         whole = [await inline(event, load) for event in events]
         turns, transcript = taken_over(thread_id, whole)
+        messages = history(whole)
+        media = dict.fromkeys(reference["sha256"] for reference in references(messages))
+        shared = [ports.BlobShared(digest) for digest in media if await self._has_blob(who.tenant, thread_id, digest)]
         forked = facts.ThreadForked(
             thread_id=thread_id,
             seq=events[-1].seq,  # `at` itself may be a delta that retention dropped
             hash=events[-1].hash,
-            history=history(whole),
+            history=messages,
             turns=turns or None,
             transcript=transcript or None,
             states=await restored(states(whole), load) or None,
@@ -162,7 +165,11 @@ class Threads:
             metadata=source.metadata,
             labels=source.labels,
         )
-        return await self._append(who, new_id("thread"), forked, conditions=[ports.ThreadIsNew()])
+        return await self._append(who, new_id("thread"), forked, conditions=[ports.ThreadIsNew(), *shared])
+
+    async def _has_blob(self, tenant: str, thread_id: str, digest: str) -> bool:
+        """A client may have sent anything that looks like a reference."""
+        return await self._reader.blob_size(tenant, thread_id, digest) is not None
 
     async def upsert(self, who: Principal, thread_id: str, row: facts.TranscriptUpserted) -> Entry | Rejected:
         """Adds or changes a row of the transcript; answers the row as it stands then.

@@ -4,6 +4,7 @@ Leaves to others: who may run it and when (the executor), what each step does (s
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from app.core import json
 from app.core.artifact import ArtifactRef
 from app.core.errors import Failure, HoldfastError
 from app.core.json import present
-from app.events.catalog import Payload, artifact, model, request, skill, thread, tool
+from app.events.catalog import Payload, artifact, memory, model, request, skill, thread, tool
 from app.events.catalog.builders import BuiltRequestCompleted
 from app.events.catalog.values import ArtifactValue, ErrorValue
 from app.events.envelope import Event
@@ -24,6 +25,7 @@ from app.models.router import error_value
 from app.policy.contract import About
 from app.runtime.run.approvals import Approvals, session_grants
 from app.runtime.run.budgets import RunBudget, Used
+from app.runtime.run.child_request import ChildRequest
 from app.runtime.run.children import ask_agent, ceiling_of, run_child
 from app.runtime.run.control import Control
 from app.runtime.run.histories import Histories
@@ -94,13 +96,18 @@ class Conductor:
         control.replays = run_scope.backend.resume == "replay"
         return await self._walk(run_scope)
 
-    async def _run_child(self, run: Run, scope: Scope, parent: RunScope) -> list[Payload]:
+    async def _run_child(self, run: Run, scope: Scope, parent: RunScope, asked: ChildRequest) -> list[Payload]:
         control, toolset = parent.log.control, parent.toolset
-        run_scope = await self._open_scope(run, scope, control, toolset, parent.family, (), parent)
+        run_scope = await self._open_scope(run, scope, control, toolset, parent.family, (), parent, asked)
         if isinstance(run_scope, Failure):
             return [_failed(run_scope)]
-        # A workflow passes its steps to agents that have tools of their own, as a request for the agent would.
-        run_scope.ceiling = None if parent.workflow is not None else ceiling_of(parent, run.agent or "")
+        # A workflow passes its steps to agents that have tools of their own, as a request for the agent would; one that
+        # an agent's run began uses no more than the agent.
+        run_scope.ceiling = parent.ceiling if parent.workflow is not None else ceiling_of(parent, run.agent or "")
+        run_scope.writes = parent.writes if asked.writes is None else asked.writes
+        if asked.tools is not None:
+            run_scope.ceiling = asked.tools if run_scope.ceiling is None else run_scope.ceiling & asked.tools
+            run_scope.agent = replace(run_scope.agent, subagents=(), skills=())
         return await self._walk(run_scope)
 
     # -- bringing together ---------------------------------------------------------------------------
@@ -136,6 +143,7 @@ class Conductor:
         family: Sequence[Event],
         before: Sequence[dict[str, Any]],
         parent: RunScope | None = None,
+        child: ChildRequest | None = None,
         *,
         new: bool = False,
     ) -> RunScope | Failure:
@@ -155,7 +163,8 @@ class Conductor:
         asked = next((e.payload for e in family if e.run_id == run.id), {"input": run.input})
         if parent is not None:
             # Whatever a conversation asks for holds down the whole line of subagents.
-            asked = {**asked, "approvalPolicy": parent.asked.get("approvalPolicy")}
+            held = {name: parent.asked.get(name) for name in ("approvalPolicy", "mode")}
+            asked = {**asked, **(child.asked() if child is not None else {}), **held}
         used = Used() if new else _used(run, memo, family, parent)
         budget = await self._budget(scope, asked, workspace, agent, used, parent)
         run_log = RunLog(
@@ -239,7 +248,7 @@ class Conductor:
         try:
             ending = await self._ended(steps(), run_scope.run)
         finally:
-            run_scope.tools = run_scope.context = run_scope.models = (
+            run_scope.tools = run_scope.context = run_scope.models = run_scope.memory_access = (
                 None  # their ports refer to the scope: without the cycle, memory is freed at once
             )
         ok = ending[-1].type == request.RequestCompleted.type
@@ -330,11 +339,14 @@ def _used(run: Run, memo: Memo, family: Sequence[Event], parent: RunScope | None
     )
 
 
+_PAID: Final = frozenset({model.ModelCompleted.type, memory.MemoryEmbeddingCompleted.type})
+
+
 def run_usage(family: Iterable[Event]) -> dict[str, Any]:
     """What a root run and its subagents have used together."""
     whole = Run("", "")
     for event in family:
-        if event.type == model.ModelCompleted.type:
+        if event.type in _PAID:
             whole.apply(event)
     return whole.usage
 

@@ -15,7 +15,7 @@ from app.core.suspend import Suspended
 from app.events.catalog import Payload
 from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.interrupt import InterruptRaised
-from app.events.ports import Answer, Appended, Draft, Refused
+from app.events.ports import Answer, Appended, BlobDraft, Draft, Refused
 from app.events.recorder import UNSTORABLE, PayloadEntry, Recorder, Scope
 from app.runtime.run.budget_messages import budget_failure
 from app.runtime.run.completed_steps import COMPLETES_A_STEP
@@ -231,14 +231,16 @@ class RunLog:
         await self.record(payload)
         return StepFailed(budget_failure(payload))
 
-    async def raise_interrupt(self, raised: InterruptRaised, apart: tuple[str, ...] = ()) -> Suspended:
+    async def raise_interrupt(
+        self, raised: InterruptRaised, apart: tuple[str, ...] = (), blobs: tuple[BlobDraft, ...] = ()
+    ) -> Suspended:
         """A subagent's interrupt belongs to the root run: that is what waits, and what the answer wakes."""
         self.control.asked[raised.interrupt_id] = None
         if self.is_root:
-            await self.record(PayloadEntry(raised, apart=apart) if apart else raised)
+            await self.record(PayloadEntry(raised, blobs=blobs, apart=apart) if apart or blobs else raised)
         else:
             asked = raised.model_copy(update={"for_run_id": self.run_id})
-            entry = PayloadEntry(asked, run_id=self._root, apart=apart)
+            entry = PayloadEntry(asked, run_id=self._root, blobs=blobs, apart=apart)
             expect(await self.recorder.record(self.scope, entry))
         return Suspended(raised.interrupt_id)
 

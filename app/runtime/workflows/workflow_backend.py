@@ -15,6 +15,7 @@ from app.core.json import JsonObject
 from app.events.catalog.workflow import WorkflowAborted, WorkflowCompleted, WorkflowStarted
 from app.policy.contract import Point
 from app.runtime.run.context import RunContext
+from app.runtime.workflows.cycle_backend import CycleBackend
 from app.runtime.workflows.document_work import DocumentWork
 from app.runtime.workflows.node_runner import NodeRunner
 from app.workspace.compiled import CompiledWorkflow
@@ -78,9 +79,11 @@ class WorkflowBackends:
     def __init__(self, adapters: Mapping[str, WorkflowAdapter]) -> None:
         self._adapters = adapters
 
-    def __call__(self, flow: CompiledWorkflow) -> WorkflowBackend | Failure:
+    def __call__(self, flow: CompiledWorkflow) -> WorkflowBackend | CycleBackend | Failure:
         adapter = self._adapters.get(flow.spec.adapter)
         if adapter is None:
             message = f"The workflow adapter {flow.spec.adapter!r} is not available on this server."
             return Failure("ADAPTER_NOT_AVAILABLE", message)
+        if flow.spec.cycle is not None:
+            return CycleBackend(flow, flow.spec.cycle, adapter)
         return WorkflowBackend(flow, adapter)

@@ -57,6 +57,22 @@ def test_the_commands_of_a_page_with_its_own_workspace_print_what_it_says(
     assert len(steps) >= least
 
 
+@pytest.mark.requirement("SH-5")
+def test_the_commands_of_the_page_on_workflows_print_what_it_says(tmp_path: Path) -> None:
+    missing = [program for program in ("bash", "curl", "jq") if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"the pages use {', '.join(missing)}")
+    server = ServerProcess.start(tmp_path / "data", None, ROOT / "workspaces" / "release-notes")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    try:
+        steps = run_page(
+            ROOT / "docs/workflows.md", {ADDRESS: server.url}, clean_environment() | {"PATH": path}, tmp_path
+        )
+    finally:
+        server.stop()
+    assert len(steps) >= 8
+
+
 def test_a_page_is_read_as_commands_with_what_they_print() -> None:
     page = "text\n```console\n$ one \\\n  two\nout\n...\n$ three\n```\n```sh\n$ not this\n```\n"
     assert steps_of(page) == [Step("one \\\n  two", "out\n..."), Step("three", "")]

@@ -15,7 +15,7 @@ from app.core import json
 from app.core.artifact import ArtifactRef
 from app.core.errors import Failure, HoldfastError
 from app.core.json import present
-from app.events.catalog import Payload, artifact, model, request, skill, thread, tool
+from app.events.catalog import Payload, artifact, memory, model, request, skill, thread, tool
 from app.events.catalog.builders import BuiltRequestCompleted
 from app.events.catalog.values import ArtifactValue, ErrorValue
 from app.events.envelope import Event
@@ -286,7 +286,7 @@ class Conductor:
         try:
             ending = await self._ended(steps(), run_scope.run)
         finally:
-            run_scope.tools = run_scope.context = run_scope.models = (
+            run_scope.tools = run_scope.context = run_scope.models = run_scope.memory_access = (
                 None  # their ports refer to the scope: without the cycle, memory is freed at once
             )
         ok = ending[-1].type == request.RequestCompleted.type
@@ -377,11 +377,14 @@ def _used(run: Run, memo: Memo, family: Sequence[Event], parent: RunScope | None
     )
 
 
+_PAID: Final = frozenset({model.ModelCompleted.type, memory.MemoryEmbeddingCompleted.type})
+
+
 def run_usage(family: Iterable[Event]) -> dict[str, Any]:
     """What a root run and its subagents have used together."""
     whole = Run("", "")
     for event in family:
-        if event.type == model.ModelCompleted.type:
+        if event.type in _PAID:
             whole.apply(event)
     return whole.usage
 

@@ -7,6 +7,7 @@ rules find; to the steps, the model calls and the gateway: where content passes.
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any, Final, Protocol
 
 from app.backends.contract import StepFailed
@@ -192,6 +193,8 @@ class RunGuardrails:
         if self._rules.at("output") is None:
             return text
         inspected = await self.inspect_message(text)
+        # Recorded like any verdict, but it ends no run: nothing has left it.
+        await self.record("output", f"memory-{sha256(text.encode()).hexdigest()[:16]}", inspected.verdicts)
         return None if inspected.blocked is not None or inspected.asks else str(inspected.content)
 
     def passed(self, text: str) -> None:

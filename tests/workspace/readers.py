@@ -87,6 +87,8 @@ READERS: Final[dict[str, str]] = {
     **_of("ScriptMatch", "models/kinds/scripted", "contains", "equals", "system", "turn", "after_tool", "tool_result"),
     **_of("ScriptReply", "models/kinds/scripted", "text", "reasoning", "tool_calls", "finish_reason", "chunk_size"),
     **_of("ScriptReply", "models/kinds/scripted", "chunks", "delay_seconds", "chunk_delay_seconds", "usage"),
+    **_of("ScriptReply", "models/kinds/scripted", "media"),
+    **_of("ScriptMedia", "models/kinds/scripted", "mime", "data"),
     **_of("ScriptToolCall", "models/kinds/scripted", "id", "name", "args", "raw_args"),
     **_of("ScriptFailure", "models/kinds/scripted", "status", "kind", "message", "retry_after_seconds", "times"),
     **_of("ScriptFailure", "models/kinds/scripted", "after_chunks"),

@@ -110,11 +110,10 @@ from collections import Counter
 from pathlib import Path
 
 _times = Counter()
-_FILE = Path(os.environ.get("FLOW_LEDGER", "/dev/null"))
 
 
 def _line(text):
-    with _FILE.open("a") as file:
+    with Path(os.environ.get("FLOW_LEDGER", "/dev/null")).open("a") as file:
         file.write(text + "\\n")
 
 
@@ -226,10 +225,14 @@ FLOWS: Final[dict[str, str]] = {
 """,
     "chain": """
   nodes:
-    - {id: one, ref: tools.note, with: {text: "one {{ input }}"}}
-    - {id: two, ref: agents.writer, with: {input: "two {{ input }}"}}
+    - {id: one, ref: tools.note, with: {text: "one {{ input.mark }}"}}
+    - {id: two, ref: agents.writer, with: {input: "two {{ input.mark }}"}}
     - {id: ok, ask: {title: Go on?}}
-    - {id: three, ref: tools.note, foreach: input.items, with: {text: "three {{ item }}"}, concurrency: 1}
+    - id: three
+      ref: tools.note
+      foreach: input.items
+      with: {text: "three {{ item }} {{ input.mark }}"}
+      concurrency: 1
     - {id: four, ref: workflows.leaf, with: {input: "{{ nodes.two.output }}"}}
   subworkflows: {}
   result: {two: "{{ nodes.two.output }}", three: "{{ nodes.three.output }}", four: "{{ nodes.four.output }}"}

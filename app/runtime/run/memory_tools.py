@@ -111,7 +111,7 @@ class RunMemoryTools:
     ) -> tuple[Run, CompiledMemory, RunIdentity, CompiledWorkspace] | Failure:
         run = await self._reader.run(ctx.tenant, ctx.run_id)
         workspace = await self._history.of(run.workspace_digest) if run is not None else None
-        agent = workspace.agents.get(run.agent or "") if run is not None and workspace is not None else None
+        agent = workspace.acting(run.agent, run.workflow) if run is not None and workspace is not None else None
         if run is None or workspace is None or agent is None:
             return Failure("MEMORY_NOT_AVAILABLE", "Only an agent can use this tool.")
         own = [workspace.memories[name] for name in agent.spec.memory]

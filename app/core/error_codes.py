@@ -507,6 +507,7 @@ CODES: Final[dict[str, Code]] = {
         "The command or its arguments are invalid.",
         "Use steer {message or hint}, pause, resume, switch_model_plan {model}, set_limits or checkpoint {label}.",
     ),
+    "RUN_HAS_NO_GRAPH": Code("The run is not that of a workflow.", "Ask for the graph of a run with `workflow`."),
     "RUN_IS_A_SUBAGENT": Code("The run belongs to a subagent.", "Send the command to the run in `parentRunId`."),
     "REPLAY_MISMATCH": Code(
         "A strict rerun would differ from the recorded run.", "Read the differences, or rerun with the mode `compat`."
@@ -571,6 +572,14 @@ CODES: Final[dict[str, Code]] = {
     "CYCLE_ABORTED": Code(
         "A halt signal or the abort condition of a cycle became true.",
         "Read the event runtime.workflow.aborted, and the outputs of the phase that it names.",
+    ),
+    "VERIFICATION_FAILED": Code(
+        "The artifact of a phase did not pass its verification.",
+        "Read what the rule, the schema or the reviewing agent objects to, and start the workflow again.",
+    ),
+    "ARTIFACT_NOT_DELIVERED": Code(
+        "A phase needs an artifact that was not delivered in time.",
+        "Answer the question of the phase with the content, or store the artifact on the thread first.",
     ),
     # -- http ------------------------------------------------------------------------------------
     "READER_TOO_SLOW": Code("The client reads the stream too slowly.", "Reconnect with the last `seq` as the cursor."),

@@ -17,6 +17,7 @@ from app.core.schemas import SchemaRegistry, Validator
 from app.workspace.agents import AgentCompiler
 from app.workspace.catalog import KindCatalog
 from app.workspace.compiled import Compiled, CompiledTool, CompiledWorkspace, Named
+from app.workspace.cycle_workflows import with_cycles
 from app.workspace.cycles import CycleCompiler
 from app.workspace.diagnostics import SYNTAX, Diagnostic, Diagnostics
 from app.workspace.entries import ModuleNames, module_file, read_module, split_entry
@@ -45,7 +46,15 @@ from app.workspace.workflows import WorkflowCompiler
 SpecT = TypeVar("SpecT", bound=Spec)
 
 TOLERATED: Final = frozenset(
-    {"NOT_SERVED", "ARGUMENT_UNKNOWN", "SIGNATURE_DIFFERS", "TEMPLATE_BRACES", "SKILL_WITHOUT_TOOLS"}
+    {
+        "NOT_SERVED",
+        "ARGUMENT_UNKNOWN",
+        "SIGNATURE_DIFFERS",
+        "TEMPLATE_BRACES",
+        "SKILL_WITHOUT_TOOLS",
+        "HOOK_NOT_LISTED",
+        "GUARDRAIL_NOT_LISTED",
+    }
 )
 _MAX_VALIDATORS: Final = 20_000  # some kilobytes each; begun anew when full
 
@@ -235,7 +244,7 @@ def _assemble(
         tools=_tools(index, files),
         mcp_servers=_named_all(index, "McpServer", McpServerSpec),
         memories=memories,
-        workflows=workflows,
+        workflows=with_cycles(workflows, units),
         hooks=_named_all(index, "Hook", HookSpec),
         guardrails=_named_all(index, "Guardrail", GuardrailSpec),
         evaluators=_named_all(index, "Evaluator", EvaluatorSpec),

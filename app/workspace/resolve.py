@@ -20,7 +20,7 @@ from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument
 from app.workspace.providers import PROVIDER_ADVICE
 from app.workspace.report import DocumentPlace, Report
-from app.workspace.served import check_document, check_unit
+from app.workspace.served import check_document
 from app.workspace.specs.agent import AgentSpec
 from app.workspace.specs.model import ModelSpec
 from app.workspace.specs.others import EvaluatorSpec, GuardrailSpec, HookSpec, ScheduleSpec
@@ -71,9 +71,6 @@ class Resolver:
         for documents in self.index.documents.values():
             for document in documents.values():
                 check_document(document, self.catalog.unserved, self.report)
-        for units in self.index.units.values():
-            for unit in units.values():
-                check_unit(unit, self.catalog.unserved, self.report)
 
     # -- functions -----------------------------------------------------------------------------------
 
@@ -240,7 +237,7 @@ class Resolver:
         self.index.refers_all("Tool", spec.match.tools, place, ("spec", "match", "tools"), self.report)
         if not self._is_listed(document.name):
             message = "no Runtime and no Agent lists this hook, so it is never asked"
-            self.report.warning("HOOK_NOT_LISTED", place, ("metadata", "name"), message)
+            self.report.error("HOOK_NOT_LISTED", place, ("metadata", "name"), message)
 
     def _is_listed(self, hook: str) -> bool:
         """Whether somebody asks the hook; a lister with mistakes may yet turn out to be one."""

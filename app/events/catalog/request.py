@@ -7,6 +7,9 @@ from pydantic import Field
 from app.events.catalog.base import EventModel, event
 from app.events.catalog.values import ErrorValue, Usage
 
+Mode = Literal["interactive", "autofix", "report-only", "headless"]
+DEFAULT_MODE: Final[Mode] = "headless"
+
 
 @event("runtime.request.queued")
 class RequestQueued(EventModel):
@@ -18,6 +21,8 @@ class RequestQueued(EventModel):
     workflow: str | None = None
     skill: str | None = None
     """Of a workflow's step: the skill that the agent follows, whatever the input says."""
+    mode: Mode | None = None
+    """How a cycle goes about its work; null means headless."""
     call_id: str | None = None
     limits: dict[str, Any] | None = None
     model_plan: dict[str, Any] | None = None

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Request as HttpRequest
 from pydantic import AwareDatetime, Field, model_validator
 
+from app.events.catalog.request import Mode
 from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
@@ -47,6 +48,7 @@ class SubmitRun(RunRequest):
     route_id: str | None = Field(
         None, min_length=1, max_length=200, description="a route of the Runtime document, which names what runs"
     )
+    mode: Mode | None = Field(None, description="how a cycle goes about its work; null: headless")
     input: RunInput = Field(description="a text, an object, or message parts")
     thread_id: str | None = Field(None, min_length=1, max_length=200, pattern=THREAD_ID)
     create_thread: bool = Field(False, description="whether an unknown `threadId` is created")
@@ -100,6 +102,7 @@ def _add_asking(router: APIRouter, server: ServerContext) -> None:
             agent=body.agent,
             tool=body.tool,
             workflow=body.workflow,
+            mode=body.mode,
             route_id=body.route_id,
             input=body.input,
             thread_id=body.thread_id,

@@ -147,6 +147,7 @@ def _submission(
         asked.get("input"),
         tool=run.tool,
         workflow=run.workflow,
+        mode=asked.get("mode"),
         thread_id=thread_id,
         metadata=run.metadata,
         labels=run.labels,

@@ -37,6 +37,8 @@ def check_submission(submission: Submission, workspace: CompiledWorkspace, backe
             f"thread ids that begin with {SYSTEM_THREADS} are reserved for the system and take no runs",
         )
     if submission.tool is not None:
+        if submission.mode is not None:
+            return Failure("INVALID_REQUEST", "a mode is for cycles; a tool has none")
         if submission.tool not in workspace.tools:
             return Failure("TOOL_NOT_FOUND", "the workspace has no such tool")
         if not isinstance(submission.input, dict):

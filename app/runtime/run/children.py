@@ -22,7 +22,7 @@ from app.views.run import Run
 
 MAX_DEPTH: Final = 5
 
-ConductChild = Callable[[Run, Scope, RunScope], Awaitable[list[Payload]]]
+ConductChild = Callable[[Run, Scope, RunScope, ChildRequest], Awaitable[list[Payload]]]
 
 
 async def ask_agent(conduct: ConductChild, parent: RunScope, name: str, given: Any, call_id: str) -> AgentAnswer:
@@ -44,7 +44,7 @@ async def run_child(conduct: ConductChild, parent: RunScope, asked: ChildRequest
     child = await _begin(parent, scope, known, asked)
     children = parent.log.control.children
     children.add(child_id)
-    ending = await _conducted(conduct, child, scope, parent, branch)
+    ending = await _conducted(conduct, child, scope, parent, asked, branch)
     due = [one for one in parent.log.control.evaluations if one.run_id == child_id]
     completes = ending[-1].type == request.RequestCompleted.type
     appended = expect(await parent.services.recorder.record(scope, *ending, conditions=due if completes else ()))
@@ -56,11 +56,11 @@ async def run_child(conduct: ConductChild, parent: RunScope, asked: ChildRequest
 
 
 async def _conducted(
-    conduct: ConductChild, child: Run, scope: Scope, parent: RunScope, branch: Branch
+    conduct: ConductChild, child: Run, scope: Scope, parent: RunScope, asked: ChildRequest, branch: Branch
 ) -> list[Payload]:
     """How it ended. A branch that is not needed any more, or is over its time, ends while its run goes on."""
     try:
-        return await conduct(child, scope, parent)
+        return await conduct(child, scope, parent, asked)
     except asyncio.CancelledError:
         if not branch.ended or parent.log.control.cancelled.is_set():
             raise
@@ -90,10 +90,13 @@ async def _begin(parent: RunScope, scope: Scope, known: Run | None, asked: Child
             workflow=asked.workflow,
             skill=asked.skill,
             input=asked.input,
+            instructions=asked.instructions,
+            metadata=dict(asked.metadata),
             call_id=asked.call_id,
             parent_run_id=parent.run.id,
             workspace_digest=parent.run.workspace_digest,
             approval_policy=parent.asked.get("approvalPolicy"),
+            mode=parent.asked.get("mode"),
         )
         opening: list[Payload] = [queued, request.RequestStarted(executor=executor, epoch=epoch)]
         known = Run(scope.run_id, scope.thread_id)

@@ -17,6 +17,7 @@ from app.backends.contract import (
     CallRequest,
     CallResult,
     ModelAnswer,
+    Output,
     RequestView,
     Skill,
     StepFailed,
@@ -34,6 +35,7 @@ from app.events.catalog import Payload, adapter
 from app.events.catalog.execution import CheckpointCreated, ContextCompacted
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.catalog.policy import SchemaViolated
+from app.events.catalog.request import DEFAULT_MODE, Mode
 from app.events.catalog.skill import RoleReported, RoleTransitioned
 from app.events.catalog.values import Effect, IssueValue
 from app.policy.contract import Point
@@ -88,6 +90,9 @@ class Brief:
     submitted_by: str | None = None
     asks_nobody: bool = False
     """The conversation wants no approvals to be asked for."""
+    mode: Mode = DEFAULT_MODE
+    """How a cycle goes about its work."""
+    submitted_ms: int = 0
     state: Any = None
     """What the thread's last run of the agent left."""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -130,6 +135,7 @@ class RunContext:
         self.context_policy, self.state, self.memory = brief.context_policy, brief.state, brief.memory
         self.workspace, self.definition, self.request = brief.workspace, brief.definition, brief.request
         self.submitted_by, self.asks_nobody = brief.submitted_by, brief.asks_nobody
+        self.mode, self.submitted_ms = brief.mode, brief.submitted_ms
 
     @property
     def cancelled(self) -> bool:
@@ -167,6 +173,11 @@ class RunContext:
     async def fire(self, point: Point, subject: JsonObject, key: str = "") -> Fired:
         """Ask the hooks of a workflow's points."""
         return await self._hooks.fire(point, subject, key)
+
+    @property
+    def schemas(self) -> SchemaRegistry:
+        """The published ones."""
+        return self._schemas
 
     @property
     def log(self) -> RunLog:
@@ -297,6 +308,16 @@ class RunContext:
         assert self._run_child is not None, "made for every run"
         branch = Branch()
         return await self.calls.branch(self._run_child(asked, branch), branch)
+
+    async def run_cycle(self, name: str) -> Output:
+        """The cycle that a skill or a lead chose, as a run of its own, whose result is this run's."""
+        if name not in self.workspace.units.cycles:
+            raise StepFailed(Failure("WORKFLOW_NOT_FOUND", f"The workspace has no cycle {name[:100]!r}."))
+        answer = await self.call_child(ChildRequest(None, self.input, f"cycle.{name}", workflow=name))
+        if not answer.ok:
+            error = answer.error or {}
+            raise StepFailed(Failure(error.get("code", "SUBAGENT_FAILED"), error.get("message", answer.text)))
+        return Output(answer.text, structured=not isinstance(answer.output, str))
 
     async def step(
         self,

@@ -28,7 +28,6 @@ class AgentTask:
     """The most it may use; None leaves the agent its own."""
     paths: tuple[str, ...] | None = None
     """Patterns of the files that it may write; None leaves that to its tools."""
-    response_schema: JsonObject | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -4,7 +4,7 @@ Everything follows from recorded values, so a run that is entered again arrives 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from app.core.json import JsonObject, present
@@ -33,6 +33,8 @@ class PhaseResult:
     state_hash: str | None = None
     grade: float | None = None
     artifact: JsonObject | None = None
+    policies: Mapping[str, str] = field(default_factory=dict)
+    """What each policy decided about the visit."""
 
     def document(self) -> JsonObject:
         """As it is recorded, as the output of the phase's node."""
@@ -48,6 +50,7 @@ class PhaseResult:
                 "stateHash": self.state_hash,
                 "grade": self.grade,
                 "artifact": self.artifact,
+                "policies": dict(self.policies) or None,
             }
         )
 
@@ -65,6 +68,7 @@ class PhaseResult:
             document.get("stateHash"),
             document.get("grade"),
             document.get("artifact"),
+            document.get("policies") or {},
         )
 
 
@@ -92,6 +96,17 @@ class CycleState:
     @classmethod
     def begin(cls, cycle: CompiledCycle, phases: Mapping[str, CompiledPhase], mode: str, given: Any) -> "CycleState":
         return cls(cycle, phases, mode, given, cycle.entry, previous=given)
+
+    def copy(self) -> "CycleState":
+        """For a visit to change; its record decides what becomes of the state."""
+        return replace(
+            self,
+            visits=dict(self.visits),
+            outputs=dict(self.outputs),
+            contracts=dict(self.contracts),
+            visited=list(self.visited),
+            artifacts=list(self.artifacts),
+        )
 
     @property
     def aggregate(self) -> JsonObject | None:

@@ -16,6 +16,11 @@ def used(expression: Expression | NumberExpression, values: Mapping[str, Any]) -
     return {name: values[name] for name in expression.variables & named if name in values}
 
 
+def lacks(expression: Expression, values: Mapping[str, Any]) -> bool:
+    """Whether it names an output that no phase has given yet: a condition of the cycle waits for it."""
+    return any(value is None for value in used(expression, values).values())
+
+
 def holds(expression: Expression, values: Mapping[str, Any], what: str) -> bool | Failure:
     """A signal's answer. One that cannot be evaluated is a failure, never a no or a yes."""
     answer = expression.evaluate(used(expression, values))

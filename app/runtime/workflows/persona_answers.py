@@ -9,7 +9,7 @@ from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.schemas import Issue, SchemaRegistry, Validator
-from app.runtime.workflows.review_aggregate import AUTOFIX_CLASSES, ReviewReport, read_report
+from app.runtime.workflows.review_aggregate import MAX_FINDINGS, ReviewReport, read_report
 from app.workspace.compiled_cycles import CompiledPhase, InvokedAgent
 
 FINDING: Final = "finding_v1"
@@ -73,16 +73,16 @@ def wanted(
 
 
 def answer_schema(agent: InvokedAgent, phase: CompiledPhase, schemas: SchemaRegistry) -> JsonObject | None:
-    """What the model behind the agent is asked to answer with."""
+    """What the agent is asked to answer with. Who reviews is known, so a finding need not say it."""
     if agent.reviews:
         finding = _plain(schemas.document(FINDING))
-        finding["properties"]["severity"] = {"enum": ["P0", "P1", "P2", "P3"]}
-        finding["properties"]["pre_existing"] = {"type": "boolean"}
+        finding["required"] = [name for name in finding["required"] if name != "reviewer"]
+        finding["properties"] = finding["properties"] | {"pre_existing": {"type": "boolean"}}
         return {
             "type": "object",
             "required": ["findings"],
             "properties": {
-                "findings": {"type": "array", "items": finding},
+                "findings": {"type": "array", "items": finding, "maxItems": MAX_FINDINGS},
                 "verdict": {"enum": ["allow", "deny"]},
             },
         }
@@ -90,19 +90,17 @@ def answer_schema(agent: InvokedAgent, phase: CompiledPhase, schemas: SchemaRegi
     return _plain(schemas.document(name)) if name and name != AGGREGATE else None
 
 
-def request(agent: InvokedAgent, phase: CompiledPhase, about: Mapping[str, Any], complaint: str | None) -> JsonObject:
+def request(
+    agent: InvokedAgent,
+    phase: CompiledPhase,
+    about: Mapping[str, Any],
+    schema: JsonObject | None,
+    complaint: str | None,
+) -> JsonObject:
     """What an agent of a phase is given: JSON, never another agent's words alone."""
     asked: JsonObject = {**about, "task": phase.instructions}
-    if agent.reviews:
-        asked["answer"] = (
-            "Answer with one JSON object: `findings`, a list in which each has id, title, severity (P0 to P3), "
-            f"autofix_class ({', '.join(AUTOFIX_CLASSES)}), confidence (0, 25, 50, 75 or 100) and schema_version (v1), "
-            "and if it has them path, line, description, suggestion, evidence and pre_existing."
-        )
-    else:
-        name = agent.schema or phase.output_schema
-        if name and name != AGGREGATE:
-            asked["answer"] = f"Answer with one JSON object of the schema {name}."
+    if schema is not None:
+        asked |= {"answer": "Answer with one JSON object of this schema and nothing else.", "answer_schema": schema}
     if complaint is not None:
         asked["rejected"] = f"MALFORMED_AGENT_MESSAGE: your last answer was not accepted: {complaint}"
     return asked

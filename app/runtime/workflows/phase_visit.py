@@ -29,7 +29,7 @@ from app.policy.contract import Point
 from app.runtime.workflows.cycle_artifacts import make_artifact, template_schema
 from app.runtime.workflows.cycle_ports import AgentTask, CycleRun
 from app.runtime.workflows.cycle_state import CycleState, PhaseResult
-from app.runtime.workflows.cycle_values import holds
+from app.runtime.workflows.cycle_values import holds, lacks
 from app.runtime.workflows.loop_bounds import LoopCheck, check_loop, state_hash
 from app.runtime.workflows.persona_answers import Malformed, answer_schema, delivered, request, reviewed
 from app.runtime.workflows.policy_rulings import (
@@ -57,6 +57,7 @@ class PhaseVisit:
         self._visit = state.visits.get(state.phase, 0) + 1
         self._key = f"{state.phase}.{self._visit}"
         self._report = False
+        self._decided: dict[str, str] = {}
         self._held: str | None = None
         """Why the phase may not advance, as a policy has it."""
 
@@ -143,11 +144,10 @@ class PhaseVisit:
             task = AgentTask(
                 key=f"{self._key}.{agent.id}.{attempt}",
                 agent=agent.agent,
-                input=request(agent, self._phase, about, complaint),
+                input=request(agent, self._phase, about, answer_schema(agent, self._phase, self._schemas), complaint),
                 instructions=agent.instructions,
                 tools=agent.tools,
                 paths=permission.paths,
-                response_schema=answer_schema(agent, self._phase, self._schemas),
                 metadata={"cycle": state.cycle.id, "phase": self._phase.id, agent.kind: agent.id},
             )
             answer = await self._run.perform(task)
@@ -193,6 +193,8 @@ class PhaseVisit:
                 verdict, state.contracts["review_aggregate"] = gated
                 await self._hold(verdict)
         await self._open_gates()
+        if self._reviewed_now and all(agent.reviews for agent in self._phase.invoked):
+            state.outputs[self._phase.id] = state.aggregate
 
     @property
     def _reviewed_now(self) -> bool:
@@ -237,6 +239,7 @@ class PhaseVisit:
             self._held = f"the policy {verdict.policy.id!r} denies: {verdict.reason}"
 
     async def _gated(self, verdict: PolicyVerdict) -> None:
+        self._decided[verdict.policy.id] = verdict.decision
         await self._run.record(
             WorkflowPolicyGated(
                 policy_id=verdict.policy.id,
@@ -262,9 +265,10 @@ class PhaseVisit:
 
     def _condition(self, name: str) -> bool:
         expression = getattr(self._state.cycle, name)
-        if expression is None:
+        values = self._state.values()
+        if expression is None or lacks(expression, values):
             return False
-        answer = holds(expression, self._state.values(), f"exit_conditions.{name} of {self._state.cycle.id!r}")
+        answer = holds(expression, values, f"exit_conditions.{name} of {self._state.cycle.id!r}")
         if isinstance(answer, Failure):
             raise StepFailed(answer)
         return answer
@@ -357,6 +361,7 @@ class PhaseVisit:
             state_hash=hashed,
             grade=check.grade if check is not None else None,
             artifact=artifact,
+            policies=self._decided,
         )
 
 
@@ -384,11 +389,10 @@ def _shown(answer: Any) -> Any:
 
 
 def _failed(agent: str, answer: AgentAnswer) -> Failure:
-    code, found, message = answer.text.partition(": ")
-    known = found and code.isupper() and " " not in code
-    if not known:
-        code, message = "SUBAGENT_FAILED", answer.text
-    return Failure(code, f"{agent!r} failed: {message}"[:2000])
+    error = answer.error or {}
+    return Failure(
+        error.get("code", "SUBAGENT_FAILED"), f"{agent!r} failed: {error.get('message', answer.text)}"[:2000]
+    )
 
 
 def _denied(verdict: PolicyVerdict) -> Failure:

@@ -15,8 +15,10 @@ from app.core.json import JsonObject
 from app.events.catalog.workflow import WorkflowAborted, WorkflowCompleted, WorkflowStarted
 from app.policy.contract import Point
 from app.runtime.run.context import RunContext
+from app.runtime.workflows.cycle_backend import CycleBackend
 from app.runtime.workflows.document_work import DocumentWork
-from app.runtime.workflows.node_runner import NodeRunner
+from app.runtime.workflows.node_runner import NodeRunner, NodeWork
+from app.runtime.workflows.spec_driven import SpecDrivenWork
 from app.workspace.compiled import CompiledWorkflow
 
 _DENIED: Final = "WORKFLOW_DENIED"
@@ -35,7 +37,7 @@ class WorkflowBackend:
         given = (await _permitted(ctx, Point.WORKFLOW_START, subject))["input"]
         await ctx.record_once(WorkflowStarted(workflow_id=name, adapter=self.kind))
         try:
-            runner = NodeRunner(flow, flow.graph, given, DocumentWork(flow, ctx), ctx.log, ctx.calls)
+            runner = NodeRunner(flow, flow.graph, given, _work(flow, ctx), ctx.log, ctx.calls)
             result = self._result(await self._adapter.run(runner))
             await _permitted(ctx, Point.WORKFLOW_COMPLETE, {"workflow": name, "adapter": self.kind, "output": result})
         except StepFailed as failed:
@@ -64,6 +66,10 @@ class WorkflowBackend:
         return result
 
 
+def _work(flow: CompiledWorkflow, ctx: RunContext) -> NodeWork:
+    return SpecDrivenWork(flow, ctx) if flow.phases else DocumentWork(flow, ctx)
+
+
 async def _permitted(ctx: RunContext, point: Point, subject: JsonObject) -> JsonObject:
     """The subject as the hooks leave it."""
     fired = await ctx.fire(point, subject)
@@ -78,9 +84,11 @@ class WorkflowBackends:
     def __init__(self, adapters: Mapping[str, WorkflowAdapter]) -> None:
         self._adapters = adapters
 
-    def __call__(self, flow: CompiledWorkflow) -> WorkflowBackend | Failure:
+    def __call__(self, flow: CompiledWorkflow) -> WorkflowBackend | CycleBackend | Failure:
         adapter = self._adapters.get(flow.spec.adapter)
         if adapter is None:
             message = f"The workflow adapter {flow.spec.adapter!r} is not available on this server."
             return Failure("ADAPTER_NOT_AVAILABLE", message)
+        if flow.spec.cycle is not None:
+            return CycleBackend(flow, flow.spec.cycle, adapter)
         return WorkflowBackend(flow, adapter)

@@ -16,6 +16,7 @@ from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.events.catalog.builders import BuiltHandoff
 from app.events.catalog.execution import BudgetExceeded
+from app.events.catalog.request import DEFAULT_MODE
 from app.events.ports import StoreError
 from app.runtime.run.approvals import Approvals, session_grants
 from app.runtime.run.context import Brief, RunContext
@@ -71,7 +72,8 @@ async def _run(run_scope: RunScope, context: RunContext) -> BackendResult:
     calls = context.calls
     calls.open()
     try:
-        result = await run_scope.backend.run(context)
+        cycle = _cycle(run_scope)
+        result = await (run_scope.backend.run(context) if cycle is None else context.run_cycle(cycle))
     except (Superseded, StoreError):
         await calls.close()
         raise
@@ -84,6 +86,12 @@ async def _run(run_scope: RunScope, context: RunContext) -> BackendResult:
     calls.check()
     run_scope.log.stop_if_cancelled()
     return result
+
+
+def _cycle(run_scope: RunScope) -> str | None:
+    """The cycle that the chosen skill names. Only a root run begins one, so that none begins itself."""
+    skill = run_scope.skill
+    return skill.cycle if skill is not None and run_scope.depth == 0 and run_scope.workflow is None else None
 
 
 async def _stored(output: Output, context: RunContext) -> Output:
@@ -125,7 +133,7 @@ def make_context(run_scope: RunScope) -> RunContext:
         guardrails=guardrails if guardrails is not None and guardrails.concern_tools else None,
         artifact=artifacts.of_a_tool,
     )
-    scope = _approvals(run_scope, ToolScope(log.run_id, allowed, log.scope.tenant))
+    scope = _approvals(run_scope, ToolScope(log.run_id, allowed, log.scope.tenant, writes=run_scope.writes))
     submitted_by = run_scope.family[0].actor if run_scope.family else None
     grants = session_grants(services.reader, log.scope.tenant, log.scope.thread_id)
     tools = run_scope.tools = ToolCalls(
@@ -215,6 +223,8 @@ def _brief(run_scope: RunScope, allowed: frozenset[str]) -> Brief:
         state=run_scope.state,
         submitted_by=run_scope.family[0].actor if run_scope.family else None,
         asks_nobody=run_scope.asked.get("approvalPolicy") == "never",
+        mode=run_scope.asked.get("mode") or DEFAULT_MODE,
+        submitted_ms=run_scope.family[0].at if run_scope.family else run_scope.run.created_at,
         config=agent.spec.config.get(run_scope.backend.kind, {}),
     )
 

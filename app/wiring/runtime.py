@@ -414,8 +414,7 @@ def _telemetry(
         return workspace.current.runtime.redaction.trace_fields
 
     def redact(value: Any) -> Any:
-        hidden = workspace.current.runtime.redaction.pii in ("traces", "both")
-        return without_personal_data(value) if hidden else value
+        return without_personal_data(value) if workspace.current.runtime.redaction.in_traces else value
 
     watched = store.log, store.hub, store.database.load, executor, router, store.reader.open_interrupts
     return telemetry(settings, *watched, traced, permitted, replicas, observers, redact)
@@ -475,8 +474,8 @@ async def _load_workspace(
         chosen = runtime.progress.narration
         store.recorder.narrator = narrator(chosen)
         narration.follow(package_narrator(chosen), chosen.provider, chosen.style)
-        hidden = without_personal_data if runtime.redaction.pii in ("traces", "both") else None
-        await sent.follow(runtime.telemetry.sinks, runtime.redaction.trace_fields, hidden)
+        hide = without_personal_data if runtime.redaction.in_traces else None
+        await sent.follow(runtime.telemetry.sinks, runtime.redaction.trace_fields, hide)
 
     async def loaded(status: WorkspaceStatus) -> None:
         await follow()

@@ -99,10 +99,12 @@ def test_new_refuses_an_unknown_template(tmp_path: Path) -> None:
         "brainstorm-cycle",
         "compare",
         "demo",
+        "guarded",
         "judged",
         "local",
         "memory",
         "openai",
         "plan-work-review",
+        "spec-driven",
         "tool-bench",
     }

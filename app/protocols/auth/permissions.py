@@ -61,6 +61,7 @@ NEEDS: Final[dict[str, str]] = {
     "POST /api/runs/{}/gates": "runs:write",
     # evaluations
     "GET /api/gates": "runs:read",
+    "GET /api/gates/report": "runs:read",
     "POST /api/datasets": "runs:write",
     "GET /api/datasets": "runs:read",
     "GET /api/datasets/{}": "runs:read",

@@ -10,6 +10,7 @@ from typing import Any
 
 from app.backends.contract import AgentAnswer, Backend, Output
 from app.core.clock import Clock
+from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.schemas import SchemaRegistry
 from app.events.envelope import Event
@@ -74,6 +75,8 @@ class RunScope:
     ask_agent: Callable[["RunScope", str, Any, str], Coroutine[Any, Any, AgentAnswer]]
     run_child: Callable[["RunScope", ChildRequest, Branch], Coroutine[Any, Any, AgentAnswer]]
     hooks: RunHooks
+    former: Callable[["RunScope", str], Coroutine[Any, Any, "RunScope | Failure"]]
+    """The same run with the agent of a former workspace, by its digest."""
     guardrails: RunGuardrails | None = None
     """None for an agent that lists none."""
     ceiling: frozenset[str] | None = None

@@ -253,9 +253,10 @@ class ModelCalls:
     async def _complete(
         self, plan: ModelChoice, request: CompletionRequest, marks: dict[str, str], hashes: dict[str, str] = _NO_HASHES
     ) -> CompletionResponse:
-        scope, held = self._log.scope, list[Payload]()
+        scope = self._log.scope
+        held: list[Payload] = []
 
-        async def record(payload: Payload) -> Payload | None:
+        async def record(payload: Payload) -> "Payload | None":
             if marks:
                 if self.held_back and payload.type == AdapterEvent.type:
                     return None

@@ -257,6 +257,9 @@ class ModelCalls:
         held: list[Payload] = []
 
         async def record(payload: Payload) -> "Payload | None":
+            if payload.type == AdapterEvent.type and not marks:
+                await self._log.record(payload)  # nearly every payload: one for each token
+                return None
             if marks:
                 if self.held_back and payload.type == AdapterEvent.type:
                     return None

@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 # The first install takes a while: whoever waits for it sees what is going on.
 PIP_VERBOSE := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: serve test test-extras install install-dev install-extras check format lint types imports generated generate bench bench-log \
+.PHONY: serve test test-extras test-each-extra install install-dev install-extras check format lint types imports generated generate bench bench-log \
         bench-backends bench-workspace bench-models bench-guard bench-runs bench-evals bench-edge bench-start container recordings faults smoke \
         requirements lock clean
 
@@ -47,7 +47,11 @@ test: test-extras
 
 # The tests of the backends that need an extra: all of them together, by one lock.
 test-extras: install-extras
-	@$(EXTRAS)/bin/python -m pytest -n 2 tests/adapters tests/conformance/backends
+	@$(EXTRAS)/bin/python -m pytest -n 2 tests/adapters tests/conformance/backends tests/packaging/test_extras.py
+
+# Each of them by its own lock in an empty environment of its own: installs six times. EXTRA=name takes only that one.
+test-each-extra: install-dev
+	@$(BIN)/python -m pytest -m slow -n 0 tests/packaging/test_extras.py -k "installs_alone and ($(or $(EXTRA),installs))"
 
 check: format lint types imports generated test
 
@@ -77,12 +81,13 @@ recordings: install-dev
 requirements: install-dev
 	@$(BIN)/python -m scripts.requirements
 
-faults: install-dev
+faults: install-dev install-extras
 	@$(BIN)/python -m pytest -m faults --timeout 3600 -n 0 tests/faults tests/models/test_flaky.py tests/evals
+	@$(EXTRAS)/bin/python -m pytest -m faults --timeout 3600 -n 0 -s tests/adapters
 
 # Each step of the Dockerfile in a clean folder: installs everything anew.
 container: install-dev
-	@$(BIN)/python -m pytest -m slow -n 0 tests/packaging
+	@$(BIN)/python -m pytest -m slow -n 0 tests/packaging --ignore tests/packaging/test_extras.py
 
 # All of them, and one table: bench/results.md.
 bench: install-dev

@@ -171,7 +171,7 @@ async def main() -> None:
     made: dict[str, Any] = {"quality": await _quality(), "runs": await _runs(20 if asked.quick else 60)}
     made["sqlite"] = await _sizes(Settings(data_dir=Path()), counts, asked.kinds)
     if asked.postgres:
-        from tests.conftest import create_database
+        from tests.databases import create_database
         from tests.postgres import PostgresServer
 
         with tempfile.TemporaryDirectory() as folder:

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import os
+import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 import httpx2
 
 from tests.bus.servers import running_nats
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.postgres import PostgresServer, running_postgres
 from tests.server import ServerProcess
 
@@ -49,12 +50,24 @@ async def _streams(servers: list[ServerProcess], clients: int, each: int) -> dic
                     async for _ in answer.aiter_bytes():
                         pass
 
-        await asyncio.gather(*(work(n, 2) for n in range(clients)))  # warm
+        await asyncio.gather(*(work(n, 1) for n in range(clients)))  # warm
         used, began = sum(map(_cpu, servers)), time.perf_counter()
         await asyncio.gather(*(work(n, each) for n in range(clients)))
         seconds, cpu = time.perf_counter() - began, sum(map(_cpu, servers)) - used
     streams = clients * each
     return {"streamsPerSecond": round(streams / seconds, 1), "cpuMsPerStream": round(cpu / streams * 1000, 2)}
+
+
+async def _compared(servers: list[ServerProcess], each: int, rounds: int) -> dict[str, dict[str, float]]:
+    """With 1, 2 and 3 servers in turn, several times over: what the machine does besides changes within minutes."""
+    seen: dict[int, list[dict[str, float]]] = {1: [], 2: [], 3: []}
+    for _ in range(rounds):
+        for count, found in seen.items():
+            found.append(await _streams(servers[:count], 12 * count, each))
+    return {
+        str(count): {name: statistics.median(one[name] for one in found) for name in found[0]}
+        for count, found in seen.items()
+    }
 
 
 async def _arrivals(url: str, run_id: str, times: dict[int, float]) -> None:
@@ -104,19 +117,23 @@ async def _commands(servers: list[ServerProcess], runs: int) -> dict[str, float]
             await following
             took.append(time.perf_counter() - began)
     took.sort()
-    return {"p50Ms": round(took[len(took) // 2] * 1000, 1), "maxMs": round(took[-1] * 1000, 1)}
+    return {
+        "runs": runs,
+        "p50Ms": round(took[len(took) // 2] * 1000, 1),
+        "p99Ms": round(took[int(len(took) * 0.99)] * 1000, 1),
+    }
 
 
 async def measure(postgres: PostgresServer, nats: str, quick: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"loadAverage": os.getloadavg()[0]}
-    each, runs = (6, 10) if quick else (40, 50)
+    each, runs = (4, 20) if quick else (20, 100)
     for number, (bus, setting) in enumerate((("postgres", "postgres"), ("nats", nats))):
         with tempfile.TemporaryDirectory() as folder:
             await create_database(postgres, f"bench_{number}")
             servers = await _servers(Path(folder), postgres.url(f"bench_{number}"), 3, setting)
             try:
                 await asyncio.sleep(3)  # until they know each other
-                streams = {str(n): await _streams(servers[:n], 12 * n, each) for n in (1, 2, 3)}
+                streams = await _compared(servers, each, 5 if quick else 9)
                 found[bus] = {
                     "streams": streams,
                     "cpuRatio3To1": round(streams["3"]["cpuMsPerStream"] / streams["1"]["cpuMsPerStream"], 2),

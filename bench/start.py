@@ -5,6 +5,9 @@ and with one that is there already; the memory of a server that has nothing to d
 time of imports by package. Each is the median of several starts, in wall time and in CPU time of the process, because
 on a machine that others use only the latter can be repeated. The modules are compiled before, as an installation does
 it; `uncompiledSeconds` is a start from source alone (a read-only checkout, or `PYTHONDONTWRITEBYTECODE`).
+
+`--against PYTHON` starts the server alternately with the interpreter of another environment as well, such as one with
+the agent frameworks (`.venv/extras/bin/python`), and counts the modules that each has imported when it is ready.
 """
 
 import argparse
@@ -52,11 +55,26 @@ def environment(compiled: Path | None = None) -> dict[str, str]:
     return kept | {"PYTHONPYCACHEPREFIX": str(compiled)}
 
 
-def start(data_dir: Path, compiled: Path | None = None) -> dict[str, float]:
+_MODULES = """
+import asyncio, sys
+from pathlib import Path
+from app.core.settings import Settings
+from app.wiring.runtime import open_holdfast
+import app.wiring.web
+
+async def main():
+    async with open_holdfast(Settings(data_dir=Path(sys.argv[1]))):
+        print(len(sys.modules))
+
+asyncio.run(main())
+"""
+
+
+def start(data_dir: Path, compiled: Path | None = None, python: str = sys.executable) -> dict[str, float]:
     """One start, measured to the first `ready`, then left alone for a moment, then stopped."""
     began = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "app.main", "serve", "--port", "0", "--data-dir", str(data_dir)],
+        [python, "-m", "app.main", "serve", "--port", "0", "--data-dir", str(data_dir)],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(compiled), cwd=ROOT,
     )  # fmt: skip
     try:
@@ -114,6 +132,27 @@ def imports(compiled: Path) -> dict[str, float]:
     return {name: round(seconds * 1000, 1) for name, seconds in spent.most_common(25)}
 
 
+def modules(data_dir: Path, python: str) -> int:
+    printed = subprocess.run(
+        [python, "-c", _MODULES, str(data_dir)], check=True, capture_output=True, env=environment(), cwd=ROOT
+    )
+    return int(printed.stdout.split()[-1])
+
+
+def against(folder: Path, other: str, rounds: int) -> dict[str, Any]:
+    """The same server from two environments, one start after the other."""
+    pythons = {"this": sys.executable, "other": other}
+    taken: dict[str, list[dict[str, float]]] = {name: [] for name in pythons}
+    for number in range(rounds + 1):  # the first start of each compiles
+        for name, python in pythons.items():
+            sample = start(folder / f"data-{name}", folder / f"compiled-{name}", python)
+            taken[name] += [sample] if number else []
+    found = {name: median(samples) for name, samples in taken.items()}
+    return {
+        name: found[name] | {"modules": modules(folder / f"data-{name}", python)} for name, python in pythons.items()
+    }
+
+
 def median(samples: list[dict[str, float]]) -> dict[str, float]:
     return {name: round(statistics.median(sample[name] for sample in samples), 3) for name in samples[0]}
 
@@ -121,7 +160,14 @@ def median(samples: list[dict[str, float]]) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.start")
     parser.add_argument("--quick", action="store_true", help="two starts instead of five")
-    rounds = 2 if parser.parse_args().quick else 5
+    parser.add_argument("--against", metavar="PYTHON", help="compare with another environment, and nothing else")
+    asked = parser.parse_args()
+    rounds = 2 if asked.quick else 5
+    if asked.against:
+        with tempfile.TemporaryDirectory() as folder:
+            compared = against(Path(folder), asked.against, rounds)
+        print(json.dumps({"bench": "start", "against": compared}).decode())
+        return
     with tempfile.TemporaryDirectory() as folder:
         compiled = Path(folder) / "compiled"
         start(Path(folder) / "compiling", compiled)

@@ -305,4 +305,11 @@ CREATE TABLE due_evaluations (
 CREATE INDEX due_evaluations_by_time ON due_evaluations (until);
 CREATE TABLE schema_support (
 	oldest TEXT NOT NULL
+);
+CREATE TABLE request_uses (
+	tenant TEXT NOT NULL,
+	caller TEXT NOT NULL,
+	used BIGINT NOT NULL,
+	at BIGINT NOT NULL,
+	CONSTRAINT request_uses_by_caller PRIMARY KEY (tenant, caller)
 )

@@ -20,7 +20,7 @@ from app.events.catalog import EVENTS, EventModel, schema_of
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.submission import Submission
 from app.wiring.runtime import Holdfast, open_holdfast
-from scripts.event_words import UI, WHEN
+from scripts.event_words import LEFT_OUT, UI, WHEN
 
 _HEAD: Final = """\
 # Events
@@ -29,8 +29,7 @@ Generated from `app/events/catalog`. Everything that happens is recorded as an e
 has `id`, `type`, `threadId`, `runId`, `seq` (counts within the thread, without gaps), `at`, `actor` and `payload`;
 this page lists the payloads. You can read events with `GET /api/runs/{id}/events`, as server-sent events, on the
 [websocket](stream.md), and with `holdfast log`. The [log format](log-format.md) describes how they are stored and
-chained. Each type has a JSON Schema in `schemas/events/`. Types marked "draft" may still change; most of them are not
-emitted yet.
+chained. Each type has a JSON Schema in `schemas/events/`. Types marked "draft" may still change.
 
 How a user interface follows a run:
 
@@ -52,6 +51,8 @@ def page() -> bytes:
     lines += [f"| [`{name}`](#{_anchor(name)}) | {_when(name, cls)} |" for name, cls in EVENTS.items()]
     for name, cls in EVENTS.items():
         lines += ["", *_section(name, cls, examples.get(name))]
+    lines += ["", "## Types that are not recorded", "", "Other event models name these:", ""]
+    lines += [f"- `{name}`: {reason}" for name, reason in LEFT_OUT.items()]
     return "\n".join(lines).encode() + b"\n"
 
 

@@ -41,7 +41,6 @@ WHEN: Final = {
     "runtime.execution.contract.failed": "A step violated its declared contract.",
     "runtime.guardrail.triggered": "A guardrail matched.",
     "runtime.gate.evaluated": "An evaluator scored the output.",
-    "runtime.access.changed": "Permissions have changed.",
     "runtime.job.queued": "A job was accepted.",
     "runtime.job.started": "A job started.",
     "runtime.job.progress": "A job reported its progress.",
@@ -99,3 +98,11 @@ UI: Final = {
     "runtime.log.compacted": "does nothing: the dropped deltas belong to messages that it shows as a whole.",
     "runtime.event.amended": "shows the correction in place of the earlier event.",
 }  # fmt: skip
+
+LEFT_OUT: Final = {
+    "snapshot.updated": "A reader whose stream has a gap reads the missing events from the store, so no event repairs "
+    "it. The UI event of this name stands for `runtime.log.compacted`, which says what retention dropped.",
+    "access.changed": "What a key may do never changes: a key is revoked and another one created, and both are events. "
+    "Rights that a token or a proxy claims are decided outside.",
+}
+"""Types that a published event model names and that are not in the catalog, with the reason."""

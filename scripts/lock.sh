@@ -16,7 +16,9 @@ compile pyproject.toml -c "$joint" -c requirements/build.txt -o requirements/bas
 # The image with NATS (Dockerfile, REQUIREMENTS).
 compile pyproject.toml --extra nats -c "$joint" -c requirements/base.txt -c requirements/build.txt -o requirements/nats.txt
 compile pyproject.toml --group dev -c "$joint" -c requirements/base.txt -c requirements/build.txt -o requirements/dev.txt
-for extra in langgraph deepagents openai-agents google-adk agent-framework pydantic-ai; do
+for extra in langgraph deepagents openai-agents google-adk agent-framework pydantic-ai presidio; do
     compile pyproject.toml --extra "$extra" -c "$joint" -c requirements/base.txt -o "requirements/extras/$extra.txt"
 done
 compile pyproject.toml --all-extras --group dev -c "$joint" -c requirements/dev.txt -o requirements/extras/all.txt
+# The joint resolution is a file of this machine: the locks do not mention it.
+sed -i "\|^    #   -c $joint\$|d" requirements/*.txt requirements/extras/*.txt

@@ -1,18 +1,18 @@
 """What many tests need: both databases, real ones, each test with a fresh one of its own."""
 
 import asyncio
-import itertools
 import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from app.core.settings import Settings
 from app.store import postgres, sqlite
 from app.store.migrate import migrate
+from tests.databases import Databases
+from tests.databases import create_database as create_database
 from tests.postgres import PostgresServer, running_postgres
 from tests.server import secret_file
 
@@ -20,8 +20,6 @@ from tests.server import secret_file
 # (tests/faults/test_frozen_database.py); everywhere else it must not decide a test.
 for database in (postgres, sqlite):
     database.ANSWER_SECONDS = 10.0  # type: ignore[attr-defined]  # a constant, for everybody else
-
-_names = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +30,11 @@ def postgres_server() -> Iterator[PostgresServer]:
     """
     with running_postgres(fsync=False) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def databases(postgres_server: PostgresServer) -> Databases:
+    return Databases(postgres_server)
 
 
 @pytest.fixture(scope="session")
@@ -52,24 +55,13 @@ async def settings(request: pytest.FixtureRequest, tmp_path: Path, migrated_file
         yield made
         return
     server: PostgresServer = request.getfixturevalue("postgres_server")
-    name = f"test_{next(_names)}"
-    await create_database(server, name)
+    databases: Databases = request.getfixturevalue("databases")
+    name = await databases.take()
     shared = secret_file(tmp_path)
     made = Settings(data_dir=tmp_path / "data", database_url=server.url(name), secret_file=shared)
     made.data_dir.mkdir()
     yield made
-
-
-async def create_database(server: PostgresServer, name: str) -> None:
-    """Copies a template that is migrated once per session: much faster than migrating each time."""
-    admin = await asyncpg.connect(server.url("postgres"))
-    try:
-        if not await admin.fetchval("SELECT 1 FROM pg_database WHERE datname = 'template_holdfast'"):
-            await admin.execute("CREATE DATABASE template_holdfast")
-            await migrate(Settings(database_url=server.url("template_holdfast")))
-        await admin.execute(f"CREATE DATABASE {name} TEMPLATE template_holdfast")
-    finally:
-        await admin.close()
+    await databases.give_back(name)
 
 
 # The agent frameworks are in an environment of their own (`make test-extras`); there these tests are never left out.

@@ -9,6 +9,7 @@ Leaves to each kind: messages, models and tools in the framework's own shapes.
 
 import asyncio
 import hashlib
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -60,6 +61,8 @@ class Bridge:
         self._failure: BaseException | None = None
         self._calls: dict[str, CallRequest] = {}
         """What the model asked for, by the id of the call."""
+        self._undone: dict[str, deque[str]] = {}
+        """Ids of what the model asked for and nobody has called yet, by content."""
         self._answers: dict[str, ModelAnswer] = {}
         self._answer_of_call: dict[str, ModelAnswer] = {}
         said = [*ctx.history, user_message(ctx.input)]
@@ -75,6 +78,7 @@ class Bridge:
         self._answers[answer.message_id] = answer
         for call in answer.calls:
             self._calls[call.id], self._answer_of_call[call.id] = call, answer
+            self._undone.setdefault(_content(call.name, call.args), deque()).append(call.id)
         return answer
 
     async def _ask(self, messages: list[JsonObject], options: CallOptions) -> ModelAnswer:
@@ -97,11 +101,24 @@ class Bridge:
 
     async def tool(self, call_id: str | None, name: str, args: Mapping[str, Any]) -> CallResult:
         """Through the gate, under the name and with the arguments that the model wrote."""
+        call_id = call_id or self._undone_id(name, args)
         asked = self._asked(call_id, name, args)
         if asked is None:
             # Of the framework's own accord, or changed by the graph's author on the way.
             asked = CallRequest(call_id or f"direct-{name}", name, dict(args))
+        self._did(call_id)
         return (await self.shielded(self.ctx.call_tools([asked])))[0]
+
+    def _undone_id(self, name: str, args: Mapping[str, Any]) -> str | None:
+        """Of a tool that a graph calls with the arguments alone: the id of the model's call that it is for, if any."""
+        undone = self._undone.get(_content(name, args))
+        return undone[0] if undone else None
+
+    def _did(self, call_id: str | None) -> None:
+        call = self._calls.get(call_id or "")
+        undone = self._undone.get(_content(call.name, call.args)) if call is not None else None
+        if call is not None and undone and call.id in undone:
+            undone.remove(call.id)
 
     async def calls(self, calls: Sequence[CallRequest], tools: frozenset[str] | None = None) -> list[CallResult]:
         return await self.shielded(self.ctx.call_tools(calls, tools))
@@ -219,6 +236,13 @@ class Bridge:
                 cut_off = True
         if cut_off:
             raise asyncio.CancelledError
+
+
+def _content(name: str, args: Mapping[str, Any]) -> str:
+    try:
+        return hashlib.sha256(json.canonical([name, args])).hexdigest()
+    except json.JsonError:
+        return ""  # arguments that are no JSON; the gate refuses them
 
 
 def _call(call: CallRequest) -> JsonObject:

@@ -29,6 +29,8 @@ class Output:
     """The message whose deltas already carried this text, if they did."""
     parts: Sequence[Mapping[str, Any]] = ()
     """The answer as message parts, in the shape of a request's, where it is more than text."""
+    structured: bool = False
+    """Whether `text` is the JSON of a structured answer, which the run's output then is."""
 
 
 Result: TypeAlias = str | Output
@@ -71,6 +73,8 @@ class ModelAnswer:
     message: JsonObject
     """The answer as a message, to be sent back with the next request."""
     message_id: str
+    parts: tuple[JsonObject, ...] = ()
+    """The answer as message parts, where a model made more than text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,10 @@ class AgentAnswer:
     ok: bool
     text: str
     """Its output, or why there is none."""
+    output: Any = None
+    """The output as it is stored: text, or the structured result of a workflow."""
+    error: JsonObject | None = None
+    """`{code, message}` of one that failed."""
 
 
 @dataclass(frozen=True, slots=True)

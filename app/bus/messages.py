@@ -110,6 +110,11 @@ def encode(message: Message) -> bytes:
             return orjson.dumps(["rates", sender, used])
 
 
+def beginning_of_news(sender: str) -> bytes:
+    """Of every message with news of this sender: who hears its own need not read it."""
+    return encode(News(sender, ())).removesuffix(b"[]]")
+
+
 def portions(sender: str, threads: Iterable[ThreadNews]) -> Iterator[bytes]:
     """The news in as many messages as the largest one allows."""
     rows: list[ThreadNews] = []
@@ -123,6 +128,22 @@ def portions(sender: str, threads: Iterable[ThreadNews]) -> Iterator[bytes]:
         size += length
     if rows:
         yield encode(News(sender, tuple(rows)))
+
+
+def use_portions(sender: str, used: Iterable[tuple[str, str, int]]) -> Iterator[bytes]:
+    """What callers used, in as many messages as the largest one allows."""
+    rows: list[tuple[str, str, int]] = []
+    size = 0
+    for one in used:
+        # An id may be written with escapes, six bytes for a character.
+        length = 6 * (len(one[0]) + len(one[1])) + 30
+        if rows and size + length > MAX_MESSAGE_BYTES - 300:
+            yield encode(RateUse(sender, tuple(rows)))
+            rows, size = [], 0
+        rows.append(one)
+        size += length
+    if rows:
+        yield encode(RateUse(sender, tuple(rows)))
 
 
 def decode(data: bytes) -> Message | None:
@@ -150,7 +171,7 @@ def _read(value: Sequence[object]) -> Message | None:
         case "workspace", []:
             return WorkspaceChange(sender)
         case "rates", [list() as rows] if len(rows) <= _MAX_NEWS:
-            return RateUse(sender, tuple((_text(row[0]), _text(row[1]), _number(row[2])) for row in rows))
+            return RateUse(sender, tuple(_use(row) for row in rows))
     return None
 
 
@@ -161,6 +182,12 @@ def _thread_news(row: object) -> ThreadNews:
     if not 1 <= first <= last:
         raise ValueError
     return ThreadNews(_text(row[0]), first, last, _number(row[3]))
+
+
+def _use(row: object) -> tuple[str, str, int]:
+    if not isinstance(row, list) or len(row) != 3:
+        raise ValueError
+    return _text(row[0]), _text(row[1]), _number(row[2])
 
 
 def _text(value: object) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from app.bus.contract import CONTROL, Bus, BusDown
-from app.bus.messages import ANNOUNCES, ENDS, Message, RateUse, ThreadNews, encode, portions
+from app.bus.messages import ANNOUNCES, ENDS, Message, ThreadNews, encode, portions, use_portions
 from app.events.catalog import request
 from app.events.envelope import Event
 from app.events.hub import ANNOUNCED
@@ -31,6 +31,8 @@ class Outbox:
         self._news: dict[str, dict[str, list[int]]] = {}
         """By tenant and thread: first, last, flags."""
         self._control: list[Message] = []
+        self._used: dict[tuple[str, str], int] = {}
+        """By caller, since it was last said."""
         self._something = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.sent = 0
@@ -58,9 +60,14 @@ class Outbox:
 
     def say(self, message: Message) -> None:
         """To every server of the installation."""
-        if message in self._control and not isinstance(message, RateUse):
+        if message in self._control:
             return  # one of these says it for all
         self._control.append(message)
+        self._something.set()
+
+    def say_use(self, who: tuple[str, str], count: int) -> None:
+        """Added up: Postgres carries two equal messages of one transaction as one."""
+        self._used[who] = self._used.get(who, 0) + count
         self._something.set()
 
     async def _send_forever(self) -> None:
@@ -78,7 +85,9 @@ class Outbox:
     def _take(self) -> list[tuple[str, bytes]]:
         news, self._news = self._news, {}
         control, self._control = self._control, []
+        used, self._used = self._used, {}
         messages = [(CONTROL, encode(message)) for message in control]
+        messages += [(CONTROL, one) for one in use_portions(self._sender, ((*who, n) for who, n in used.items()))]
         for tenant, threads in news.items():
             rows = (ThreadNews(thread, *row) for thread, row in threads.items())
             messages += [(subject_of(tenant), message) for message in portions(self._sender, rows)]

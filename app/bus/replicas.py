@@ -16,6 +16,7 @@ from app.bus import messages
 from app.bus.contract import CONTROL, Bus, BusDown
 from app.bus.messages import ENDS, Hello, KeyRevocation, Message, News, RateUse, RunCommand, WorkOffer, WorkspaceChange
 from app.bus.outbox import Outbox, subject_of
+from app.bus.rate_exchange import CountRates, RateExchange
 from app.bus.relay import Relay
 from app.core.clock import CorrectedClock
 from app.core.ids import new_id
@@ -70,6 +71,7 @@ class Replicas:
         self._time = asyncio.get_running_loop().time
         self.id = new_id("key").replace("key_", "server_")
         self._outbox = Outbox(bus, self.id)
+        self._own_news = messages.beginning_of_news(self.id)
         self._peers: dict[str, float] = {}
         """When each of the other servers was last heard."""
         self._tenants: dict[str, float] = {}
@@ -94,6 +96,8 @@ class Replicas:
         """With None for any key: the bus is lost, and nobody would say it."""
         self.on_workspace: Callable[[], Coroutine[Any, Any, None]] | None = None
         self.on_rates: Callable[[RateUse], None] = lambda used: None
+        self._rates = RateExchange()
+        self.count_rates: CountRates | None = None
         self.on_poll: Callable[[], Awaitable[None]] | None = None
         """Looks in the store for what commands would have said."""
         self.find_owner: FindOwner | None = None
@@ -123,7 +127,10 @@ class Replicas:
 
     def say_rate(self, who: tuple[str, str], count: int) -> None:
         """A caller of a tenant made so many requests here."""
-        self._say(RateUse(self.id, ((*who, count),)))
+        if self.lost:
+            self._rates.used_here(who, count)
+        elif self._peers:
+            self._outbox.say_use(who, count)
 
     def _say(self, message: Message) -> None:
         if self._peers:
@@ -241,6 +248,8 @@ class Replicas:
     # -- what others say -------------------------------------------------------------------------------
 
     def _heard(self, subject: str, data: bytes) -> None:
+        if data.startswith(self._own_news):
+            return
         message = messages.decode(data)
         if message is None:
             self.malformed += 1
@@ -316,10 +325,15 @@ class Replicas:
             if self.on_poll is not None:
                 await self.on_poll()
             await self.set_clock()
+            if self.lost and self.count_rates is not None:
+                used = await self._rates.exchange(self.count_rates)
+                self.on_rates(RateUse(self.id, used))
         except StoreError:
             return  # the next one is soon
         if self.lost:
             self.on_revoked(None)
+        else:
+            self._rates.clear()
 
     async def _poll_tenant(self, tenant: str) -> None:
         if self._hub.hears_all(tenant):

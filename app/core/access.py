@@ -26,6 +26,7 @@ SCOPES: Final[Mapping[str, str]] = {
     "workspace:reload": "make the server read the workspace's files again",
     "metrics:read": "read the process's metrics",
     "audit:read": "read the system's own threads, such as the ledger",
+    "audit:amend": "record a correction of an event; the event itself stays as it is",
     "keys:manage": "create, list and revoke keys of the own tenant",
     "tenants:manage": "the same for any tenant",
 }
@@ -42,7 +43,7 @@ _MEMBER: Final = _VIEWER | {
     "files:write",
     "memory:write",
 }
-_OPERATOR: Final = _MEMBER | {"interrupts:recover", "metrics:read", "audit:read"}
+_OPERATOR: Final = _MEMBER | {"interrupts:recover", "metrics:read", "audit:read", "audit:amend"}
 _ADMIN: Final = frozenset(SCOPES) - {"tenants:manage"}
 
 ROLES: Final[Mapping[str, frozenset[str]]] = {

@@ -155,12 +155,47 @@ CODES: Final[dict[str, Code]] = {
         "The agent's settings for its backend do not fit what it runs.",
         "Correct `config` of the agent as the message says.",
     ),
+    "WORKFLOW_NOT_FOUND": Code("The workspace has no such workflow.", "See GET /api/workflows for the names."),
+    "ROUTE_NOT_FOUND": Code(
+        "The workspace has no such route.", "Use a name of `routes` in the Runtime document, or name an agent."
+    ),
+    "WORKFLOW_INPUT_INVALID": Code(
+        "The input breaks the `input` schema of the workflow.", "Correct the value that the message names."
+    ),
+    "WORKFLOW_OUTPUT_INVALID": Code(
+        "The result breaks the `output` schema of the workflow.",
+        "Correct `result`, the step that made it, or the schema.",
+    ),
+    "WORKFLOW_RESULT_MISSING": Code(
+        "The `result` of the workflow reads a value that no step made.",
+        "Read a step that every way through the workflow passes, or leave `result` out.",
+    ),
+    "WORKFLOW_DENIED": Code(
+        "A hook denied the start or the end of the workflow.", "See the reason in `runtime.hook.fired`."
+    ),
+    "ADAPTER_NOT_AVAILABLE": Code(
+        "The adapter that the workflow names is not available on this server.",
+        "Install the extra or package that brings it, or use `adapter: native`.",
+    ),
+    "NODE_TIMEOUT": Code(
+        "A step of a workflow took longer than its `timeoutSeconds`.",
+        "Raise the limit, allow `retry`, or add an edge with the label `failed`.",
+    ),
+    "NODE_OUTPUT_TOO_LARGE": Code(
+        "The output of a step of a workflow exceeds 1 MiB.", "Return less, or store the content as an artifact."
+    ),
+    "FOREACH_INVALID": Code(
+        "The `foreach` of a step is not a list.", "Name a list, or give the step an output schema."
+    ),
+    "FOREACH_TOO_LARGE": Code(
+        "The `foreach` of a step has more items than `maxItems`.", "Pass fewer items, or raise `maxItems`."
+    ),
     "ROUTER_FAILED": Code(
-        "A router of the agent chose no label.",
+        "A router of an agent's graph or of a workflow chose no label.",
         "Correct its rules; a last rule without `when` always matches.",
     ),
     "NODE_VISITS_EXCEEDED": Code(
-        "A node of the agent's graph ran as often as it may.", "Correct the routers, or raise `maxVisits`."
+        "A node of a graph ran as often as it may.", "Correct the routers, or raise `maxVisits`."
     ),
     "GATE_NOT_PASSED": Code(
         "The answer did not reach the score that a blocking gate of the agent requires, or could not be judged.",
@@ -203,6 +238,7 @@ CODES: Final[dict[str, Code]] = {
     ),
     "RUN_EXISTS": Code("A run with this id already exists.", "Omit the id; the server assigns one."),
     "RUN_NOT_CLAIMABLE": Code("The run waits for an answer, or does not exist.", "Answer its interrupt first."),
+    "RUN_NOT_RUNNING": Code("No server works on the run at the moment.", "No action is needed."),
     "LEASE_HELD": Code("Another server executes the run.", "No action is needed."),
     "STORAGE_FULL": Code(
         "The disk or the database is full.",
@@ -241,6 +277,12 @@ CODES: Final[dict[str, Code]] = {
     "CANNOT_PARTITION": Code(
         "The log cannot be put into partitions now.",
         "Read the message for the reason: stop all servers of the database, or start one first if it is empty.",
+    ),
+    "DATABASE_POOLED": Code(
+        "The database's URL leads through a pooler that gives each transaction another session, and the settings do "
+        "not say so, or they name another database.",
+        "Set HOLDFAST_DATABASE_DIRECT_URL to a URL that leads to the same database without the pooler, or use the "
+        "pooler in session mode.",
     ),
     "WORKERS_NEED_POSTGRES": Code(
         "Several worker processes cannot share an SQLite database, which belongs to one process.",
@@ -508,6 +550,27 @@ CODES: Final[dict[str, Code]] = {
     "REVIEW_FAILED": Code(
         "The reviewer rejected the work, and the maximum number of reworks is reached.",
         "Read the reviewer's feedback. Raise maxReworks, or set config.plan_work_review.escalate to ask a person.",
+    ),
+    # -- cycles ----------------------------------------------------------------------------------
+    "POLICY_DENIED": Code(
+        "A policy of a cycle denied what it was about to do.",
+        "Read the reason in the event runtime.workflow.policy_gated. Without a matching rule or a default, it denies.",
+    ),
+    "POLICY_FAILED": Code(
+        "A rule of a policy, or the grade of a loop, could not be evaluated.",
+        "Correct the expression; check with `has(...)` what may be missing.",
+    ),
+    "SIGNAL_FAILED": Code(
+        "A signal or a condition of a cycle could not be evaluated.",
+        "Correct the expression; it reads something that the outputs of the phase do not have.",
+    ),
+    "SCHEMA_VIOLATION": Code(
+        "What a phase takes or gives breaks the schema that is declared for it.",
+        "Compare the value at the named place with the schema, and correct the phase before or the schema.",
+    ),
+    "CYCLE_ABORTED": Code(
+        "A halt signal or the abort condition of a cycle became true.",
+        "Read the event runtime.workflow.aborted, and the outputs of the phase that it names.",
     ),
     # -- http ------------------------------------------------------------------------------------
     "READER_TOO_SLOW": Code("The client reads the stream too slowly.", "Reconnect with the last `seq` as the cursor."),

@@ -4,6 +4,7 @@ The one module that knows the CEL library. A result that is not a bool, an error
 `Failure`; what follows from it (deny, ask, skip) is the caller's choice, and a safe one is to deny.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -66,9 +67,44 @@ class Expression:
         return Failure("EXPRESSION_FAILED", "the expression returned an error instead of true or false")
 
 
+@dataclass(frozen=True, slots=True)
+class NumberExpression:
+    """An expression whose value is a number, such as a grade."""
+
+    source: str
+    variables: frozenset[str]
+    _program: Any = field(repr=False, compare=False)
+    _allowance: Allowance = field(repr=False, compare=False)
+
+    def evaluate(self, values: Mapping[str, Any]) -> float | Failure:
+        """The number for these values; a result that is no finite number is a `Failure`."""
+        costly = _too_costly(values, self._allowance)
+        if costly is not None:
+            return Failure("EXPRESSION_TOO_COSTLY", costly)
+        try:
+            answer = self._program.eval(data=dict(values)).value()
+        except (RuntimeError, TypeError, ValueError, UnicodeError):
+            return Failure("EXPRESSION_FAILED", "the expression could not be evaluated")
+        if isinstance(answer, bool) or not isinstance(answer, int | float) or not math.isfinite(answer):
+            return Failure("EXPRESSION_FAILED", "the expression returned no finite number")
+        return float(answer)
+
+
 def compile_expression(source: str, variables: Mapping[str, VariableType]) -> Expression | ExpressionProblem:
     """Parse and type-check; the static type must be bool."""
     return _compile(source, tuple(sorted(variables.items())))
+
+
+def compile_number(source: str, variables: Mapping[str, VariableType]) -> NumberExpression | ExpressionProblem:
+    """Parse and type-check; the static type must be a number, or unknown."""
+    names = tuple(sorted(variables.items()))
+    made = _program(source, names)
+    if isinstance(made, ExpressionProblem):
+        return made
+    program, allowed = made
+    if program.return_type() not in (cel.Type.INT, cel.Type.UINT, cel.Type.DOUBLE, cel.Type.DYN):
+        return ExpressionProblem(f"the expression gives {str(program.return_type()).lower()}, not a number")
+    return NumberExpression(source, frozenset(variables), program, allowed)
 
 
 def compile_open_expression(source: str) -> Expression | ExpressionProblem:
@@ -92,6 +128,17 @@ def _environment(variables: tuple[tuple[str, VariableType], ...]) -> Any:
 
 
 def _compile(source: str, variables: tuple[tuple[str, VariableType], ...]) -> Expression | ExpressionProblem:
+    made = _program(source, variables)
+    if isinstance(made, ExpressionProblem):
+        return made
+    program, allowed = made
+    if program.return_type() != cel.Type.BOOL:
+        kind = str(program.return_type()).lower()
+        return ExpressionProblem(f"the expression gives {kind}, not bool")
+    return Expression(source, frozenset(name for name, _ in variables), program, allowed)
+
+
+def _program(source: str, variables: tuple[tuple[str, VariableType], ...]) -> tuple[Any, Allowance] | ExpressionProblem:
     if not source.strip():
         return ExpressionProblem("the expression is empty")
     if len(source) > MAX_SOURCE:
@@ -103,10 +150,7 @@ def _compile(source: str, variables: tuple[tuple[str, VariableType], ...]) -> Ex
         program = _environment(variables).compile(source)
     except (RuntimeError, TypeError, ValueError, UnicodeError) as error:
         return _problem(str(error))
-    if program.return_type() != cel.Type.BOOL:
-        kind = str(program.return_type()).lower()
-        return ExpressionProblem(f"the expression gives {kind}, not bool")
-    return Expression(source, frozenset(name for name, _ in variables), program, allowed)
+    return program, allowed
 
 
 def _problem(text: str) -> ExpressionProblem:

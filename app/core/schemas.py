@@ -126,6 +126,10 @@ class SchemaRegistry:
     def ids(self) -> list[str]:
         return sorted(self._files)
 
+    def contracts(self) -> list[str]:
+        """The published ones, which documents of a workspace may name."""
+        return sorted(name for name, path in self._files.items() if path.parent.name == "contracts")
+
     def document(self, schema_id: str) -> dict[str, Any]:
         path = self._files.get(schema_id)
         if path is None:

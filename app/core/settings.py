@@ -43,6 +43,27 @@ class Settings(BaseModel):
         pattern="^postgres(ql)?://",
         description="postgresql://... to use Postgres. Default: SQLite in the data folder.",
     )
+    # Not shown, as the other one.
+    database_direct_url: str | None = Field(
+        None,
+        repr=False,
+        pattern="^postgres(ql)?://",
+        description="postgresql://... that leads to the same database directly. Set it if HOLDFAST_DATABASE_URL leads "
+        "through a pooler in transaction mode, such as PgBouncer; used for LISTEN and migrations.",
+    )
+    database_read_url: str | None = Field(
+        None,
+        repr=False,
+        pattern="^postgres(ql)?://",
+        description="postgresql://... of a standby of the same database, for lists and other reports.",
+    )
+    read_staleness_seconds: float = Field(
+        5,
+        ge=1,
+        le=3600,
+        description="How far behind HOLDFAST_DATABASE_READ_URL may be, in seconds. When it is further behind or away, "
+        "everything is read from the primary.",
+    )
     # Not shown: it may hold a password.
     bus: str | None = Field(
         None,
@@ -195,6 +216,11 @@ class Settings(BaseModel):
         return self.database_url is not None
 
     @property
+    def direct_url(self) -> str | None:
+        """For connections that need a session of Postgres of their own."""
+        return self.database_direct_url or self.database_url
+
+    @property
     def sqlite_path(self) -> Path:
         return self.data_dir / "holdfast.db"
 
@@ -238,6 +264,11 @@ def _access_problems(loaded: Settings) -> list[str]:
     problems = []
     if loaded.bus not in (None, "local") and not loaded.is_postgres:
         problems.append(f"{PREFIX}BUS: has no effect without {PREFIX}DATABASE_URL; a SQLite database has one server")
+    problems += [
+        f"{PREFIX}{name.upper()}: has no effect without {PREFIX}DATABASE_URL"
+        for name in ("database_direct_url", "database_read_url")
+        if getattr(loaded, name) is not None and not loaded.is_postgres
+    ]
     if not words or not set(words) <= _MODES or ("disabled" in words and modes):
         problems.append(f"{PREFIX}AUTH: must be disabled, or one or more of keys, jwt and header")
     if not modes and not is_loopback(loaded.host):

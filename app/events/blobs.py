@@ -1,12 +1,14 @@
 """Large values of a payload, put back in their places for a reader.
 
 The recorder stores a value over 16 KiB as a blob and leaves a reference, `{"$blob": {sha256, size, mime}}`. A blob of
-JSON may hold references again. Content that may be forgotten is a salted blob; once it was, `[FORGOTTEN]` is in its
-place. Leaves to others: storing blobs (the store), and which readers want values whole.
+JSON may hold references again. The media of a message part are a blob as well, under `blob`: they are never put into a
+payload, but whoever exports a thread needs them. Content that may be forgotten is a salted blob; once it was,
+`[FORGOTTEN]` is in its place. Leaves to others: storing blobs (the store), and which readers want values whole.
 """
 
 import contextlib
 import re
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, Protocol
@@ -20,9 +22,15 @@ Load = Callable[[Mapping[str, Any]], Awaitable[bytes | None]]
 
 MAX_RESTORED_BYTES: Final = 64 * 1024 * 1024
 """Of one value. A client may send references itself, also many to one blob; those over the limit stay references."""
+MAX_MEDIA_BYTES: Final = 32 * 1024 * 1024
+"""Of one event, put into an answer: what an answer of a model may come to as well."""
 _MARK: Final = b'"$blob"'
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
-_STORED_REFERENCE: Final = re.compile(rb'"\$blob":\{"mime":"(?:[^"\\]|\\.)*","sha256":"([0-9a-f]{64})","size":[0-9]+\}')
+_MEDIA_MARK: Final = b'"blob":{'
+_ANY_MARK: Final = b'blob":{'
+_STORED_REFERENCE: Final = re.compile(
+    rb'"\$?blob":\{"mime":"(?:[^"\\]|\\.)*","sha256":"([0-9a-f]{64})","size":[0-9]+\}'
+)
 
 
 class BlobReader(Protocol):
@@ -47,6 +55,27 @@ def has_references(event: Event) -> bool:
 async def with_blobs(event: Event, load: Load) -> Event:
     """The event with its large values in place."""
     return event.with_payload(await restored(event.payload, load)) if has_references(event) else event
+
+
+def has_media(event: Event) -> bool:
+    """Whether the payload has message parts whose content is a blob."""
+    return event.payload_bytes.find(_MEDIA_MARK) >= 0
+
+
+async def with_media(event: Event, load: Load) -> Event:
+    """The event with the content of its message parts, `data` in base64, for readers that cannot ask for it. What is
+    gone, or more than a reader may be sent, stays a reference."""
+    parts, left = event.payload.get("parts"), MAX_MEDIA_BYTES
+    if not isinstance(parts, list):
+        return event
+    filled: list[Any] = []
+    for part in parts:
+        reference = part.get("blob")
+        if reference is not None and reference["size"] <= left and (data := await load(reference)) is not None:
+            left -= len(data)
+            part = part | {"data": b64encode(data).decode()}
+        filled.append(part)
+    return event.with_payload(event.payload | {"parts": filled})
 
 
 async def restored(value: Any, load: Load) -> Any:
@@ -93,12 +122,12 @@ def reference_of(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def references(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Every reference in a value, at any depth, also one beside other members (a tool's excerpt).
+    """Every reference in a value, at any depth, also one beside other members (a tool's excerpt, a message part).
 
-    Only what names a hash: a client may send anything under this name.
+    Only what names a hash: a client may send anything under these names.
     """
     if isinstance(value, Mapping):
-        reference = value.get("$blob")
+        reference = value.get("$blob") or value.get("blob")
         if isinstance(reference, Mapping) and _HASH.fullmatch(str(reference.get("sha256"))):
             yield reference
         else:
@@ -111,7 +140,7 @@ def references(value: Any) -> Iterator[Mapping[str, Any]]:
 
 def references_of(event: Event) -> Iterator[Mapping[str, Any]]:
     """What an event's payload refers to. A payload that was damaged refers to nothing: verifying finds it."""
-    if has_references(event):
+    if event.payload_bytes.find(_ANY_MARK) >= 0:
         with contextlib.suppress(json.JsonError):
             yield from references(event.payload)
 

@@ -134,6 +134,13 @@ class RunUnclaimed:
     run_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class RunAtWork:
+    """The run is running: an executor works on it, or did until it died."""
+
+    run_id: str
+
+
 @value(frozen=True, slots=True)
 class CommandsSeen:
     """The run was sent no more than so many commands that it must have seen before it may complete."""
@@ -209,6 +216,13 @@ class EvaluationDone:
 
 
 @dataclass(frozen=True, slots=True)
+class BlobShared:
+    """Makes the thread another one that needs a stored blob, without a copy of its content."""
+
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
 class DropDeltas:
     """Removes stored events with the command that commits to them. Refused when others were removed meanwhile."""
 
@@ -255,6 +269,7 @@ Condition: TypeAlias = (
     | ThreadIdleSince
     | RunNotTerminal
     | RunUnclaimed
+    | RunAtWork
     | CommandsSeen
     | InterruptOpen
     | KeyUnused
@@ -264,6 +279,7 @@ Condition: TypeAlias = (
     | DropDeltas
     | EvaluationDue
     | EvaluationDone
+    | BlobShared
     | MemoryIs
     | MemoryIndexed
     | MemoryUnindexed

@@ -5,6 +5,7 @@ given back, the connection is closed, and a request that was recorded gets its c
 (unless the task itself is cancelled: then the process is going away and recovery speaks for it).
 """
 
+import asyncio
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -36,6 +37,7 @@ from app.models.contract import (
 )
 from app.models.deadline import Deadline, Ended
 from app.models.limits import Limiter, Slot
+from app.models.media import hashed, stored_media
 from app.models.prepare import Prepared, priced
 from app.models.reliability import Health
 from app.models.shared_limits import SharedLimits, SharedSlot
@@ -276,6 +278,9 @@ class ModelAttempt:
         got, config = self._got, self._config
         assert got.completed is not None
         reasoning = got.reasoning if self._talk.contents.shows_reasoning else ""
+        parts = got.completed.parts
+        if parts:  # hashing an hour of sound takes its time
+            parts = await asyncio.to_thread(lambda: tuple(map(hashed, got.completed.parts if got.completed else ())))
         response = CompletionResponse(
             text=got.text,
             tool_calls=tuple(got.calls),
@@ -283,7 +288,7 @@ class ModelAttempt:
             usage=usage,
             model=config.name,
             message_id=self._message_id,
-            parts=got.completed.parts,
+            parts=parts,
             thoughts=got.thoughts,
             reasoning=got.reasoning,
         )
@@ -304,6 +309,7 @@ class ModelAttempt:
             thoughts=[thought.to_json() for thought in response.thoughts if self._may_log(thought)] or None,
             reasoning=reasoning or None,
             provider_request_id=got.provider_request_id,
+            media=stored_media(response.parts),
         )
         if self._screen is not None and self._screen.has_rules:
             await self._screen.approve(completed)

@@ -6,7 +6,7 @@ from typing import Any
 from app.core.errors import Failure
 from app.core.value import value
 from app.models.capabilities import REASONING, STREAMING, STRUCTURED_OUTPUT
-from app.models.completion import CompletionRequest, ReasoningLevel, TokenUsage, estimate_tokens
+from app.models.completion import CompletionRequest, Media, Message, ReasoningLevel, Text, TokenUsage, estimate_tokens
 from app.models.config import ModelConfig
 from app.models.contract import Estimate, ProviderCall
 from app.workspace.specs.model import Prices
@@ -35,12 +35,36 @@ def prepare(
     if request.response_schema is not None and STRUCTURED_OUTPUT not in capabilities:
         notes.append(f"{config.name} has no structured output: the schema is only checked afterwards")
         request = replace(request, response_schema=None)
+    if unseen := _unseen_media(request, capabilities):
+        notes.append(f"{config.name} takes no {', '.join(sorted(unseen))}: what an assistant made of it was left out")
+        request = replace(request, messages=tuple(_without_media(message, unseen) for message in request.messages))
     max_tokens = _bounded(request.max_tokens, config.limits.max_output_tokens)
     estimate = _estimate(request, config, max_tokens)
     if refusal := _too_long(estimate, config, max_tokens):
         return refusal
     call = ProviderCall(config, request, max_tokens, stream and STREAMING in capabilities)
     return Prepared(call, estimate, tuple(notes))
+
+
+def _unseen_media(request: CompletionRequest, capabilities: frozenset[str]) -> set[str]:
+    """Kinds of media in earlier answers that this model cannot be shown; another model, or it itself, made them."""
+    return {
+        part.kind
+        for message in request.messages
+        if message.parts and message.role == "assistant"
+        for part in message.parts
+        if isinstance(part, Media) and f"input.{part.kind}" not in capabilities
+    }
+
+
+def _without_media(message: Message, unseen: set[str]) -> Message:
+    if message.role != "assistant" or not message.parts:
+        return message
+    parts = [
+        Text(f"[{part.mime}, not shown]") if isinstance(part, Media) and part.kind in unseen else part
+        for part in message.parts
+    ]
+    return replace(message, parts=tuple(parts))
 
 
 def priced(usage: TokenUsage, prices: Prices) -> TokenUsage:

@@ -9,6 +9,10 @@ is decided when nobody is asked.
     SkillStart         skill, trigger, allowedTools, prompt           allowedTools, fewer of them
     Stop               turn, maxTurns, output                         message
     PreCompact         strategy, messages, tokens                     instructions
+    WorkflowStart      workflow, input, and of a cycle: cycle, mode   input
+    PhaseAdvance       cycle, phases, fromPhase, toPhase, generation, toPhase, another phase of the cycle
+                       mode, output
+    WorkflowComplete   workflow, verdict, reason, output              nothing
 
 Subjects are JSON: a command gets them on stdin. Leaves to others: who is asked, and acting on the answer.
 """
@@ -113,6 +117,14 @@ def _only_narrows(subject: JsonObject, changes: JsonObject) -> str | None:
     return "a hook can take tools away and add none" if added else None
 
 
+# -- workflows -------------------------------------------------------------------------------------
+
+
+def _known_phase(subject: JsonObject, changes: JsonObject) -> str | None:
+    known = changes["toPhase"] in subject.get("phases", ())
+    return None if known else "the cycle has no such phase"
+
+
 _DONE: Final = Deny("the loop has its result")
 
 RULES: Final[Mapping[Point, Rules]] = {
@@ -124,7 +136,7 @@ RULES: Final[Mapping[Point, Rules]] = {
     # Stop asks whether the loop may go on, and by itself it does not.
     Point.STOP: Rules("hook_stop_output_v1", default=_DONE),
     Point.PRE_COMPACT: Rules("hook_pre_compact_output_v1"),
-    Point.WORKFLOW_START: Rules(None),
-    Point.PHASE_ADVANCE: Rules(None),
+    Point.WORKFLOW_START: Rules("hook_workflow_start_output_v1"),
+    Point.PHASE_ADVANCE: Rules("hook_phase_advance_output_v1", objection=_known_phase),
     Point.WORKFLOW_COMPLETE: Rules(None),
 }

@@ -1,6 +1,7 @@
 """What the protocols are given: ports of the rooms below, put together by wiring."""
 
 from collections.abc import Awaitable, Callable, Container, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -30,6 +31,24 @@ class SharedRates(Protocol):
     on_use: Callable[[tuple[str, str], int], None] | None
 
     def used_elsewhere(self, who: tuple[str, str], count: int) -> None: ...
+
+
+class Standby(Protocol):
+    """A copy of the database that is a little behind; positions are those of its log."""
+
+    served: int
+    refused: int
+
+    @property
+    def staleness_seconds(self) -> float: ...
+
+    async def position(self) -> int: ...
+
+    async def may_serve(self, position: int) -> bool: ...
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Within it, reads of the current task may go to the standby."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,5 +85,7 @@ class ServerContext:
     """How this server hears of others on the same database; None where there can be none."""
     share_rates: Callable[[SharedRates], None] = lambda rates: None
     """Makes callers' limits hold at all servers together."""
+    standby: Standby | None = None
+    """Answers reports, where the settings name one."""
     on_disconnect: Literal["detach", "cancel"] = "detach"
     """What becomes of a run whose OpenAI client goes away, unless the request says it."""

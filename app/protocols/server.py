@@ -8,14 +8,16 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from app import __version__
+from app.core.metrics import Metrics
 from app.protocols.auth.permissions import guard
-from app.protocols.context import ServerContext
+from app.protocols.context import ServerContext, Standby
 from app.protocols.edge.cancels import cancels_of
 from app.protocols.edge.gate import RequestGate
 from app.protocols.edge.limits import InFlight, Rates
 from app.protocols.edge.origins import Origins
 from app.protocols.edge.request_meter import RequestMeter
 from app.protocols.edge.shortcut import Shortcut
+from app.protocols.edge.standby_reads import StandbyReads
 from app.protocols.http import (
     artifacts,
     datasets,
@@ -81,8 +83,9 @@ def create_edge(server: ServerContext, app: FastAPI) -> ASGIApp:
     cancels = cancels_of(
         app.routes, settings.rate_per_key, settings.max_requests, settings.max_requests_per_tenant, server.clock
     )
+    served: ASGIApp = Shortcut(app, straight_handlers(app.routes))
     gate = RequestGate(
-        Shortcut(app, straight_handlers(app.routes)),
+        served if server.standby is None else StandbyReads(served, server.standby),
         server.access,
         origins,
         rates,
@@ -98,7 +101,19 @@ def create_edge(server: ServerContext, app: FastAPI) -> ASGIApp:
     watch("keys_remembered", "Keys that were looked up a moment ago.", lambda: server.access.keys_remembered)
     watch("tokens_remembered", "Tokens whose signature was checked.", lambda: server.access.tokens_remembered)
     watch("denials_counted", "Denied names that are not in the ledger yet.", lambda: len(server.access.denials))
+    if server.standby is not None:
+        _watch_standby(server.metrics, server.standby)
     return gate
+
+
+def _watch_standby(metrics: Metrics, standby: Standby) -> None:
+    metrics.watch(
+        "standby_staleness_seconds", "How far the standby is behind, at most.", lambda: standby.staleness_seconds
+    )
+    metrics.watch_total("standby_reads", "Queries that the standby answered.", lambda: standby.served)
+    metrics.watch_total(
+        "standby_refusals", "Queries that the standby could not answer; the primary did.", lambda: standby.refused
+    )
 
 
 def _add(app: FastAPI, routes: Sequence[BaseRoute]) -> None:

@@ -39,6 +39,7 @@ def _run(run: Run) -> dict[str, Any]:
         "status": run.status,
         "input": run.input,
         "output": run.output,
+        "output_parts": run.output_parts,
         "error": run.error,
         "parent_run_id": run.parent_run_id,
         "rerun_of": run.rerun_of,

@@ -177,7 +177,9 @@ def _idle_since(condition: ports.ThreadIdleSince, head: ThreadHead) -> Refused |
     return _no("THREAD_BUSY", "the thread has had events since then", head.records.thread.id)
 
 
-def _not_terminal(condition: ports.RunNotTerminal | ports.RunUnclaimed, head: ThreadHead) -> Refused | None:
+def _not_terminal(
+    condition: ports.RunNotTerminal | ports.RunUnclaimed | ports.RunAtWork, head: ThreadHead
+) -> Refused | None:
     run = head.records.runs.get(condition.run_id)
     if run is None:
         return _no("RUN_NOT_FOUND", "there is no such run", condition.run_id)
@@ -190,6 +192,13 @@ def _unclaimed(condition: ports.RunUnclaimed, head: ThreadHead) -> Refused | Non
     refused = _not_terminal(condition, head)
     if refused is None and head.records.runs[condition.run_id].status == "running":
         return _no("LEASE_HELD", "an executor works on the run", condition.run_id)
+    return refused
+
+
+def _at_work(condition: ports.RunAtWork, head: ThreadHead) -> Refused | None:
+    refused = _not_terminal(condition, head)
+    if refused is None and head.records.runs[condition.run_id].status != "running":
+        return _no("RUN_NOT_RUNNING", "no executor works on the run", condition.run_id)
     return refused
 
 
@@ -269,6 +278,7 @@ _TESTS: Final[dict[type, Callable[[Any, ThreadHead], Refused | None]]] = {
     ports.ThreadIdleSince: _idle_since,
     ports.RunNotTerminal: _not_terminal,
     ports.RunUnclaimed: _unclaimed,
+    ports.RunAtWork: _at_work,
     ports.CommandsSeen: _commands_seen,
     ports.InterruptOpen: _open,
     ports.ApiKeyRevoked: _revocable,

@@ -54,7 +54,7 @@ _KEYS: Final = Sql(
 )
 _EXPIRED_KEY: Final = Sql("DELETE FROM idempotency_keys WHERE tenant = $1 AND route = $2 AND key = $3")
 
-_OF_A_RUN: Final = (ports.RunNotTerminal, ports.RunUnclaimed, ports.CommandsSeen, ports.ClaimRun)
+_OF_A_RUN: Final = (ports.RunNotTerminal, ports.RunUnclaimed, ports.RunAtWork, ports.CommandsSeen, ports.ClaimRun)
 
 _Needed: TypeAlias = defaultdict[str, dict[str, ThreadHead]]
 """By tenant: the name of a record and the head that wants it."""

@@ -281,6 +281,8 @@ async def _write_outside_the_fold(tx: Tx, accepted: Sequence[Accepted]) -> None:
                 written[_EVALUATION_DUE].append((tenant, it.run_id, command.thread_id))
             elif isinstance(it, ports.EvaluationDone):
                 written[_EVALUATION_DONE].append((tenant, it.run_id))
+            elif isinstance(it, ports.BlobShared):
+                written[_PUT_BLOB_REF].append((tenant, it.sha256, head.key))
             elif isinstance(it, ports.MemoryIndexed | ports.MemoryUnindexed):
                 await change_index(tx, head, it)
         for draft in command.drafts:

@@ -43,8 +43,8 @@ async def purge_memory(settings: Settings) -> str:
 async def _purge_postgres(settings: Settings) -> str:
     import asyncpg
 
-    assert settings.database_url is not None
-    connection = await asyncpg.connect(settings.database_url)
+    assert settings.direct_url is not None
+    connection = await asyncpg.connect(settings.direct_url)
     try:
         for table in _TABLES:
             await connection.execute(f"VACUUM (FULL) {table}")

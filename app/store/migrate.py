@@ -20,7 +20,7 @@ from app.events.ports import StorageDown, StorageFull
 from app.store.engine import Sql
 from app.store.sqlite_errors import translated
 
-NEWEST: Final = "0014"
+NEWEST: Final = "0015"
 OLDEST: Final = "0013"
 """The oldest version that may use a database of the newest revision."""
 _ADVISORY_LOCK: Final = 0x486F6C64
@@ -57,8 +57,8 @@ class SchemaState(NamedTuple):
 
 async def migrate(settings: Settings) -> None:
     if settings.is_postgres:
-        assert settings.database_url is not None
-        await _migrate_postgres(settings.database_url)
+        assert settings.direct_url is not None
+        await _migrate_postgres(settings.direct_url)
     else:
         await asyncio.to_thread(_migrate_sqlite, settings.sqlite_path, settings.sqlite_vacuum == "incremental")
 
@@ -229,8 +229,8 @@ async def _postgres_state(connection: Any) -> SchemaState:
 async def standing(settings: Settings) -> tuple[SchemaState, int]:
     """Schema and clock (milliseconds) of a database, changing nothing."""
     if settings.is_postgres:
-        assert settings.database_url is not None
-        return await _postgres_standing(settings.database_url)
+        assert settings.direct_url is not None
+        return await _postgres_standing(settings.direct_url)
     return await asyncio.to_thread(_sqlite_standing, settings.sqlite_path)
 
 

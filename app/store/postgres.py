@@ -5,7 +5,7 @@ Leaves to others: what is written (the log) and the schema (migrate).
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -24,34 +24,11 @@ from app.store.engine import (
     Sql,
     Tx,
 )
+from app.store.postgres_session import LentSession, OwnSession, Session
 
 T = TypeVar("T")
 
 READERS: Final = 8
-LOCK_SECONDS: Final = 0.4
-"""How long a batch waits for a row that another server has locked: longer than any ordinary commit takes, and well
-within the time that the callers of the batch are willing to wait. Then what is locked waits apart (`parked`)."""
-
-
-def _session() -> str:
-    """The server's own limits, a little under ours: ours do not reach a statement that waits for a lock there.
-
-    A process that is suspended or cut off inside a transaction keeps its locks for no longer than its own callers would
-    have waited; then the server ends the session, and with it the transaction.
-    """
-    return (
-        f"SET synchronous_commit = on; SET statement_timeout = {round(1.5 * 900)}; "
-        f"SET lock_timeout = {round(LOCK_SECONDS * 1000)}; "
-        f"SET idle_in_transaction_session_timeout = {round(ANSWER_SECONDS * 1000)}"
-    )
-
-
-_READER: Final = (
-    # Every read follows one index in its order and stops at its limit (tests/store/test_plans.py). Without statistics,
-    # and a new database has none for a minute, Postgres expects few rows, collects them all and sorts them. What has to
-    # be sorted still is: these are preferences.
-    "SET enable_bitmapscan = off; SET enable_seqscan = off; SET enable_sort = off; SET enable_incremental_sort = off"
-)
 _PING: Final = (
     # What an append locks, for nothing: fails on a table that somebody else holds and on a server that only reads.
     "BEGIN; SET LOCAL lock_timeout = 700; "
@@ -183,8 +160,30 @@ class _PostgresTx:
         await self._connection.execute(_append((bool(events), bool(deltas), bool(threads), bool(runs))), *columns)
 
 
-async def _prepare(connection: Any) -> None:
-    await connection.execute(f"{_session()}; {_READER}")
+class _StatementTx(_PostgresTx):
+    """Each statement in a transaction of its own, for a connection that is lent for one."""
+
+    def __init__(self, connection: "asyncpg.Connection[Any]", session: Session) -> None:
+        super().__init__(connection)
+        self._session = session
+
+    async def rows(self, sql: Sql, *params: Any) -> list[Row]:
+        return await self._alone(lambda: super(_StatementTx, self).rows(sql, *params))
+
+    async def many(self, sql: Sql, rows: Sequence[Row]) -> None:
+        await self._alone(lambda: super(_StatementTx, self).many(sql, rows))
+
+    async def returning(self, sql: Sql, rows: Sequence[Row]) -> list[Row]:
+        # A single one is asked for by `rows`, which has its transaction.
+        ask = super().returning
+        return await (ask(sql, rows) if len(rows) == 1 else self._alone(lambda: ask(sql, rows)))
+
+    async def _alone(self, work: Callable[[], Awaitable[T]]) -> T:
+        transaction = self._session.transaction(self._connection, reads=True, snapshot=False)
+        await transaction.start()
+        result = await work()  # if it fails, the connection is dropped, and the transaction with it
+        await transaction.commit()
+        return result
 
 
 async def _as_it_is(_connection: Any) -> None:
@@ -196,8 +195,10 @@ def _columns(rows: Sequence[Row]) -> list[list[Any]]:
 
 
 class PostgresDatabase:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, lent: bool = False) -> None:
+        """`lent` connections come from a pooler that gives each transaction another session."""
         self._url = url
+        self._session: Session = LentSession() if lent else OwnSession()
         self._writer: asyncpg.Connection[Any] | None = None
         self._pool: asyncpg.Pool[Any] | None = None
         self._one_write = asyncio.Lock()
@@ -212,7 +213,7 @@ class PostgresDatabase:
                 raise
 
     async def _transact(self, connection: "asyncpg.Connection[Any]", work: Callable[[Tx], Awaitable[T]]) -> T:
-        transaction = connection.transaction()
+        transaction = self._session.transaction(connection, reads=False, snapshot=False)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await transaction.start()
@@ -252,7 +253,7 @@ class PostgresDatabase:
 
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         async def in_snapshot(connection: Any) -> T:
-            transaction = connection.transaction(isolation="repeatable_read", readonly=True)
+            transaction = self._session.transaction(connection, reads=True, snapshot=True)
             await transaction.start()
             result = await work(_PostgresTx(connection))
             await transaction.commit()
@@ -262,10 +263,15 @@ class PostgresDatabase:
 
     async def look(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         """One round trip a statement instead of three."""
-        return await self._reading(lambda connection: work(_PostgresTx(connection)))
+        return await self._reading(lambda connection: work(self._by_statement(connection)))
 
     async def act(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        return await self._reading(lambda connection: work(_PostgresTx(connection)))
+        return await self._reading(lambda connection: work(self._by_statement(connection)))
+
+    def _by_statement(self, connection: Any) -> Tx:
+        if self._session.each_in_transaction:
+            return _StatementTx(connection, self._session)
+        return _PostgresTx(connection)
 
     async def ping(self) -> None:
         async def ask(connection: Any) -> None:
@@ -303,7 +309,8 @@ class PostgresDatabase:
                 timeout=ANSWER_SECONDS,
                 command_timeout=ANSWER_SECONDS,
                 reset=_as_it_is,
-                init=_prepare,
+                init=partial(self._session.prepare, reads=True),
+                **self._session.options,
             )
         await self._pool
         return self._pool
@@ -335,8 +342,8 @@ class PostgresDatabase:
         if self._writer is None or self._writer.is_closed():
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):
-                    self._writer = await asyncpg.connect(self._url, timeout=ANSWER_SECONDS)
-                    await self._writer.execute(_session())
+                    self._writer = await asyncpg.connect(self._url, timeout=ANSWER_SECONDS, **self._session.options)
+                    await self._session.prepare(self._writer, reads=False)
             except (asyncpg.PostgresError, *_LOST) as error:
                 raise _translated(error) from error
         return self._writer

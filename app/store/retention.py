@@ -21,7 +21,10 @@ THREADS_AT_ONCE: Final = 20
 BLOBS_AT_ONCE: Final = 20
 """Each may be megabytes."""
 
-_DUE: Final = Sql("SELECT key FROM threads WHERE deleted_at IS NOT NULL AND deleted_at <= $1 ORDER BY key LIMIT 100")
+# In the order of the index of deleted threads: by key, Postgres would pass every thread that is not deleted.
+_DUE: Final = Sql(
+    "SELECT key FROM threads WHERE deleted_at IS NOT NULL AND deleted_at <= $1 ORDER BY deleted_at LIMIT 100"
+)
 _TOMBSTONE: Final = Sql(
     "INSERT INTO tombstones (tenant, thread_id, last_seq, head_hash, purged_at) "
     "SELECT tenant, id, last_seq, head_hash, $2 FROM threads WHERE key = $1 ON CONFLICT DO NOTHING"

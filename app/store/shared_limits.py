@@ -5,6 +5,7 @@ so a server that is stopped in the middle blocks nobody, and the log's writer is
 lost may have counted; so at worst too much is counted, never too little. Leaves to others: what the limits are.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from app.core import json
@@ -55,6 +56,19 @@ _CREATE: Final = Sql(
 _REPLACE: Final = Sql(
     "UPDATE model_limits SET state = $3, version = version + 1 "
     f"WHERE name = $1 AND version = $2 AND {_RELAXED} RETURNING {{now}}"
+)
+
+_USES: Final = Sql(
+    "INSERT INTO request_uses AS u (tenant, caller, used, at) SELECT v.tenant, v.caller, v.used, {now} "
+    "FROM unnest(CAST($1 AS text[]), CAST($2 AS text[]), CAST($3 AS bigint[])) AS v(tenant, caller, used) "
+    # In one order everywhere, so that two servers never wait for each other.
+    f"WHERE {_RELAXED} ORDER BY v.tenant, v.caller "
+    "ON CONFLICT (tenant, caller) DO UPDATE SET used = u.used + excluded.used, at = excluded.at "
+    "RETURNING tenant, caller, used"
+)
+_FORGOTTEN_USES: Final = Sql(
+    "DELETE FROM request_uses WHERE (tenant, caller) IN "
+    "(SELECT u.tenant, u.caller FROM request_uses u WHERE u.at < {now} - 600000 LIMIT $1) RETURNING 1"
 )
 
 _OLD_DAYS: Final = Sql(
@@ -142,8 +156,20 @@ class ModelLimitRecords:
         return rows[0][0] if rows else None
 
 
+class RequestUses:
+    """Requests of callers at all servers, ever since somebody began to count them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def count(self, used: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
+        columns = [list(column) for column in zip(*used, strict=True)]
+        rows = await self._database.act(lambda tx: tx.rows(_USES, *columns))
+        return [(row[0], row[1], row[2]) for row in rows]
+
+
 async def purge_old_counts(database: Database) -> None:
-    """Days before yesterday, and buckets that are full again."""
-    for sql in (_OLD_DAYS, _FULL_AGAIN):
+    """Days before yesterday, buckets that are full again, and callers that are gone."""
+    for sql in (_OLD_DAYS, _FULL_AGAIN, _FORGOTTEN_USES):
         while len(await database.act(lambda tx, sql=sql: tx.rows(sql, _PORTION))) >= _PORTION:  # type: ignore[misc]
             pass

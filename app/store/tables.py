@@ -5,8 +5,8 @@ The log is `events` and `deltas`. `threads`, `runs`, `run_labels`, `interrupts`,
 `idempotency_keys`, `api_keys`, `due_evaluations`, `blobs`, `blob_refs`, `files`, `file_chunks`, `workspaces`,
 `tombstones`, `threads.swept_seq`, the search index of the memory (`memory_namespaces`, `memory_terms`,
 `memory_postings`, `memory_index`, `memory_citations`, `memory_vectors`), and what servers on Postgres count together
-(`tenant_days`, `run_rates`, `model_limits`). A record's value is JSON in `state`; other columns exist only where a
-query needs them.
+(`tenant_days`, `run_rates`, `model_limits`, `request_uses`). A record's value is JSON in `state`; other columns exist
+only where a query needs them.
 """
 
 from sqlalchemy import (
@@ -475,6 +475,17 @@ model_limits = Table(
     Column("version", BigInteger, nullable=False),
     Column("state", Text, nullable=False),
     PrimaryKeyConstraint("name", name="model_limits_by_name"),
+)
+
+# Outside the fold: what callers used at all servers, while no bus says it.
+request_uses = Table(
+    "request_uses",
+    metadata,
+    Column("tenant", Text, nullable=False),
+    Column("caller", Text, nullable=False),
+    Column("used", BigInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "caller", name="request_uses_by_caller"),
 )
 
 # No tenant: one row, about the database as a whole.

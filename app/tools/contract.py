@@ -128,6 +128,8 @@ class CallScope:
     """Tools of which every call needs approval here, whatever their own rule says."""
     ask_nobody: bool = False
     """What needs approval is denied here: there is nobody who could be asked."""
+    writes: tuple[str, ...] | None = None
+    """Patterns of the files that a call which is not readonly may name; None leaves that to the tools."""
 
 
 Progress = Callable[[float | None, str], None]

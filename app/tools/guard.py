@@ -40,6 +40,7 @@ class GuardProblem:
     in_union: bool
 
 
+_MAX_STEPS: Final = 16  # of the way to a path; deeper arguments name none
 _UNLISTED: Final = Finding(kind="constraint", path="", message=UNLISTED)
 _REPAIRABLE: Final = frozenset({"type", "enum", "const", "required", "dependentRequired"})
 
@@ -107,6 +108,11 @@ class Guard:
         """Whether the tool names this place among its paths. (`format: path` is seen in the schema.)"""
         plain = tuple(str(step) for step in where if not isinstance(step, int))
         return any(tuple(s for s in steps if s != "*") == plain for steps in self._paths)
+
+    def named_paths(self, arguments: Mapping[str, Any]) -> list[str]:
+        """Every path that valid arguments name: at the places that the tool lists, and by `format: path`."""
+        places = {*self._paths, *_path_places(self.definition.input, self.definition.input)}
+        return [text for steps in places for _, text in _strings(arguments, steps, "")]
 
     def output_issues(self, output: Any) -> list[tuple[str, str]]:
         """Where and how an output breaks the declared schema."""
@@ -211,6 +217,31 @@ def _strings(value: Any, steps: tuple[str, ...], where: str) -> list[tuple[str, 
         names = list(value) if steps[0] == "*" else [steps[0]] if steps[0] in value else []
         return [found for name in names for found in _strings(value[name], steps[1:], f"{where}/{name}")]
     return []
+
+
+def _path_places(schema: Any, root: Mapping[str, Any], steps: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Where a schema says `format: path`; `*` stands for whatever key or index is there."""
+    if not isinstance(schema, Mapping) or len(steps) > _MAX_STEPS:
+        return
+    if schema.get("format") == "path":
+        yield steps
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/"):
+        # Counted as a step, so that a schema which refers to itself ends.
+        yield from (found[: len(steps)] + found[len(steps) + 1 :] for found in _referred(reference, root, steps))
+    for name, below in (schema.get("properties") or {}).items():
+        yield from _path_places(below, root, (*steps, name))
+    for keyword in ("items", "additionalProperties"):
+        yield from _path_places(schema.get(keyword), root, (*steps, "*"))
+    for below in schema.get("prefixItems") or ():
+        yield from _path_places(below, root, (*steps, "*"))
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        for below in schema.get(keyword) or ():
+            yield from _path_places(below, root, steps)
+
+
+def _referred(reference: str, root: Mapping[str, Any], steps: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    return _path_places(_value_at(root, reference[1:]), root, (*steps, reference))
 
 
 def _value_at(value: Any, pointer: str) -> Any:

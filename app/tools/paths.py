@@ -7,6 +7,7 @@ path is opened. Paths are never repaired.
 import os
 import re
 import unicodedata
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -24,6 +25,33 @@ def problem_with(path: str, root: Path | None) -> str | None:
     if root is not None and not _stays_beneath(path, root):
         return "leaves its folder through a symbolic link"
     return None
+
+
+def matches_path(path: str, pattern: str) -> bool:
+    """Whether a path is one of those that a pattern names: `*` within a step, `**` any number of steps."""
+    steps = [step for step in path.replace("\\", "/").split("/") if step not in ("", ".")]
+    return ".." not in steps and _matches(steps, [step for step in pattern.split("/") if step not in ("", ".")])
+
+
+def _matches(steps: list[str], wanted: list[str]) -> bool:
+    """By the positions in the pattern that each step may have reached, so that many `**` cost no more than one."""
+    reached = _past_any({0}, wanted)
+    for step in steps:
+        after = {at for at in reached if at < len(wanted) and wanted[at] == "**"}
+        after |= {at + 1 for at in reached if at < len(wanted) and wanted[at] != "**" and fnmatchcase(step, wanted[at])}
+        reached = _past_any(after, wanted)
+    return len(wanted) in reached
+
+
+def _past_any(reached: set[int], wanted: list[str]) -> set[int]:
+    """With the positions that are reached by letting `**` stand for nothing."""
+    found, todo = set(reached), list(reached)
+    while todo:
+        at = todo.pop()
+        if at < len(wanted) and wanted[at] == "**" and at + 1 not in found:
+            found.add(at + 1)
+            todo.append(at + 1)
+    return found
 
 
 def _readings(path: str) -> list[str]:

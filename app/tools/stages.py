@@ -21,6 +21,7 @@ from app.tools.guard import is_json
 from app.tools.invocation import CANCELLED, Invoked, invoke
 from app.tools.names import one_edit_away, same_but_spelling
 from app.tools.outputs import ToolOutput, bounded
+from app.tools.paths import matches_path
 
 # -- around everything -----------------------------------------------------------------------------
 
@@ -95,6 +96,8 @@ async def pre_hook(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Next
 
 
 async def approve(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Next) -> Returned:
+    if attempt.scope.writes is not None and (refused := _may_not_write(attempt, attempt.scope.writes)) is not None:
+        return Returned(attempt.ended(refused))
     if not _needs_approval(attempt):
         return await proceed(attempt)
     if attempt.ports.approve is None or attempt.scope.ask_nobody:
@@ -105,6 +108,18 @@ async def approve(gate: GatewayServices, attempt: ToolAttempt, *, proceed: Next)
     if isinstance(answer, Approved):
         return await proceed(replace(attempt, approval_id=answer.interrupt_id))
     return Returned(attempt.ended(Failure(answer.code, answer.reason or "the call was not approved")))
+
+
+def _may_not_write(attempt: ToolAttempt, patterns: tuple[str, ...]) -> Failure | None:
+    """Asked last of all that look at the arguments, so that nothing changes them afterwards."""
+    found = attempt.found
+    if found.definition.effect == "readonly":
+        return None
+    for path in found.guard.named_paths(attempt.arguments):
+        if not any(matches_path(path, pattern) for pattern in patterns):
+            allowed = ", ".join(patterns) or "none"
+            return Failure("TOOL_NOT_ALLOWED", f"this file may not be written here; allowed: {allowed}")
+    return None
 
 
 # -- the tool --------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 Most facts are bound to others: a request has its answer, an intent its result, a question its end, a denied call its
 denial. Where a bond hangs loose, the missing end is named. The run's own numbering finds whatever is bound to nothing.
-Leaves to others: whether the events are genuine (`events.chain`), the bonds of roles (`audit_roles`) and of hooks
-(`audit_hooks`).
+Leaves to others: whether the events are genuine (`events.chain`), the bonds of roles (`audit_roles`), of hooks
+(`audit_hooks`) and of cycles (`audit_cycles`).
 """
 
 from collections import Counter
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from app.events.catalog import execution, interrupt, model, policy, request, skill, tool
 from app.events.envelope import Event
+from app.views.audit_cycles import CycleAudit
 from app.views.audit_hooks import ExpectedHook, HookAudit
 from app.views.audit_roles import RoleAudit
 
@@ -39,10 +40,6 @@ MINIMUM: Final = (
 PAIRS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     skill.SkillInvoked.type: ("skill", (skill.SkillCompleted.type,)),
     "runtime.workflow.started": ("workflowId", ("runtime.workflow.completed", "runtime.workflow.aborted")),
-    "runtime.specDriven.phase.started": (
-        "phaseId",
-        ("runtime.specDriven.phase.completed", "runtime.specDriven.phase.blocked"),
-    ),
     "runtime.memory.plugin.started": (
         "memoryId",
         ("runtime.memory.plugin.completed", "runtime.memory.plugin.failed"),
@@ -58,6 +55,7 @@ _STARTS: Final = {end: start for start, (_, ends) in PAIRS.items() for end in en
 _EXPLAINED: Final = {
     "PROMPT_DENIED": policy.HookFired.type,
     "MALFORMED_AGENT_MESSAGE": policy.SchemaViolated.type,
+    "POLICY_DENIED": "runtime.workflow.policy_gated",
     "EVIDENCE_MISSING": execution.ExecutionContractFailed.type,
     "BUDGET_EXCEEDED": execution.BudgetExceeded.type,
 }
@@ -169,6 +167,7 @@ class _Fold:
     cancelled: bool = False
     roles: RoleAudit = field(default_factory=RoleAudit)
     hooks: HookAudit = field(default_factory=HookAudit)
+    cycles: CycleAudit = field(default_factory=CycleAudit)
     expected: Sequence[ExpectedHook] = ()
     dropped: Mapping[int, int] = field(default_factory=dict)
 
@@ -184,6 +183,7 @@ class _Fold:
             step(self, event, payload)
         self.roles.apply(event)
         self.hooks.apply(event)
+        self.cycles.apply(event)
 
     def lacks(self, type: str | None, subject: str | None, reason: str) -> None:
         self.missing.append(Missing(type, subject, reason))
@@ -243,6 +243,7 @@ class _Fold:
         if cause is not None and not self.counts[cause]:
             self.lacks(cause, None, f"the run failed with {error['code']}, and no event says why")
         self.missing += [Missing(*found) for found in self.roles.close(self.ended)]
+        self.missing += [Missing(*found) for found in self.cycles.close(self.ended)]
         self.missing += [Missing(*found) for found in self.hooks.close(self.ended, self.expected)]
 
     def _close_calls(self) -> None:

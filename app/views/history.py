@@ -235,7 +235,7 @@ def _apply(run: _RunMessages, event: Event) -> None:
             run.rolled_back = True
         case model.ModelCompleted.type if payload["toolCalls"] and payload.get("role") in (None, model.DRAFT):
             calls = [recorded_call(call) for call in payload["toolCalls"]]
-            run.messages.append({"role": "assistant", "content": _text(payload["text"]), "tool_calls": calls})
+            run.messages.append(_answered(payload["text"], payload.get("parts")) | {"tool_calls": calls})
             run.open_calls |= {call["id"]: call["name"] for call in calls}
         case tool.ToolResulted.type if payload["callId"] in run.open_calls:
             content = _text(payload.get("output")) if payload["ok"] else payload["error"]["message"]
@@ -247,7 +247,7 @@ def _apply(run: _RunMessages, event: Event) -> None:
         case policy.HookFired.type:
             _heed(run, payload)
         case request.RequestCompleted.type:
-            run.messages.append({"role": "assistant", "content": _text(payload["output"])})
+            run.messages.append(_output(payload["output"], payload.get("parts")))
 
 
 def _heed(run: _RunMessages, fired: Message) -> None:
@@ -282,6 +282,21 @@ def user_message(given: Any) -> Message:
         text = "\n".join(part["text"] for part in given if part["type"] == "text")
         return {"role": "user", "content": text, "parts": given}
     return {"role": "user", "content": _text(given)}
+
+
+def answer_parts(text: str, made: list[Message]) -> list[Message]:
+    """An answer whose media the log names beside its text, as message parts."""
+    return [{"type": "text", "text": text}, *made] if text else made
+
+
+def _answered(text: Any, made: list[Message] | None) -> Message:
+    message: Message = {"role": "assistant", "content": _text(text)}
+    return message | {"parts": answer_parts(message["content"], made)} if made else message
+
+
+def _output(output: Any, parts: list[Message] | None) -> Message:
+    message: Message = {"role": "assistant", "content": _text(output)}
+    return message | {"parts": parts} if parts else message
 
 
 def steered(commands: Iterable[dict[str, Any]]) -> list[Message]:

@@ -6,7 +6,7 @@ that a client cannot make one up. Leaves to the runtime: comparing a token with 
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any, Final
@@ -14,7 +14,7 @@ from typing import Any, Final
 from app.core import json
 from app.core.errors import Failure
 from app.core.signing import Signer
-from app.events.catalog import model, request, tool
+from app.events.catalog import adapter, execution, model, request, tool
 from app.events.envelope import Event
 
 _PREFIX: Final = "rt2_"
@@ -68,11 +68,10 @@ def _bytes(text: str) -> bytes:
     return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
 
 
-def replay_token(run_id: str, events: Iterable[Event], version: str) -> ReplayToken:
+def replay_token(run_id: str, events: Sequence[Event], version: str) -> ReplayToken:
     """`events` are the run's own, with large values in place."""
     asked: dict[str, Any] = {}
     prompt: str | None = None
-    calls: list[str] = []
     models: set[tuple[str, str, str]] = set()
     for event in events:
         payload = event.payload
@@ -82,13 +81,11 @@ def replay_token(run_id: str, events: Iterable[Event], version: str) -> ReplayTo
             case model.ModelRequested.type:
                 prompt = prompt or payload["requestHash"]
                 models.add((payload["model"], payload["provider"], payload["providerModel"]))
-            case tool.ToolInvoked.type if payload.get("attempt", 1) == 1:
-                calls.append(call_hash(payload["tool"], payload["arguments"]))
     return ReplayToken(
         run_id,
         _request_hash(asked),
         prompt,
-        _hash(calls),
+        _hash(recorded_calls(events).hashes),
         models_hash(models),
         f"{version}/{asked.get('workspaceDigest')}",
     )
@@ -99,10 +96,57 @@ def _request_hash(asked: dict[str, Any]) -> str:
     return _hash(given | {name: asked[name] for name in _ASKED_SINCE if name in asked})
 
 
-def tool_calls(events: Iterable[Event]) -> list[str]:
-    """The hashes of a run's tool calls, in order."""
-    first = (e.payload for e in events if e.type == tool.ToolInvoked.type and e.payload.get("attempt", 1) == 1)
-    return [call_hash(payload["tool"], payload["arguments"]) for payload in first]
+@dataclass(frozen=True, slots=True)
+class RecordedCalls:
+    hashes: list[str]
+    """Of a run's tool calls and of the steps that its upstream ran, in the order of the log."""
+    after: list[int]
+    """For each of them, how many of the first calls had ended when it began. Only those have to come before it when it
+    is repeated; what ran in parallel may begin in any order."""
+
+
+def recorded_calls(events: Iterable[Event]) -> RecordedCalls:
+    found = RecordedCalls([], [])
+    places: dict[str, int] = {}
+    ended: set[int] = set()
+    before = 0
+    for event in events:
+        begun = _begun(event)
+        if begun is not None:
+            call_id, hashed = begun
+            while before in ended:
+                before += 1
+            places[call_id] = len(found.hashes)
+            found.hashes.append(hashed)
+            found.after.append(before)
+        elif event.type == tool.ToolResulted.type:
+            ended.add(places.get(event.payload["callId"], -1))
+        elif event.type == execution.StepCompleted.type:
+            ended.add(places.get(event.payload["key"], -1))
+    return found
+
+
+def _begun(event: Event) -> tuple[str, str] | None:
+    """The id and the hash of the call that this event is the first attempt of."""
+    payload = event.payload
+    if event.type == tool.ToolInvoked.type and payload.get("attempt", 1) == 1:
+        return payload["callId"], call_hash(payload["tool"], payload["arguments"])
+    if event.type == adapter.AdapterEvent.type:
+        signal = payload["event"]
+        if signal["phase"] == adapter.TOOL_START and signal.get("attempt", 1) == 1:
+            return signal["callId"], call_hash(signal["toolId"], signal.get("args"))
+    return None
+
+
+def first_prompts(events: Iterable[Event]) -> list[str]:
+    """The hashes of the requests that were made before any model had answered; branches in parallel make several."""
+    found: list[str] = []
+    for event in events:
+        if event.type == model.ModelRequested.type:
+            found.append(event.payload["requestHash"])
+        elif event.type == model.ModelCompleted.type:
+            break
+    return found
 
 
 def call_hash(name: str, arguments: Any) -> str:

@@ -21,6 +21,8 @@ class Run:
     status: str = "queued"
     input: Any = None
     output: Any = None
+    output_parts: list[dict[str, Any]] | None = None
+    """The answer as message parts, where it is more than text."""
     error: dict[str, Any] | None = None
     parent_run_id: str | None = None
     rerun_of: str | None = None
@@ -76,6 +78,7 @@ def _ended(status: str) -> Callable[[Run, Event], None]:
         run.status, run.finished_at = status, event.at
         run.waiting_on = []
         run.output = event.payload.get("output")
+        run.output_parts = event.payload.get("parts")
         run.error = event.payload.get("error")
 
     return end
@@ -84,14 +87,21 @@ def _ended(status: str) -> Callable[[Run, Event], None]:
 def _raised(run: Run, event: Event) -> None:
     if not run.terminal:
         run.waiting_on.append(event.payload["interruptId"])
-        run.status = "waiting"
+        if not event.payload.get("background"):
+            run.status = "waiting"
+
+
+def _suspended(run: Run, event: Event) -> None:
+    answered = set(event.payload["waitingOn"]) - set(run.waiting_on)
+    run.status = "queued" if answered else "waiting"
 
 
 def _answered(run: Run, event: Event) -> None:
     answered = event.payload["interruptId"]
     if answered in run.waiting_on:
         run.waiting_on.remove(answered)
-        if not run.waiting_on and run.status == "waiting":
+        # The branches of a workflow go on one by one, each with its own answer.
+        if run.status == "waiting" and (not run.waiting_on or run.workflow is not None):
             run.status = "queued"
 
 
@@ -117,6 +127,7 @@ RUN_CHANGES: Final[dict[str, Callable[[Run, Event], None]]] = {
     request.RequestQueued.type: _queued,
     request.RequestStarted.type: _claimed,
     request.RequestResumed.type: _claimed,
+    request.RequestSuspended.type: _suspended,
     request.RequestCompleted.type: _ended("completed"),
     request.RequestFailed.type: _ended("failed"),
     request.RequestCancelled.type: _ended("cancelled"),
@@ -144,6 +155,7 @@ def run_json(run: Run) -> dict[str, Any]:
         "status": run.status,
         "input": run.input,
         "output": run.output,
+        "outputParts": run.output_parts,
         "error": run.error,
         "parentRunId": run.parent_run_id,
         "rerunOf": run.rerun_of,

@@ -1,12 +1,13 @@
 """The snapshot: where a run or thread stands, recomputed from the log, small enough to send at once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from app.events.catalog import model, request, skill, tool, workflow
+from app.events.catalog import model, request, skill, tool
 from app.events.envelope import Event
+from app.views.cycle import CycleProgress
 from app.views.records import replay
-from app.views.run import run_json
+from app.views.run import Run, run_json
 from app.views.thread import thread_json
 from app.views.usage import usage
 
@@ -17,9 +18,8 @@ def snapshot(thread_id: str, events: Sequence[Event], run_id: str | None = None)
     mine = [event for event in events if run_id is None or event.run_id == run_id]
     roles: dict[str, str] = {}
     tools: list[dict[str, Any]] = []
-    phases: list[str] = []
     output: Any = None
-    verdict: str | None = None
+    progress = _progress(events, records.runs.values(), run_id)
     open_messages: dict[str, str] = {}
     for event in mine:
         payload = event.payload
@@ -28,12 +28,6 @@ def snapshot(thread_id: str, events: Sequence[Event], run_id: str | None = None)
                 roles[event.actor] = payload["to"]
             case tool.ToolInvoked.type:
                 tools.append({"callId": payload["callId"], "tool": payload["tool"], "arguments": payload["arguments"]})
-            case workflow.WorkflowPhaseAdvanced.type:
-                phases.append(payload["toPhase"])
-            case workflow.WorkflowCompleted.type:
-                verdict = payload.get("verdict")
-            case workflow.WorkflowAborted.type:
-                verdict = "abort"
             case request.RequestCompleted.type:
                 output = payload["output"]
             case model.ModelRequested.type:
@@ -49,11 +43,25 @@ def snapshot(thread_id: str, events: Sequence[Event], run_id: str | None = None)
         "output": output,
         "roles": roles,
         "toolsInvoked": tools,
-        "phases": phases,
-        "verdict": verdict,
+        "phases": list(progress.visited),
+        "verdict": progress.verdict,
+        "workflow": progress.to_json(),
         "messagesInFlight": sorted(open_messages),
         "openInterrupts": [
             i.id for i in records.interrupts.values() if i.status == "open" and run_id in (None, i.run_id)
         ],
         "usage": usage(mine)["total"],
     }
+
+
+def _progress(events: Sequence[Event], runs: Iterable[Run], run_id: str | None) -> CycleProgress:
+    """Of the run and of those that it began: a skill or a lead may have chosen a cycle."""
+    ids = {run_id}
+    for run in runs:
+        if run.parent_run_id in ids:
+            ids.add(run.id)
+    progress = CycleProgress()
+    for event in events:
+        if run_id is None or event.run_id in ids:
+            progress.apply(event)
+    return progress

@@ -25,6 +25,7 @@ from app.backends.kinds import (
     plan_work_review,
     pydantic_ai,
 )
+from app.backends.workflow_contract import WorkflowAdapter, WorkflowAdapterKind
 from app.bus.contract import Bus, BusDeps, BusKind, OpenChannel
 from app.bus.kinds import local as local_bus
 from app.bus.kinds import nats as nats_bus
@@ -63,6 +64,7 @@ from app.policy.kinds import python as python_hook
 from app.policy.redaction import PERSONAL
 from app.protocols.telemetry.sinks import OTLP, STDOUT, SinkKind
 from app.runtime.narration_queue import NarratorKind, PackageNarrator
+from app.runtime.workflows.graph_executor import KIND as native_adapter
 from app.tools.declared import build
 from app.tools.kind import ToolDeps, ToolKind
 from app.tools.kinds import builtin, http, mcp, python, subprocess
@@ -106,6 +108,7 @@ GUARDRAILS: Final = (
     python_rule.KIND,
     presidio.KIND,
 )
+ADAPTERS: Final = (native_adapter,)
 BUSES: Final = (local_bus.KIND, postgres_bus.KIND, nats_bus.KIND)
 NARRATORS: Final = {"template": TemplateNarrator}
 
@@ -113,6 +116,11 @@ NARRATORS: Final = {"template": TemplateNarrator}
 @cache
 def installed_backends() -> Kinds[BackendKind]:
     return with_installed("holdfast.backends", BackendKind, BACKENDS)
+
+
+@cache
+def workflow_adapters() -> Kinds[WorkflowAdapterKind]:
+    return with_installed("holdfast.workflow_adapters", WorkflowAdapterKind, ADAPTERS)
 
 
 @cache
@@ -212,12 +220,10 @@ def _load_point(point: EntryPoint, kind: type[K]) -> K | BrokenKind:
     return loaded
 
 
-def kind_catalog(brought: Iterable[str] = ()) -> KindCatalog:
-    """What the compiler may accept; `brought` are backends of a program that embeds the server."""
-    known = installed_backends()
-    embedded = [Kind(name=name, config=AnyConfig) for name in brought if name not in known]
+def kind_catalog(brought: Iterable[str] = (), adapters: Iterable[str] = ()) -> KindCatalog:
+    """What the compiler may accept; `brought` and `adapters` are those of a program that embeds the server."""
     return KindCatalog(
-        backends=known if not embedded else Kinds(embedded, {name: partial(known.__getitem__, name) for name in known}),
+        backends=_with_embedded(installed_backends(), brought),
         providers=providers(),
         tools=tools(),
         builtin_tools=builtin.NAMES,
@@ -225,11 +231,17 @@ def kind_catalog(brought: Iterable[str] = ()) -> KindCatalog:
         guardrails=guardrail_kinds(),
         evaluators=evaluators(),
         memories=memories(),
+        adapters=_with_embedded(workflow_adapters(), adapters),
         narrators=frozenset({*NARRATORS, *narrators()}),
         sinks=frozenset(sinks()),
         redaction_kinds=frozenset({"secret", *PERSONAL}),
         unserved=UNSERVED,
     )
+
+
+def _with_embedded(known: Kinds[K], names: Iterable[str]) -> Kinds[Kind]:
+    embedded = [Kind(name=name, config=AnyConfig) for name in names if name not in known]
+    return known if not embedded else Kinds(embedded, {name: partial(known.__getitem__, name) for name in known})
 
 
 class Backends(Mapping[str, Backend]):
@@ -270,6 +282,32 @@ class Backends(Mapping[str, Backend]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._kinds
+
+
+class WorkflowAdapters(Mapping[str, WorkflowAdapter]):
+    """Workflow adapters by the name of their kind, each made when first used; those a program brought come first."""
+
+    def __init__(self, kinds: Kinds[WorkflowAdapterKind], brought: Mapping[str, WorkflowAdapter] | None = None) -> None:
+        self._kinds, self._made = kinds, dict(brought or {})
+
+    def __getitem__(self, name: str) -> WorkflowAdapter:
+        if name not in self._made:
+            kind = self._kinds.usable(name)
+            if kind is None:
+                raise KeyError(name)
+            try:
+                self._made[name] = kind.make()
+            except Exception as error:
+                # A kind may come from another package; whatever it raises says that it cannot be used.
+                log.warning("workflow adapter cannot be made", kind=name, reason=f"{type(error).__name__}: {error}")
+                raise KeyError(name) from error
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from {**dict.fromkeys(self._kinds), **self._made}
+
+    def __len__(self) -> int:
+        return len({*self._kinds, *self._made})
 
 
 def narrator(chosen: Narration) -> Narrator | None:

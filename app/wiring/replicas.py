@@ -12,19 +12,22 @@ from app.protocols.context import SharedRates
 from app.runtime.intake.keys import Keys
 from app.runtime.schedule.executor import Executor
 from app.runtime.workspace_in_force import WorkspaceInForce
+from app.store.shared_limits import RequestUses
 from app.store.thread_positions import ThreadPositionReader
 from app.wiring.kinds import make_bus
 from app.wiring.store import Store
 
 
 def make_replicas(store: Store, clock: CorrectedClock) -> Replicas | None:
-    url = store.settings.database_url
+    url = store.settings.direct_url
     if url is None:
         return None
     from app.store.notifications import open_channel
 
     kind, bus = make_bus(store.settings.bus or "postgres", partial(open_channel, url))
-    return Replicas(bus, kind, store.hub, store.relay, ThreadPositionReader(store.database), clock)
+    replicas = Replicas(bus, kind, store.hub, store.relay, ThreadPositionReader(store.database), clock)
+    replicas.count_rates = RequestUses(store.database).count
+    return replicas
 
 
 @contextlib.asynccontextmanager

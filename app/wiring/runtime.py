@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 import structlog
 
 from app.backends.contract import Backend
+from app.backends.workflow_contract import WorkflowAdapter
 from app.bus.replicas import Replicas
 from app.core.clock import Clock, CorrectedClock
 from app.core.errors import HoldfastError
@@ -61,6 +62,7 @@ from app.runtime.schedule.executor import Conduct, Executor
 from app.runtime.schedule.queue import FairQueue
 from app.runtime.schedule.thread_expiry import ThreadExpiry
 from app.runtime.scheduler import Scheduler
+from app.runtime.workflows.workflow_backend import WorkflowBackends
 from app.runtime.workspace_in_force import WorkspaceInForce
 from app.runtime.workspaces import CurrentWorkspace, WorkspaceHistory, WorkspaceStatus
 from app.store.blobs import Blobs
@@ -76,6 +78,7 @@ from app.wiring.evals import open_evals
 from app.wiring.kinds import (
     Backends,
     ToolMakers,
+    WorkflowAdapters,
     embedder,
     http_client,
     installed_backends,
@@ -87,6 +90,7 @@ from app.wiring.kinds import (
     narrator,
     package_narrator,
     sinks,
+    workflow_adapters,
 )
 from app.wiring.memory import candidate_decision, embed_with, maintain_hourly, make_maintenance, open_memory
 from app.wiring.replicas import joined, make_replicas
@@ -157,16 +161,19 @@ async def open_holdfast(
     *,
     clock: Clock | None = None,
     backends: Mapping[str, Backend] | None = None,
+    adapters: Mapping[str, WorkflowAdapter] | None = None,
     redaction: CurrentRedaction | None = None,
     bootstrap_token: str | None = None,
 ) -> AsyncIterator[Holdfast]:
-    """`backends` replaces the kinds that ship, for whoever embeds the server with its own.
+    """`backends` replaces the kinds that ship, for whoever embeds the server with its own; `adapters` are workflow
+    adapters in addition to those that ship.
 
     `redaction` is given by whoever also cleans something else by it, such as the process's log. `bootstrap_token` is
     given to workers that share a port, so that each of them accepts it.
     """
     clock, redaction = CorrectedClock(clock), redaction or CurrentRedaction()
     kinds = backends or Backends(installed_backends())
+    workflows = WorkflowAdapters(workflow_adapters(), adapters)
     async with contextlib.AsyncExitStack() as parts:
         store = await parts.enter_async_context(open_store(settings, clock=clock, redactor=redaction))
         parts.callback(store.hub.close_all)
@@ -178,7 +185,7 @@ async def open_holdfast(
         find_key = StoredKeys(store.database).find
         access = await parts.enter_async_context(open_access(settings, keys, find_key, ledger, clock, bootstrap_token))
         client = await parts.enter_async_context(_closing(http_client(settings)))
-        catalog = kind_catalog(kinds)
+        catalog = kind_catalog(kinds, adapters or ())
         narration = await parts.enter_async_context(_closing(NarrationQueue(store.recorder)))
         sent = await parts.enter_async_context(_closing(Sinks(sinks())))
         workspace = await _load_workspace(
@@ -201,7 +208,7 @@ async def open_holdfast(
         services = RunServices(
             store.recorder, store.reader, clock, router, blobs, budgets, redaction, files, gates=gates, memory=memory
         )
-        traced = _conducting(settings, store, services, kinds, history, toolsets)
+        traced = _conducting(settings, store, services, kinds, workflows, history, toolsets)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
         maintenance, skills = make_maintenance(memory, store, clock), SkillDesk(store.reader, memory.log)
@@ -283,11 +290,12 @@ def _conducting(
     store: Store,
     services: RunServices,
     kinds: Mapping[str, Backend],
+    workflows: Mapping[str, WorkflowAdapter],
     history: WorkspaceHistory,
     toolsets: Toolsets,
 ) -> InTrace:
     """Conducts runs, each in its trace."""
-    conductor = Conductor(services, kinds, history, toolsets)
+    conductor = Conductor(services, kinds, history, toolsets, workflow_backend=WorkflowBackends(workflows))
     return InTrace(conductor.run, store.reader, exported=settings.traces != "off")
 
 
@@ -440,7 +448,8 @@ async def _load_workspace(
         chosen = runtime.progress.narration
         store.recorder.narrator = narrator(chosen)
         narration.follow(package_narrator(chosen), chosen.provider, chosen.style)
-        await sent.follow(runtime.telemetry.sinks, runtime.redaction.trace_fields)
+        hidden = without_personal_data if runtime.redaction.pii in ("traces", "both") else None
+        await sent.follow(runtime.telemetry.sinks, runtime.redaction.trace_fields, hidden)
 
     async def loaded(status: WorkspaceStatus) -> None:
         await follow()

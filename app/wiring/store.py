@@ -6,6 +6,7 @@ import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -27,9 +28,13 @@ from app.store.keys import StoredKeys
 from app.store.leases import LeaseTable
 from app.store.log import Log
 from app.store.migrate import migrate
+from app.store.pooler import check_pooler
 from app.store.privacy import open_privately, tighten
 from app.store.reader import StoreReader
 from app.store.retention import RetentionPurge
+
+if TYPE_CHECKING:
+    from app.store.standby import StandbyDatabase
 
 _POSTGRES_PATIENCE = 1.9
 """Seconds that a caller waits for its commit: within two it is answered."""
@@ -50,12 +55,23 @@ def open_database(settings: Settings) -> Database:
     return StopsWhenBroken(_open_database(settings), die)
 
 
+def _open_standby(settings: Settings, primary: Database) -> "StandbyDatabase | None":
+    if settings.database_read_url is None:
+        return None
+    from app.store.postgres import PostgresDatabase
+    from app.store.standby import StandbyDatabase
+
+    pooled = settings.database_direct_url is not None
+    standby = PostgresDatabase(settings.database_read_url, lent=pooled)
+    return StandbyDatabase(primary, standby, settings.read_staleness_seconds)
+
+
 def _open_database(settings: Settings) -> Database:
     if settings.is_postgres:
         from app.store.postgres import PostgresDatabase
 
         assert settings.database_url is not None
-        return PostgresDatabase(settings.database_url)
+        return PostgresDatabase(settings.database_url, lent=settings.database_direct_url is not None)
     from app.store.sqlite import SqliteDatabase
 
     return SqliteDatabase(settings.sqlite_path)
@@ -78,6 +94,8 @@ class Store:
     recorder: Recorder
     health: WatchedDatabase
     """The database again, asked whether it takes writes."""
+    standby: "StandbyDatabase | None" = None
+    """What answers some reads, where the settings name one."""
 
 
 def _has_room(settings: Settings) -> bool:
@@ -99,9 +117,13 @@ async def open_store(
             open_privately(settings.data_dir)
         except OSError as error:
             raise FolderUnusable(settings.data_dir, error) from error
+        if settings.is_postgres:
+            await check_pooler(settings)
         await migrate(settings)
         tighten(settings.data_dir)  # what the migration made
-        database = WatchedDatabase(open_database(settings), clock, partial(_has_room, settings))
+        primary = open_database(settings)
+        standby = _open_standby(settings, primary)
+        database = WatchedDatabase(standby or primary, clock, partial(_has_room, settings))
         hub, reader = Hub(), StoreReader(database)
         relay = Relay(hub, reader)
         patience = _POSTGRES_PATIENCE if settings.is_postgres else _SQLITE_PATIENCE
@@ -112,11 +134,24 @@ async def open_store(
             with contextlib.suppress(StorageFull):  # then reads are served, and the leases run out by themselves
                 await leases.expire_all()
         event_log.start()
+        if standby is not None:
+            standby.start()
         recorder = Recorder(event_log, clock, SchemaRegistry(), redactor or LogRedaction())
         retention = RetentionPurge(database, clock, settings.retention_deleted_days)
         try:
             yield Store(
-                settings, database, folder, hub, relay, event_log, reader, leases, retention, recorder, database
+                settings,
+                database,
+                folder,
+                hub,
+                relay,
+                event_log,
+                reader,
+                leases,
+                retention,
+                recorder,
+                database,
+                standby,
             )
         finally:
             await event_log.close()

@@ -51,9 +51,9 @@ async def partition(settings: Settings) -> tuple[int, int | None]:
     from app.store.partitions import PARTITIONS
     from app.store.partitions import partition as convert
 
-    if settings.database_url is None:
+    if settings.direct_url is None:
         raise HoldfastError("INVALID_REQUEST", "`holdfast partition` works on Postgres databases only")
-    return PARTITIONS, await convert(settings.database_url)
+    return PARTITIONS, await convert(settings.direct_url)
 
 
 async def purge_memory(settings: Settings) -> str:

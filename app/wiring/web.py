@@ -87,6 +87,7 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         clock=holdfast.clock,
         bus=lambda: None if holdfast.replicas is None else holdfast.replicas.as_json(),
         share_rates=partial(share_rates, holdfast.replicas),
+        standby=store.standby,
         on_disconnect=settings.on_disconnect,
     )
 

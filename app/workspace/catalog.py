@@ -132,7 +132,7 @@ class KindCatalog:
     guardrails: Kinds[RuleKind] = field(default_factory=Kinds)
     evaluators: Kinds[Kind] = field(default_factory=Kinds)
     memories: Kinds[Kind] = field(default_factory=Kinds)
-    adapters: frozenset[str] = frozenset()
+    adapters: Kinds[Kind] = field(default_factory=Kinds)
     narrators: frozenset[str] = frozenset()
     sinks: frozenset[str] = frozenset()
     redaction_kinds: frozenset[str] = frozenset()

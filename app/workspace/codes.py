@@ -43,7 +43,7 @@ CODES: Final[dict[str, Code]] = {
     "VALUE_INVALID": Code("A value has the wrong type or form.", "Write it in the form that `expected` shows."),
     "FIELD_CONFLICT": Code("Fields of one document contradict each other.", "Keep one of them, as the message says."),
     "NAME_DUPLICATE": Code("Two documents of a kind have the same name.", "Rename one of them."),
-    "NAME_CLASH": Code("A tool and a subagent of an agent share a name.", "Rename one of them."),
+    "NAME_CLASH": Code("Two things that are named in the same place share a name.", "Rename one of them."),
     "NAME_DIFFERS": Code("A name differs from its folder or file.", "Make them the same."),
     # -- secrets ---------------------------------------------------------------------------------
     "SECRET_LITERAL": Code("A secret is written in the file.", "Write `${env:NAME}` and set the variable."),
@@ -83,6 +83,10 @@ CODES: Final[dict[str, Code]] = {
     "PHASE_UNKNOWN": Code("There is no such phase.", "Correct the id or add workflows/phases/<id>.md."),
     "POLICY_UNKNOWN": Code("There is no such policy.", "Correct the id or add workflows/policies/<id>.md."),
     "PERSONA_UNKNOWN": Code("There is no such persona or agent.", "Add workflows/personas/<id>.md."),
+    "ARTIFACT_UNKNOWN": Code(
+        "There is no such artifact template.", "Correct the id or add workflows/artifacts/<id>-template.md."
+    ),
+    "SCHEMA_UNKNOWN": Code("There is no such published schema.", "Use one of the ids in schemas/contracts/."),
     "ROLE_UNKNOWN": Code("There is no such role.", "Name the file after one of the six roles."),
     "NODE_UNKNOWN": Code("An edge names a node that does not exist.", "Use the id of a node."),
     "NODE_UNREACHABLE": Code("A node is never reached.", "Add an edge that leads to it, or remove its edges."),
@@ -90,7 +94,20 @@ CODES: Final[dict[str, Code]] = {
         "A label of an edge and the rules of a router do not fit together.",
         "Give each label one edge, and each node with labelled edges a router that names every label.",
     ),
-    "EDGE_CYCLE": Code("The edges of an agent lead in a circle.", "Remove an edge, or allow it with `maxVisits`."),
+    "EDGE_CYCLE": Code(
+        "The edges of an agent or a workflow lead in a circle.", "Remove an edge, or allow it with `maxVisits`."
+    ),
+    "WORKFLOW_ENDLESS": Code("The steps of a workflow lead in a circle without an end.", "Add an edge to END."),
+    "SUBWORKFLOW_DENIED": Code(
+        "A workflow runs another one and does not declare `subworkflows`.", "Add `subworkflows: {maxDepth: 3}`."
+    ),
+    "SUBWORKFLOW_CYCLE": Code("Workflows run each other in a circle.", "Remove one of the steps."),
+    "SUBWORKFLOW_TOO_DEEP": Code(
+        "Workflows nest deeper than `subworkflows.maxDepth`.", "Nest fewer of them, or raise `maxDepth`."
+    ),
+    "SKILL_WITHOUT_AGENT": Code(
+        "It is not clear which agent follows the skill of a step.", "Name it in `agent`, and give it the skill."
+    ),
     "REFERENCE_DUPLICATE": Code("A list names the same thing twice.", "Remove one of them."),
     "SUBAGENT_CYCLE": Code("Subagents call each other in a circle.", "Remove one of the calls."),
     "SUBAGENT_TOOLS": Code(

@@ -17,6 +17,8 @@ from app.core.schemas import SchemaRegistry, Validator
 from app.workspace.agents import AgentCompiler
 from app.workspace.catalog import KindCatalog
 from app.workspace.compiled import Compiled, CompiledTool, CompiledWorkspace, Named
+from app.workspace.cycle_workflows import with_cycles
+from app.workspace.cycles import CycleCompiler
 from app.workspace.diagnostics import SYNTAX, Diagnostic, Diagnostics
 from app.workspace.entries import ModuleNames, module_file, read_module, split_entry
 from app.workspace.files import SourceFile, WorkspaceFiles
@@ -34,12 +36,12 @@ from app.workspace.specs.others import (
     GuardrailSpec,
     HookSpec,
     ScheduleSpec,
-    WorkflowSpec,
 )
 from app.workspace.specs.runtime import ProfileSpec, RuntimeSpec
 from app.workspace.specs.tool import McpServerSpec
 from app.workspace.triggers import TriggerMatcher
-from app.workspace.units import compile_roles, compile_skills, compile_workflow_units
+from app.workspace.units import compile_roles, compile_skills
+from app.workspace.workflows import WorkflowCompiler
 
 SpecT = TypeVar("SpecT", bound=Spec)
 
@@ -53,7 +55,7 @@ class CompileCache:
     """What is known of files and schemas by their content. One compiler uses it at a time."""
 
     def __init__(self, schemas: SchemaRegistry | None = None) -> None:
-        self._schemas = schemas or SchemaRegistry()
+        self.schemas = schemas or SchemaRegistry()
         self._files: dict[tuple[str, str], ParsedFile] = {}
         self._modules: LRUCache[tuple[str, str], ModuleNames] = LRUCache(_MAX_VALIDATORS)
         self._validators: LRUCache[bytes, Validator] = LRUCache(_MAX_VALIDATORS)
@@ -64,7 +66,7 @@ class CompileCache:
         for path, file in files.files.items():
             key = (path, file.sha256)
             parsed = known.get(key)
-            self._files[key] = parsed if parsed is not None else parse_file(file, self._schemas, self.validator)
+            self._files[key] = parsed if parsed is not None else parse_file(file, self.schemas, self.validator)
         return list(self._files.values())
 
     def module(self, file: SourceFile) -> ModuleNames:
@@ -199,6 +201,12 @@ def _tools(index: Index, files: WorkspaceFiles) -> Mapping[str, CompiledTool]:
     return MappingProxyType(tools)
 
 
+def _default_agent(runtime: ParsedDocument | None, agents: Mapping[str, Any]) -> str | None:
+    """As `CompiledWorkspace.default_agent` has it, before there is one."""
+    named = None if runtime is None else spec_of(runtime, RuntimeSpec).default_agent
+    return next(iter(agents)) if named is None and len(agents) == 1 else named
+
+
 def _assemble(
     index: Index,
     files: WorkspaceFiles,
@@ -212,9 +220,11 @@ def _assemble(
     specs = {name: model.spec for name, model in models.items()}
     agents = AgentCompiler(resolver, specs, skills, invalid, cache.validator).compile()
     roles = compile_roles(index, report)
-    units = compile_workflow_units(index, report)
     memories = compile_memories(resolver)
+    workflows = WorkflowCompiler(resolver, agents, skills, cache.validator).compile()
     runtime = next(index.good("Runtime"), None)
+    default = _default_agent(runtime, agents)
+    units = CycleCompiler(index, report, agents, roles, default, cache.schemas, cache.validator).compile()
     if report.failed or runtime is None:
         return None
     return CompiledWorkspace(
@@ -226,7 +236,7 @@ def _assemble(
         tools=_tools(index, files),
         mcp_servers=_named_all(index, "McpServer", McpServerSpec),
         memories=memories,
-        workflows=_named_all(index, "Workflow", WorkflowSpec),
+        workflows=with_cycles(workflows, units),
         hooks=_named_all(index, "Hook", HookSpec),
         guardrails=_named_all(index, "Guardrail", GuardrailSpec),
         evaluators=_named_all(index, "Evaluator", EvaluatorSpec),
@@ -234,11 +244,7 @@ def _assemble(
         profiles=tuple(sorted(index.documents["Profile"])),
         skills=skills,
         roles=roles,
-        cycles=units["cycles"],
-        phases=units["phases"],
-        policies=units["policies"],
-        personas=units["personas"],
-        artifacts=units["artifacts"],
+        units=units,
         triggers=TriggerMatcher({name: skill.triggers for name, skill in skills.items()}),
         files=files,
     )

@@ -10,8 +10,10 @@ from typing import Any, Generic, Literal, TypeVar
 
 from app.core.expressions import Expression
 from app.core.schemas import Validator
+from app.workspace.compiled_cycles import WorkflowUnits
 from app.workspace.diagnostics import Diagnostics
 from app.workspace.files import WorkspaceFiles
+from app.workspace.flow_graph import FlowGraph
 from app.workspace.specs.agent import AgentSpec, ModelPlan
 from app.workspace.specs.base import Spec
 from app.workspace.specs.model import ModelSpec
@@ -21,12 +23,13 @@ from app.workspace.specs.others import (
     HookSpec,
     MemorySpec,
     ScheduleSpec,
-    WorkflowSpec,
 )
 from app.workspace.specs.runtime import RuntimeSpec
 from app.workspace.specs.tool import McpServerSpec, ToolSpec
+from app.workspace.specs.workflow import WorkflowNode, WorkflowSpec
 from app.workspace.templates import Template
 from app.workspace.triggers import TriggerMatcher
+from app.workspace.value_template import ValueTemplate
 
 SpecT = TypeVar("SpecT", bound=Spec)
 
@@ -75,6 +78,9 @@ class CompiledRoute:
 
     label: str
     when: Expression | None
+    nodes: frozenset[str] | None = None
+    """The nodes that `when` reads; None if it may read any."""
+    reads_visits: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,47 @@ class CompiledAgent:
     subagents: tuple[str, ...]
     output_validator: Validator | None
     routers: Mapping[str, tuple[CompiledRoute, ...]] = field(default_factory=dict)
+
+
+NodeKind = Literal["agent", "tool", "skill", "workflow", "ask", "wait"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledNode:
+    """A step of a workflow."""
+
+    id: str
+    kind: NodeKind
+    spec: WorkflowNode
+    target: str = ""
+    """The agent, tool, skill or workflow that it runs."""
+    agent: str | None = None
+    """Who follows the skill, or the agent itself."""
+    given: ValueTemplate | None = None
+    """`with`; None for a step that takes the output of the step before."""
+    foreach: Template | None = None
+    asked: ValueTemplate | None = None
+    """Of a question: its title, what it shows and what it asks."""
+    unsafe: bool = False
+    """Whether it may change something outside in a way that must not be repeated unseen."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledWorkflow:
+    """`agent` stands for the workflow where a run needs one: its tools, rules, gates and limits. Named `workflow:NAME`,
+    so that it shares no name with an agent."""
+
+    name: str
+    description: str
+    labels: Mapping[str, str]
+    spec: WorkflowSpec
+    graph: FlowGraph
+    nodes: Mapping[str, CompiledNode]
+    routers: Mapping[str, tuple[CompiledRoute, ...]]
+    result: ValueTemplate | None
+    input_validator: Validator | None
+    output_validator: Validator | None
+    agent: CompiledAgent
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +167,8 @@ class CompiledSkill:
     body: str
     file: str
     frontmatter: Mapping[str, Any]
+    cycle: str | None = None
+    """The cycle that a run which chose this skill goes through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +176,6 @@ class CompiledRole:
     name: str
     prompt: str
     file: str | None  # None for the prompt that ships with the program
-
-
-@dataclass(frozen=True, slots=True)
-class MarkdownUnit:
-    """A cycle, phase, policy, persona or artifact template; `expressions` are its signals, by field."""
-
-    id: str
-    values: Mapping[str, Any]
-    body: str
-    file: str
-    expressions: Mapping[str, Expression]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +188,7 @@ class CompiledWorkspace:
     tools: Mapping[str, CompiledTool]
     mcp_servers: Mapping[str, Named[McpServerSpec]]
     memories: Mapping[str, CompiledMemory]
-    workflows: Mapping[str, Named[WorkflowSpec]]
+    workflows: Mapping[str, CompiledWorkflow]
     hooks: Mapping[str, Named[HookSpec]]
     guardrails: Mapping[str, Named[GuardrailSpec]]
     evaluators: Mapping[str, Named[EvaluatorSpec]]
@@ -158,13 +196,21 @@ class CompiledWorkspace:
     profiles: tuple[str, ...]
     skills: Mapping[str, CompiledSkill]
     roles: Mapping[str, CompiledRole]
-    cycles: Mapping[str, MarkdownUnit]
-    phases: Mapping[str, MarkdownUnit]
-    policies: Mapping[str, MarkdownUnit]
-    personas: Mapping[str, MarkdownUnit]
-    artifacts: Mapping[str, MarkdownUnit]
+    units: WorkflowUnits
     triggers: TriggerMatcher
     files: WorkspaceFiles
+
+    def acting(self, agent: str | None, workflow: str | None = None) -> CompiledAgent | None:
+        """The agent of a run, or what stands for its workflow."""
+        if workflow is not None:
+            found = self.workflows.get(workflow)
+            return found.agent if found is not None else None
+        return self.agents.get(agent or "")
+
+    @property
+    def acting_agents(self) -> Mapping[str, CompiledAgent]:
+        """Every agent, and what stands for each workflow, by name."""
+        return {**self.agents, **{flow.agent.name: flow.agent for flow in self.workflows.values()}}
 
     @property
     def default_agent(self) -> str | None:

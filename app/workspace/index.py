@@ -53,7 +53,7 @@ class Index:
     def refers(self, kind: str, name: str, place: DocumentPlace, path: DocPath, report: Report) -> bool:
         """Whether the name exists; says so if not. One with mistakes has been reported already."""
         known = self.documents[kind]
-        if name in known:
+        if name in known or (kind == "Workflow" and name in self.units.get("cycles", {})):
             return True
         if self.may_be_unread(name):
             return False

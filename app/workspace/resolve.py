@@ -14,16 +14,16 @@ from app.workspace.diagnostics import DocPath, dotted
 from app.workspace.entries import ModuleNames, Signature, module_file, split_entry
 from app.workspace.files import SourceFile, WorkspaceFiles
 from app.workspace.guardrails import check_guardrail
-from app.workspace.index import Index, check_repeats
+from app.workspace.index import Index
 from app.workspace.kind_checks import check_config, check_kind
 from app.workspace.names import did_you_mean
 from app.workspace.parse import ParsedDocument
 from app.workspace.providers import PROVIDER_ADVICE
 from app.workspace.report import DocumentPlace, Report
-from app.workspace.served import check_document, check_unit
+from app.workspace.served import check_document
 from app.workspace.specs.agent import AgentSpec
 from app.workspace.specs.model import ModelSpec
-from app.workspace.specs.others import EvaluatorSpec, GuardrailSpec, HookSpec, ScheduleSpec, WorkflowSpec
+from app.workspace.specs.others import EvaluatorSpec, GuardrailSpec, HookSpec, ScheduleSpec
 from app.workspace.specs.runtime import RuntimeSpec
 from app.workspace.specs.tool import McpServerSpec, ToolSpec
 from app.workspace.trace_fields import traceable_fields
@@ -62,8 +62,6 @@ class Resolver:
             check_guardrail(document, guardrail, self.index, self.catalog.guardrails, self.report)
         for document in self.index.good("Evaluator"):
             self._evaluator(document)
-        for document in self.index.good("Workflow"):
-            self._workflow(document)
         for document in self.index.good("Schedule"):
             self._schedule(document)
         self._environment()
@@ -73,9 +71,6 @@ class Resolver:
         for documents in self.index.documents.values():
             for document in documents.values():
                 check_document(document, self.catalog.unserved, self.report)
-        for units in self.index.units.values():
-            for unit in units.values():
-                check_unit(unit, self.catalog.unserved, self.report)
 
     # -- functions -----------------------------------------------------------------------------------
 
@@ -275,40 +270,6 @@ class Resolver:
             self.index.refers("Model", model, document.place, ("spec", "model"), self.report)
         if entry is not None:
             self.entry(entry, document.place, ("spec", "entry"))
-
-    def _workflow(self, document: ParsedDocument) -> None:
-        spec, place = spec_of(document, WorkflowSpec), document.place
-        if "adapter" in spec.model_fields_set and spec.adapter not in self.catalog.adapters:
-            # An adapter may be injected by name when the server is embedded.
-            hint = did_you_mean(self.report.suggest.nearest(spec.adapter, self.catalog.adapters))
-            message = f"no workflow adapter is named {spec.adapter!r}; its runs fail with ADAPTER_NOT_AVAILABLE"
-            self.report.warning("ADAPTER_UNKNOWN", place, ("spec", "adapter"), message, hint=hint)
-        cycles = self.index.units.get("cycles", {})
-        if spec.cycle is not None and spec.cycle not in cycles and not self.index.may_be_unread(spec.cycle):
-            hint = did_you_mean(self.report.suggest.nearest(spec.cycle, cycles))
-            message = f"there is no cycle {spec.cycle!r}"
-            self.report.error("WORKFLOW_UNKNOWN", place, ("spec", "cycle"), message, hint=hint)
-        for number, node in enumerate(spec.nodes):
-            self._node(node.ref, place, ("spec", "nodes", number, "ref"))
-        ids = [node.id for node in spec.nodes]
-        check_repeats(ids, place, ("spec", "nodes"), self.report)
-        edges = [(number, edge.from_, edge.to) for number, edge in enumerate(spec.edges)]
-        check_edges(edges, {*ids, "START", "END"}, place, self.report)
-        if spec.entry is not None and spec.entry not in ids:
-            self._unknown_node(spec.entry, ids, place, ("spec", "entry"))
-
-    def _node(self, ref: str, place: DocumentPlace, path: DocPath) -> None:
-        room, _, name = ref.partition(".")
-        kinds = {"agents": "Agent", "tools": "Tool", "workflows": "Workflow"}
-        if room in kinds:
-            self.index.refers(kinds[room], name, place, path, self.report)
-        elif name not in self.index.units.get("skill", {}) and not self.index.may_be_unread(name):
-            hint = did_you_mean(self.report.suggest.nearest(name, self.index.units.get("skill", {})))
-            self.report.error("SKILL_UNKNOWN", place, path, f"there is no skill {name!r}", hint=hint)
-
-    def _unknown_node(self, name: str, ids: Iterable[str], place: DocumentPlace, path: DocPath) -> None:
-        hint = did_you_mean(self.report.suggest.nearest(name, ids))
-        self.report.error("NODE_UNKNOWN", place, path, f"there is no node {name!r}", hint=hint)
 
     def _schedule(self, document: ParsedDocument) -> None:
         spec, place = spec_of(document, ScheduleSpec), document.place

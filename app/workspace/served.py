@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from app.workspace.diagnostics import DocPath, dotted
-from app.workspace.parse import ParsedDocument, ParsedMarkdown
+from app.workspace.parse import ParsedDocument
 from app.workspace.report import Report
 
 EACH: Final = "*"
@@ -29,42 +29,19 @@ class Unserved:
 
 @dataclass(frozen=True, slots=True)
 class UnservedParts:
-    """By kind: whole documents, with the remedy; fields; and folders of `workflows/`."""
+    """By kind: whole documents, with the remedy, and fields."""
 
     kinds: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, tuple[Unserved, ...]] = field(default_factory=dict)
-    folders: Mapping[str, str] = field(default_factory=dict)
 
-
-_HOOK: Final = "use a Hook, which is enforced"
-_NO_WORKFLOW: Final = "use the backend `plan_work_review`, or subagents"
 
 UNSERVED: Final = UnservedParts(
     kinds={
-        "Workflow": f"remove it; {_NO_WORKFLOW}",
         "Schedule": "remove it; start runs with POST /api/runs from your own scheduler, such as cron",
     },
     fields={
-        "Runtime": (
-            Unserved(("defaultWorkflow",), "remove it and set `defaultAgent`"),
-            Unserved(("routes",), "remove it; clients name the agent in `agent`"),
-            Unserved(("trust",), "remove it; check extensions before you install them"),
-        ),
+        "Runtime": (Unserved(("trust",), "remove it; check extensions before you install them"),),
         "Tool": (Unserved(("compensation",), "remove it; offer the undo to the agent as a tool of its own"),),
-        "Hook": (
-            Unserved(
-                ("on", EACH),
-                "remove it from `on`; without workflows it is never asked",
-                frozenset({"WorkflowStart", "PhaseAdvance", "WorkflowComplete"}),
-            ),
-        ),
-    },
-    folders={
-        "cycles": f"remove it; {_NO_WORKFLOW}",
-        "phases": f"remove it; {_NO_WORKFLOW}",
-        "policies": f"remove it; to decide before something happens, {_HOOK}",
-        "personas": "remove it; write an Agent, or a role of the backend `plan_work_review` in roles/",
-        "artifacts": "remove it; write the form into the agent's instructions",
     },
 )
 
@@ -83,13 +60,6 @@ def check_document(document: ParsedDocument, unserved: UnservedParts, report: Re
                 what = f"`{dotted(path)}`" if part.values is None else f"`{value}` in `{dotted(path[:-1])}`"
                 message = f"{what} is not served by this version; it would have no effect"
                 report.error("NOT_SERVED", document.place, path, message, hint=part.remedy, key=part.values is None)
-
-
-def check_unit(unit: ParsedMarkdown, unserved: UnservedParts, report: Report) -> None:
-    remedy = unserved.folders.get(unit.category)
-    if remedy is not None:
-        message = f"files of workflows/{unit.category} are not served by this version; it would have no effect"
-        report.error("NOT_SERVED", unit.place, (), message, hint=remedy)
 
 
 def _written(value: Any, path: DocPath, at: DocPath) -> Iterator[tuple[DocPath, Any]]:

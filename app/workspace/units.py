@@ -1,18 +1,16 @@
-"""Compiles what Markdown holds: skills, roles, and the parts of the workflow plane.
+"""Compiles skills and roles, which are Markdown. Leaves to `cycles`: the files of `workflows/`.
 
 An invalid skill that no agent names is left out with a warning; everything else fails closed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
-from app.core.expressions import Expression, ExpressionProblem, compile_open_expression
 from app.core.resources import shipped
-from app.workspace.compiled import CompiledRole, CompiledSkill, MarkdownUnit
-from app.workspace.diagnostics import DocPath
+from app.workspace.compiled import CompiledRole, CompiledSkill
 from app.workspace.index import Index
 from app.workspace.markdown import parse_markdown
 from app.workspace.names import did_you_mean
@@ -21,7 +19,6 @@ from app.workspace.report import Report
 from app.workspace.triggers import MAX_TRIGGER
 
 ROLES: Final = ("lead", "planner", "worker", "reviewer", "advisor", "scaffolder")
-_SIGNALS: Final = {"phases": ("advance_signal", "halt_signal")}
 
 
 @lru_cache(maxsize=1)
@@ -68,6 +65,7 @@ def compile_skills(index: Index, report: Report) -> tuple[Mapping[str, CompiledS
                 body=unit.body,
                 file=unit.place.source.file,
                 frontmatter=MappingProxyType(dict(unit.values)),
+                cycle=unit.values.get("cycle"),
             )
         else:
             invalid[unit.id] = unit.place.source.file
@@ -87,6 +85,12 @@ def _skill_is_usable(unit: ParsedMarkdown, index: Index, report: Report) -> bool
             message = f"a trigger is a text of at most {MAX_TRIGGER} characters"
             report.warning("SKILL_INVALID", unit.place, ("triggers", number), message)
             usable = False
+    cycle = unit.values.get("cycle")
+    if cycle is not None and not _is_cycle(cycle, index):
+        hint = did_you_mean(report.suggest.nearest(str(cycle), index.units.get("cycles", {})))
+        message = f"the skill starts a cycle that does not exist: there is no cycle {cycle!r}"
+        report.warning("SKILL_INVALID", unit.place, ("cycle",), message, hint=hint)
+        usable = False
     folder = unit.place.source.file.split("/")[1]
     if usable and folder != unit.id:
         message = f"the skill is named {unit.id!r} and its folder {folder!r}"
@@ -94,73 +98,5 @@ def _skill_is_usable(unit: ParsedMarkdown, index: Index, report: Report) -> bool
     return usable
 
 
-def compile_workflow_units(index: Index, report: Report) -> dict[str, Mapping[str, MarkdownUnit]]:
-    """Cycles, phases, policies, personas and artifacts, each by id."""
-    compiled: dict[str, Mapping[str, MarkdownUnit]] = {}
-    for category in ("cycles", "phases", "policies", "personas", "artifacts"):
-        units = index.units.get(category, {})
-        compiled[category] = MappingProxyType(
-            {unit.id: _unit(unit, category, index, report) for unit in units.values() if unit.ok}
-        )
-    return compiled
-
-
-def _unit(unit: ParsedMarkdown, category: str, index: Index, report: Report) -> MarkdownUnit:
-    if category == "cycles":
-        _check_cycle(unit, index, report)
-    elif category == "phases":
-        _refers(unit, ("policies",), "policies", "POLICY_UNKNOWN", index, report)
-        _check_invoked(unit, index, report)
-    expressions = MappingProxyType(dict(_expressions(unit, category, report)))
-    values = MappingProxyType(dict(unit.values))
-    return MarkdownUnit(unit.id, values, unit.body, unit.place.source.file, expressions)
-
-
-def _check_cycle(unit: ParsedMarkdown, index: Index, report: Report) -> None:
-    _refers(unit, ("phases",), "phases", "PHASE_UNKNOWN", index, report)
-    _refers(unit, ("policies",), "policies", "POLICY_UNKNOWN", index, report)
-    entry, phases = unit.values["entry_phase"], unit.values["phases"]
-    if entry not in phases:
-        hint = did_you_mean(report.suggest.nearest(entry, phases))
-        message = f"the entry phase {entry!r} is not one of the cycle's phases"
-        report.error("PHASE_UNKNOWN", unit.place, ("entry_phase",), message, hint=hint)
-
-
-def _check_invoked(unit: ParsedMarkdown, index: Index, report: Report) -> None:
-    known = {*index.units.get("personas", {}), *index.documents["Agent"], *ROLES}
-    for number, name in enumerate(unit.values.get("agents_invoked", ())):
-        if name not in known and not index.may_be_unread(name):
-            hint = did_you_mean(report.suggest.nearest(name, known))
-            message = f"there is no persona, agent or role {name!r}"
-            report.error("PERSONA_UNKNOWN", unit.place, ("agents_invoked", number), message, hint=hint)
-
-
-def _refers(unit: ParsedMarkdown, path: DocPath, category: str, code: str, index: Index, report: Report) -> None:
-    known = index.units.get(category, {})
-    for number, name in enumerate(unit.values.get(str(path[0]), ())):
-        if name not in known and not index.may_be_unread(name):
-            hint = did_you_mean(report.suggest.nearest(name, known))
-            word = code.removesuffix("_UNKNOWN").lower()
-            report.error(code, unit.place, (*path, number), f"there is no {word} {name!r}", hint=hint)
-
-
-def _expressions(unit: ParsedMarkdown, category: str, report: Report) -> Iterator[tuple[str, Expression]]:
-    found: list[tuple[str, DocPath, Any]] = [
-        (name, (name,), unit.values[name]) for name in _SIGNALS.get(category, ()) if name in unit.values
-    ]
-    if category == "cycles":
-        conditions = unit.values.get("exit_conditions", {})
-        found += [(f"exit_conditions.{key}", ("exit_conditions", key), text) for key, text in conditions.items()]
-    if category == "policies":
-        rules = unit.values.get("rules", ())
-        found += [(f"rules.{n}.when", ("rules", n, "when"), rule["when"]) for n, rule in enumerate(rules)]
-    for name, path, text in found:
-        if not isinstance(text, str):
-            report.error("EXPRESSION_INVALID", unit.place, path, "a condition is an expression", expected="CEL")
-            continue
-        compiled = compile_open_expression(text)
-        if isinstance(compiled, ExpressionProblem):
-            hint = "write a comparison, such as `review_aggregate.p0_unresolved == 0`"
-            report.error("EXPRESSION_INVALID", unit.place, path, compiled.message[:300], hint=hint)
-        else:
-            yield name, compiled
+def _is_cycle(name: object, index: Index) -> bool:
+    return isinstance(name, str) and (name in index.units.get("cycles", {}) or index.may_be_unread(name))

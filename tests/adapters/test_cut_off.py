@@ -29,6 +29,11 @@ TOOLS = "".join(
 )
 
 
+QUICK = ("langgraph", "deepagents")
+"""Those that report more than the runtime itself. The others run in `make faults`, and in the conformance suite."""
+FULL = pytest.mark.faults
+
+
 async def left_behind(holdfast: Holdfast, events: list[Event]) -> Run:
     """The same run on a thread of its own, as far as a server had come that was killed."""
     scope = Scope("default", new_id("thread"), new_id("run"))
@@ -46,7 +51,7 @@ def signals(events: list[Event]) -> list[str]:
 
 
 @pytest.mark.requirement("SH-9", "G5")
-@pytest.mark.parametrize("kind", ADAPTERS)
+@pytest.mark.parametrize("kind", [kind if kind in QUICK else pytest.param(kind, marks=FULL) for kind in ADAPTERS])
 async def test_a_run_killed_after_any_event_ends_as_if_it_had_not_been(
     tmp_path: Path, migrated_file: Path, kind: str
 ) -> None:

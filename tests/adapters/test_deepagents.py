@@ -72,3 +72,76 @@ async def test_the_workspaces_skills_are_files_that_nobody_may_change(settings: 
         assert "polish" in asked["messages"][0]["content"], "DeepAgents lists the skill itself"
         over = await ended(holdfast, await submit(holdfast, "deep", "read the skill", run.thread_id))
         assert "Polish it." in over.output
+
+
+DISK = """
+from pathlib import Path
+from deepagents.backends import FilesystemBackend
+
+def files():
+    return FilesystemBackend(root_dir=Path(ROOT), virtual_mode=True)
+"""
+ON_DISK = (
+    "{match: {afterTool: read_file}, reply: {text: 'it says {{ toolResult }}'}}",
+    "{match: {afterTool: write_file}, reply: {toolCalls: [{name: publish, args: {at: home}}]}}",
+    "{match: {afterTool: publish}, reply: {text: published}}",
+    "{match: {contains: write}, reply: {toolCalls: [{name: write_file, args: {file_path: /a.md, content: x}}]}}",
+    "{match: {contains: key}, reply: {toolCalls: [{name: read_file, args: {file_path: /deep/.env}}]}}",
+    "{match: {contains: linked}, reply: {toolCalls: [{name: read_file, args: {file_path: /innocent.txt}}]}}",
+    "{match: {contains: outside}, reply: {toolCalls: [{name: read_file, args: {file_path: /way-out.txt}}]}}",
+    "{match: {contains: above}, reply: {toolCalls: [{name: read_file, args: {file_path: /../secret.txt}}]}}",
+)
+
+
+@pytest.mark.requirement("SH-8", "S16", "G4")
+async def test_files_on_the_disk_are_written_once_and_what_is_protected_stays_so(
+    settings: Settings, tmp_path: Path
+) -> None:
+    disk = tmp_path / "disk"
+    (disk / "deep").mkdir(parents=True)
+    (disk / "deep" / ".env").write_text("KEY=hunter2")
+    (disk / "innocent.txt").symlink_to(disk / "deep" / ".env")
+    (tmp_path / "secret.txt").write_text("KEY=hunter2")
+    (disk / "way-out.txt").symlink_to(tmp_path / "secret.txt")
+    agents = {"deep": ("deepagents", "  config: {deepagents: {backend: 'disk:files'}}\n")}
+    root = write(tmp_path, agents, ON_DISK, {"disk.py": DISK.replace("ROOT", repr(str(disk)))})
+    async with opened(settings, root) as holdfast:
+        run = await submit(holdfast, "deep", "write")
+        asked = await waiting(holdfast, run)
+        assert (disk / "a.md").read_text() == "x"
+        (disk / "a.md").write_text("changed since")
+    async with opened(settings, root) as holdfast:
+        await holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "approve"})
+        over = await ended(holdfast, run)
+        assert (over.status, over.output) == ("completed", "published"), over.error
+        assert (disk / "a.md").read_text() == "changed since", "the step was not run again"
+        for text in ("the key", "the linked one", "the one outside", "the one above"):
+            over = await ended(holdfast, await submit(holdfast, "deep", text))
+            assert over.status == "completed" and "hunter2" not in over.output, over.output
+
+
+NARROW = """\
+  config:
+    deepagents:
+      subagents: [{name: noter, description: Takes notes., systemPrompt: Take notes., tools: [note]}]
+"""
+NARROW_RULES = (
+    "{match: {afterTool: task}, reply: {text: '{{ toolResult }}'}}",
+    "{match: {afterTool: publish}, reply: {text: 'tried: {{ toolResult }}'}}",
+    "{match: {contains: try it}, reply: {toolCalls: [{name: publish, args: {at: home}}]}}",
+    "{match: {contains: delegate}, reply: {toolCalls: [{name: task, "
+    "args: {description: try it, subagent_type: noter}}]}}",
+)
+
+
+@pytest.mark.requirement("SH-8", "S17")
+async def test_a_subagent_of_deepagents_has_only_the_tools_it_names(settings: Settings, tmp_path: Path) -> None:
+    root = write(tmp_path, {"deep": ("deepagents", NARROW)}, NARROW_RULES)
+    async with opened(settings, root) as holdfast:
+        run = await submit(holdfast, "deep", "delegate")
+        over, events = await ended(holdfast, run), await events_until(holdfast, run)
+        assert over.status == "completed" and over.output.startswith("tried:"), (over.error, over.output)
+        first, inside, *_ = payloads(events, "model.requested")
+        assert {"note", "publish", "task"} <= set(first["tools"])
+        assert "note" in inside["tools"] and not {"publish", "task"} & set(inside["tools"])
+        assert effects(tmp_path) == [] and payloads(events, "tool.invoked") == []

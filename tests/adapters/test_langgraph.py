@@ -185,6 +185,60 @@ async def test_an_interrupt_is_a_question_and_its_answer_resumes_the_graph(setti
         assert [s["nodeId"] for s in signals(events, "agent.node.completed")] == ["write", "review"]
 
 
+TWO_QUESTIONS = """
+import operator
+from typing import Annotated
+from typing_extensions import TypedDict
+from langgraph.graph import StateGraph, START, END
+from langgraph.types import interrupt
+
+
+class State(TypedDict):
+    input: str
+    parts: Annotated[list, operator.add]
+
+
+def asking(name):
+    def ask(state: State):
+        return {"parts": [f"{name}: {interrupt(f'And {name}?')}"]}
+    return ask
+
+
+builder = StateGraph(State)
+for name in ("left", "right"):
+    builder.add_node(name, asking(name))
+    builder.add_edge(START, name)
+    builder.add_edge(name, END)
+graph = builder.compile()
+"""
+
+
+@pytest.mark.requirement("SH-6", "G9")
+async def test_questions_of_parallel_nodes_are_asked_together_and_answered_one_by_one(
+    settings: Settings, tmp_path: Path
+) -> None:
+    root = write(tmp_path, own("two:graph", ", outputKey: parts"), files={"two.py": TWO_QUESTIONS})
+    async with opened(settings, root) as holdfast:
+        run = await submit(holdfast, "grapher", "it")
+        await waiting(holdfast, run)
+        await holdfast.executor.idle()
+        asked = await holdfast.store.reader.interrupts(
+            "default", thread_id=run.thread_id, status="open", after="", limit=10
+        )
+        assert sorted(one.title for one in asked) == ["And left?", "And right?"]
+    for one in asked:
+        async with opened(settings, root) as holdfast:
+            answer = {"answers": {"answer": one.title.removeprefix("And ").upper()}}
+            await holdfast.interrupts.answer(LOCAL, one.id, answer)
+            await holdfast.executor.idle()
+    async with opened(settings, root) as holdfast:
+        over = await ended(holdfast, run)
+        assert over.status == "completed", over.error
+        assert "left: LEFT?" in over.output and "right: RIGHT?" in over.output
+        raised = payloads(await events_until(holdfast, run), "interrupt.raised")
+        assert len(raised) == 2, "nobody is asked again"
+
+
 @pytest.mark.requirement("SH-6", "G5")
 async def test_parallel_branches_come_back_in_any_order_after_a_restart(settings: Settings, tmp_path: Path) -> None:
     root = write(tmp_path, own("fan:graph", ", outputKey: parts"), rules=RULES[:1], files={"fan.py": FAN_OUT})
@@ -213,6 +267,42 @@ async def test_a_model_of_the_graphs_own_needs_the_agents_word(settings: Setting
         assert over.error is not None and over.error["code"] == "BACKEND_UNGOVERNED"
         over = await ended(holdfast, await submit(holdfast, "free", "hello"))
         assert (over.status, over.output) == ("completed", "by myself"), over.error
+
+
+LOOSE_TOOL = """
+from langchain_core.tools import tool
+from langgraph.graph import StateGraph, START, MessagesState
+from langchain_core.messages import AIMessage
+
+
+@tool
+def loose(text: str) -> str:
+    \"\"\"Says it again.\"\"\"
+    return text
+
+
+async def speak(state: MessagesState):
+    return {"messages": [AIMessage(await loose.ainvoke({"text": "by a tool"}))]}
+
+
+graph = StateGraph(MessagesState)
+graph.add_node("speak", speak)
+graph.add_edge(START, "speak")
+"""
+
+
+@pytest.mark.requirement("SH-10")
+async def test_a_tool_outside_a_tool_node_needs_the_agents_word(settings: Settings, tmp_path: Path) -> None:
+    agents = {
+        "kept": ("langgraph", "  config: {langgraph: {graph: 'loose:graph'}}\n"),
+        "free": ("langgraph", "  config: {langgraph: {graph: 'loose:graph', ungoverned: true}}\n"),
+    }
+    root = write(tmp_path, agents, files={"loose.py": LOOSE_TOOL})
+    async with opened(settings, root) as holdfast:
+        over = await ended(holdfast, await submit(holdfast, "kept", "hello"))
+        assert over.error is not None and over.error["code"] == "BACKEND_UNGOVERNED"
+        over = await ended(holdfast, await submit(holdfast, "free", "hello"))
+        assert (over.status, over.output) == ("completed", "by a tool"), over.error
 
 
 async def test_a_tool_of_the_graphs_own_is_a_recorded_step(settings: Settings, tmp_path: Path) -> None:
@@ -269,3 +359,54 @@ async def test_edges_are_a_graph_whose_routers_choose_labels(settings: Settings,
         assert "Polish it." in asked["messages"][0]["content"]
         bad = await ended(holdfast, await submit(holdfast, "router", {"wrong": 1}))
         assert bad.status == "failed", "a failed node without an edge for it fails the run"
+
+
+CYCLE = """\
+  skills: [polish]
+  config:
+    langgraph:
+      maxVisits: 3
+      handlers: {tools.note: "steps:count"}
+      resolvers: {skills: "steps:polish"}
+  edges:
+    - {from: START, to: tools.note}
+    - {from: tools.note, to: tools.note, condition: again}
+    - {from: tools.note, to: tools.publish, condition: enough}
+    - {from: tools.publish, to: END}
+    - {from: tools.publish, to: skills.polish, condition: failed}
+    - {from: skills.polish, to: END}
+  routers:
+    tools.note: [{label: again, when: "visits['tools.note'] < 3"}, {label: enough}]
+"""
+STEPS = """
+def count(node, given, state):
+    return {"at": "home"} if node.visit == 3 else {"visit": node.visit}
+
+async def polish(node, given, state):
+    return f"{node.kind}/{node.name} after {sorted(state['nodes'])}"
+"""
+
+
+@pytest.mark.requirement("SH-6")
+async def test_handlers_resolvers_cycles_and_failed_nodes_of_a_graph_of_edges(
+    settings: Settings, tmp_path: Path
+) -> None:
+    files = {"skills/polish/SKILL.md": SKILL, "steps.py": STEPS}
+    agents = {"cycle": ("langgraph", CYCLE), "short": ("langgraph", CYCLE.replace("maxVisits: 3", "maxVisits: 2"))}
+    root = write(tmp_path, agents, files=files)
+    async with opened(settings, root) as holdfast:
+        run = await submit(holdfast, "cycle", "go")
+        asked = await waiting(holdfast, run)
+        assert (asked.kind, asked.tool, asked.arguments) == ("approval", "publish", {"at": "home"})
+    async with opened(settings, root) as holdfast:
+        await holdfast.interrupts.answer(LOCAL, asked.id, {"decision": "deny"})
+        over, events = await ended(holdfast, run), await events_until(holdfast, run)
+        assert over.status == "completed", over.error
+        nodes = [s["nodeId"] for s in signals(events, "agent.node.completed")]
+        assert nodes == ["tools.note"] * 3 + ["tools.publish", "skills.polish"], (
+            "the call was denied, so its node failed"
+        )
+        assert over.output == "skills/polish after ['tools.note', 'tools.publish']"
+        assert effects(tmp_path) == [], "a handler stands for its tool"
+        over = await ended(holdfast, await submit(holdfast, "short", "go"))
+        assert over.error is not None and over.error["code"] == "NODE_VISITS_EXCEEDED"

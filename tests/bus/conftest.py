@@ -12,7 +12,7 @@ import pytest
 from app.core.settings import Settings
 from tests.bus.pace import Paced
 from tests.bus.servers import NatsServer, running_nats
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.postgres import PostgresServer
 from tests.server import InProcessServer, in_process, secret_file
 from tests.waiting import until

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import asyncpg
 import httpx2
 import pytest
 
@@ -14,7 +15,7 @@ from app.wiring.replicas import share_rates
 from app.workspace.catalog import KindCatalog
 from tests.bus.conftest import team
 from tests.bus.pace import Paced
-from tests.clients import submit
+from tests.clients import reached, submit
 from tests.server import InProcessServer
 from tests.waiting import until
 
@@ -77,6 +78,28 @@ async def test_servers_an_hour_apart_go_by_the_clock_of_the_database(
             assert [run["status"] for run in runs] == ["completed", "completed"]
             events = await first.holdfast.store.reader.events("default", runs[0]["threadId"], 0, 100)
             assert all(abs(event.at - first.holdfast.clock.now_ms()) < 60_000 for event in events)
+            await _assert_leases_and_expiries_by_the_database(on_bus, second, pace)
+
+
+async def _assert_leases_and_expiries_by_the_database(settings: Settings, ahead: InProcessServer, pace: Paced) -> None:
+    """Neither is an hour too long nor over already, although the server that made them is an hour ahead."""
+    assert settings.database_url is not None
+    async with httpx2.AsyncClient(base_url=ahead.url) as client:
+        body, key = {"agent": "echo", "input": "1"}, {"idempotency-key": "an hour ahead"}
+        run = (await client.post("/api/runs", json=body, headers=key)).json()
+        while await pace.entered.get() != run["id"]:
+            pass
+        connection = await asyncpg.connect(settings.database_url)
+        now = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
+        left = await connection.fetchval(f"SELECT until - {now} FROM leases WHERE run_id = $1", run["id"])
+        expiry = await connection.fetchval(
+            f"SELECT expires_at - {now} FROM idempotency_keys WHERE run_id = $1", run["id"]
+        )
+        await connection.close()
+        assert -5_000 < left <= settings.lease_seconds * 1000
+        assert abs(expiry - 24 * HOUR_MS) < 60_000
+        pace.step()
+        assert (await reached(client, run["id"]))["status"] == "completed"
 
 
 _RUNTIME = """
@@ -148,15 +171,43 @@ async def _no_reload() -> None:
     """The files of this server do not change."""
 
 
-@pytest.mark.requirement("PX-4")
-async def test_what_a_caller_uses_at_one_server_counts_at_the_others(on_bus: Settings, pace: Paced) -> None:
+async def _both_count(settings: Settings, pace: Paced) -> None:
+    """A caller that used up its limit at one server has used it up at the other, where it made three requests."""
     standing = clock.ManualClock()  # nothing fills up meanwhile
     limits = [Rates(100, standing), Rates(100, standing)]
-    async with team(on_bus, 2, pace) as servers:
+    async with team(settings, 2, pace) as servers:
         for server, rates in zip(servers, limits, strict=True):
             share_rates(server.holdfast.replicas, rates)
-        caller = ("default", "key_1")
+        caller, other = ("default", "key_1"), ("default", "key_2")
+        for _ in range(3):
+            assert limits[1].take(caller) == 0
+        if servers[0].holdfast.replicas is not None and servers[0].holdfast.replicas.lost:
+            await _polled_again(servers)
         while not limits[0].take(caller):
             pass
-        await until(lambda: limits[1].take(caller) > 0)
-        assert limits[1].take(("default", "key_2")) == 0
+        await until(lambda: limits[1]._buckets[caller][0] < 1)
+        assert limits[1].take(caller) > 0
+        assert limits[1].take(other) == 0
+
+
+async def _polled_again(servers: list[InProcessServer]) -> None:
+    """Each of them, from the beginning to the end of a poll."""
+    for server in servers:
+        replicas_of = server.holdfast.replicas
+        assert replicas_of is not None
+        before = replicas_of.polls
+        await until(lambda one=replicas_of, before=before: one.polls >= before + 2)  # type: ignore[misc]
+
+
+@pytest.mark.requirement("PX-4")
+async def test_what_a_caller_uses_at_one_server_counts_at_the_others(on_bus: Settings, pace: Paced) -> None:
+    await _both_count(on_bus, pace)
+
+
+@pytest.mark.requirement("G11", "PX-4")
+async def test_without_a_bus_what_a_caller_uses_is_found_in_the_database(
+    shared: Settings, pace: Paced, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "POLL_SECONDS", 0.3)
+    monkeypatch.setattr(replicas, "BEAT_SECONDS", 0.1)
+    await _both_count(shared.model_copy(update={"bus": "local"}), pace)

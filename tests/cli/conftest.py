@@ -15,7 +15,7 @@ from app.core.settings import Settings
 from app.events.catalog import Payload, artifact, interrupt, model, request, thread, tool
 from app.events.recorder import Scope
 from app.wiring.store import Store, open_store
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.postgres import PostgresServer
 
 THREAD = "thr_example"

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.postgres import PostgresServer
 from tests.server import ROOT, ServerProcess, clean_environment, secret_file
 

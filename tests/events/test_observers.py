@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app.backends.contract import Context, Resume
 from app.core.settings import Settings
 from app.events.envelope import Event
 from app.events.observers import QUEUE, Observer
@@ -22,7 +23,7 @@ kind: Runtime
 metadata: {name: observed}
 spec:
   defaultAgent: echo
-  progress: {narration: {enabled: true, provider: %s, style: concise}}
+  progress: {narration: {enabled: true, provider: %s, style: %s}}
   telemetry: {sinks: [{kind: list, config: {into: here}}, {kind: broken}]}
   redaction: {traceFields: [input]}
 ---
@@ -41,9 +42,30 @@ class Speaking:
         return f"{style}: {event['type']}" if event["type"] == "runtime.request.started" else None
 
 
+class Plain:
+    """The same without `async`: it is called in a thread."""
+
+    def narrate(self, event: Mapping[str, Any], style: str) -> str | None:
+        return f"{style}: {event['type']}" if event["type"] == "runtime.request.started" else None
+
+
 class Failing:
     def narrate(self, event: Mapping[str, Any], style: str) -> str | None:
         raise RuntimeError("no words")
+
+
+class Patient:
+    """A backend that answers when the test wants."""
+
+    kind = "echo"
+    resume: Resume = "replay"
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+
+    async def run(self, ctx: Context) -> str:
+        await self.go_on.wait()
+        return str(ctx.input)
 
 
 class Listed:
@@ -67,9 +89,10 @@ def broken(_config: Mapping[str, Any]) -> Any:
 def packages(monkeypatch: pytest.MonkeyPatch) -> None:
     """As installed packages offer them."""
     speaking = NarratorKind(name="speaking", make=Speaking)
+    plain = NarratorKind(name="plain", make=Plain)
     failing = NarratorKind(name="failing", make=Failing)
     listed = SinkKind(name="list", make=Listed, config=AnyConfig)
-    monkeypatch.setattr(kinds, "narrators", lambda: Kinds([speaking, failing]))
+    monkeypatch.setattr(kinds, "narrators", lambda: Kinds([speaking, plain, failing]))
     for module in (kinds, runtime):
         monkeypatch.setattr(module, "sinks", lambda: Kinds([STDOUT, listed, SinkKind(name="broken", make=broken)]))
 
@@ -94,16 +117,22 @@ async def test_what_an_observer_cannot_take_is_dropped_and_nobody_waits_for_it()
 
 @pytest.mark.requirement("SH-26", "SH-16", "HK-12", "HK-32")
 @pytest.mark.usefixtures("packages")
-@pytest.mark.parametrize("narrator", ["speaking", "failing"])
+@pytest.mark.parametrize(
+    ("narrator", "style"), [("speaking", "concise"), ("plain", "detailed"), ("failing", "concise")]
+)
 async def test_narrators_and_sinks_of_packages_see_what_is_stored_and_change_no_run(
-    settings: Settings, tmp_path: Path, narrator: str
+    settings: Settings, tmp_path: Path, narrator: str, style: str
 ) -> None:
     root = tmp_path / "workspace"
     root.mkdir()
-    (root / "workspace.yaml").write_text(WORKSPACE % narrator)
+    (root / "workspace.yaml").write_text(WORKSPACE % (narrator, style))
     LISTED.clear()
-    async with opened(settings, root) as holdfast:
+    patient = Patient()
+    async with opened(settings, root, backends={"echo": patient}) as holdfast:
         run = await submit(holdfast, "echo", "one two three " * 50)
+        if narrator != "failing":  # a run that has ended gets no more words
+            await events_until(holdfast, run, "runtime.progress.narration")
+        patient.go_on.set()
         over, events = await ended(holdfast, run), await events_until(holdfast, run)
         assert over.status == "completed"
     (sink,) = LISTED
@@ -112,7 +141,9 @@ async def test_narrators_and_sinks_of_packages_see_what_is_stored_and_change_no_
     sent = [event for event in sink.events if event["runId"] == run.id]
     assert stored == {event["id"] for event in sent}, "everything that was committed, once"
     assert [event["payload"] for event in sent if "payload" in event] == [{"input": "one two three " * 50}]
-    for narration in payloads(events, "progress.narration"):
-        assert narrator == "speaking" and narration["message"] == "concise: runtime.request.started"
-        assert (narration["provider"], narration["sourceEventTypes"]) == ("speaking", ["runtime.request.started"])
+    narrations = payloads(events, "progress.narration")
+    assert len(narrations) == (0 if narrator == "failing" else 1)
+    for narration in narrations:
+        assert (narration["message"], narration["style"]) == (f"{style}: runtime.request.started", style)
+        assert (narration["provider"], narration["sourceEventTypes"]) == (narrator, ["runtime.request.started"])
         assert set(narration["sourceEventIds"]) <= stored

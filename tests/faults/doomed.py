@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from app.core.settings import Settings
 from app.events.catalog.request import RequestQueued
-from app.store.engine import EVENT_COLUMNS, Database, Row, Sql, Tx
+from app.store.engine import DELTA_COLUMNS, EVENT_COLUMNS, Database, Row, Sql, Tx
 from tests.faults.points import Passing
 from tests.waiting import until
 
@@ -26,10 +26,18 @@ T = TypeVar("T")
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 30.0
-_RUN, _TYPE, _PAYLOAD = (EVENT_COLUMNS.index(name) for name in ("run_id", "type", "payload"))
+_THREAD, _RUN, _TYPE, _PAYLOAD = (EVENT_COLUMNS.index(name) for name in ("thread_key", "run_id", "type", "payload"))
+assert DELTA_COLUMNS[_THREAD] == "thread_key"
 
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["app.cli.serve", "app.main", "tests.faults.doomed"])
+_PRELOADED: Final = ["app.cli.serve", "app.main", "tests.faults.doomed"]
+_processes.set_forkserver_preload(_PRELOADED)
+
+
+def preload(*modules: str) -> None:
+    """Before the first server starts: what its servers would import one by one."""
+    _PRELOADED.extend(modules)
+    _processes.set_forkserver_preload(_PRELOADED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +47,19 @@ class Point:
     side: Literal["before", "after"]
     """Of the commit: before it nothing of the event is durable, after it nobody has heard of it yet."""
     type: str
+    """Empty for any event of the run."""
     word: str = "doomed"
+    number: int = 1
+    """Which of the commits that contain such an event."""
 
     def __str__(self) -> str:
-        return f"{self.side} {self.type.removeprefix('runtime.')}"
+        return f"{self.side} {self.type.removeprefix('runtime.') or f'commit {self.number}'}"
 
 
 class _Watched:
     """A transaction that looks at the events it is given."""
 
-    def __init__(self, inner: Tx, look: Callable[[Sequence[Row]], None]) -> None:
+    def __init__(self, inner: Tx, look: Callable[[Sequence[Row], Sequence[Row]], None]) -> None:
         self._inner, self._look = inner, look
 
     @property
@@ -71,7 +82,7 @@ class _Watched:
         threads: Sequence[Row] = (),
         runs: Sequence[Row] = (),
     ) -> None:
-        self._look(events)
+        self._look(events, deltas)
         await self._inner.append(events, deltas, threads, runs)
 
 
@@ -80,6 +91,8 @@ class _DoomedDatabase(Passing):
         super().__init__(inner)
         self._point = point
         self._doomed: set[str] = set()
+        self._threads: set[int] = set()
+        self._commits = 0
         self._reached = False
 
     async def write(self, work: Callable[[Tx], Awaitable[T]]) -> T:
@@ -94,15 +107,23 @@ class _DoomedDatabase(Passing):
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 
-    def _look(self, events: Sequence[Row]) -> None:
+    def _look(self, events: Sequence[Row], deltas: Sequence[Row]) -> None:
+        found = False
         for row in events:
             if row[_TYPE] == RequestQueued.type and self._point.word.encode() in row[_PAYLOAD]:
                 self._doomed.add(row[_RUN])
-            if row[_TYPE] == self._point.type:
+                self._threads.add(row[_THREAD])
+            if not self._point.type:
+                found = found or row[_RUN] in self._doomed
+            elif row[_TYPE] == self._point.type:
                 # What a run leaves on another thread, such as memory, names it in the payload.
                 named = row[_RUN] is None and any(run_id.encode() in row[_PAYLOAD] for run_id in self._doomed)
                 marked = row[_RUN] is None and self._point.word.encode() in row[_PAYLOAD]
-                self._reached = self._reached or row[_RUN] in self._doomed or named or marked
+                found = found or row[_RUN] in self._doomed or named or marked
+        if not self._point.type:
+            found = found or any(row[_THREAD] in self._threads for row in deltas)
+        self._commits += found
+        self._reached = self._reached or (found and self._commits == self._point.number)
 
 
 def _serve(arguments: list[str], output: str, point: Point | None, environment: dict[str, str]) -> None:
@@ -150,6 +171,11 @@ class Server:
     async def died(self, seconds: float = STOP_SECONDS) -> None:
         """It has killed itself, or was."""
         assert await self._end(seconds) == -signal.SIGKILL, self.said
+
+    async def survives(self, seconds: float = 0.3) -> bool:
+        """Whether it goes on after its last commit; the client may hear of that before the kill takes effect."""
+        await asyncio.to_thread(self._process.join, seconds)
+        return self._process.is_alive()
 
     async def stop(self) -> None:
         self._process.terminate()

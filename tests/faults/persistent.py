@@ -65,7 +65,12 @@ class PersistentClient:
     async def _see_through(self, http: httpx2.AsyncClient, wanted: Wanted) -> None:
         await self._submit(http, wanted)
         while wanted.end is None:
-            run = (await http.get(f"/api/runs/{wanted.run_id}")).json()
+            answer = await http.get(f"/api/runs/{wanted.run_id}")
+            if answer.status_code == 503:  # a busy machine: it says so, and is asked again
+                await asyncio.sleep(0.05)
+                continue
+            assert answer.status_code == 200, answer.text
+            run = answer.json()
             if run["status"] in _ENDED:
                 wanted.end = run["status"]
                 return
@@ -77,6 +82,9 @@ class PersistentClient:
         body = {"agent": wanted.agent, "input": wanted.text, "threadId": wanted.thread_id, "createThread": True}
         headers = {"content-type": "application/json", "idempotency-key": wanted.key}
         answer = await http.post("/api/runs", content=json.dumps(body), headers=headers)
+        while answer.status_code == 503:  # a busy machine: it says so, and is asked again
+            await asyncio.sleep(0.05)
+            answer = await http.post("/api/runs", content=json.dumps(body), headers=headers)
         assert answer.status_code in (200, 202), answer.text
         run_id = answer.json()["id"]
         assert wanted.run_id in ("", run_id), "the same key stands for another run"

@@ -18,7 +18,7 @@ from app.runtime.intake.submission import Submission
 from app.views.run import Run
 from app.wiring.runtime import open_holdfast
 from app.wiring.store import Store, open_store
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.faults.audit import SeenEvent, audit
 from tests.faults.client import end_of
 from tests.faults.conftest import Count

@@ -11,7 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from app.core.settings import Settings
 from app.store.migrate import migrate
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.faults.stepping import Lives
 from tests.postgres import PostgresServer
 from tests.server import secret_file

@@ -20,7 +20,7 @@ from app.runtime.intake.submission import Submission
 from app.views.interrupt import Interrupt
 from app.views.run import Run
 from app.wiring.runtime import Holdfast
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.faults.listening import PAUSES, Listener
 from tests.faults.witness import Witness
 from tests.postgres import PostgresServer

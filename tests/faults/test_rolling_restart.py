@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.postgres import PostgresServer, free_port
 from tests.server import ROOT, ServerProcess
 from tests.waiting import until

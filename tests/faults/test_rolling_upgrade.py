@@ -93,6 +93,16 @@ def _run(url: str, thread: str | None = None) -> dict[str, Any]:
     return run
 
 
+def _assert_followed(working: str, following: str) -> None:
+    """A run that one server works on, as a stream of the other."""
+    body = {"agent": "assistant", "input": "hello"}
+    run = httpx2.post(working + "/api/runs", json=body, timeout=20).json()
+    stream = httpx2.get(f"{following}/api/runs/{run['id']}/stream", timeout=40).text
+    seen = [int(line.removeprefix("id: ")) for line in stream.splitlines() if line.startswith("id: ")]
+    stored = httpx2.get(f"{working}/api/runs/{run['id']}/events", params={"limit": 1000}, timeout=20).json()["items"]
+    assert seen == [event["seq"] for event in stored] and stored[-1]["type"] == "runtime.request.completed"
+
+
 def _revision(url: str) -> str:
     async def look() -> str:
         connection = await asyncpg.connect(url)
@@ -116,6 +126,9 @@ def test_the_preceding_version_goes_on_beside_this_one(old_code: Path, database:
             thread = before["threadId"]
             at_new, at_old = _run(new.url, thread), _run(old.url, thread)
             _run(new.url, _run(old.url)["threadId"])
+            # They say to each other what is new: who follows a run at one sees it whole, whichever works on it.
+            for here, there in ((old, new), (new, old)):
+                _assert_followed(here.url, there.url)
             for server in (old, new):
                 runs = httpx2.get(f"{server.url}/api/runs", params={"threadId": thread}, timeout=20).json()["items"]
                 assert {run["id"] for run in runs} == {before["id"], at_new["id"], at_old["id"]}

@@ -17,7 +17,7 @@ def test_a_release_is_checked_built_tried_and_published_without_a_stored_token()
     build, publish = WORKFLOW["jobs"]["build"], WORKFLOW["jobs"]["publish"]
     commands = "\n".join(step.get("run", "") for step in build["steps"])
     assert "make check" in commands and "-t wheel -t sdist" in commands and "holdfast check" in commands
-    assert publish["needs"] == "build" and publish["permissions"] == {"id-token": "write"}
+    assert publish["needs"] == ["build", "extras"] and publish["permissions"] == {"id-token": "write"}
     assert "secrets." not in (ROOT / ".github/workflows/release.yml").read_text()
 
 

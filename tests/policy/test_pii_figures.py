@@ -9,13 +9,13 @@ from bench.pii_examples import SENTENCES, examples
 
 KNOWN_MISSES: Final = {
     "email": {"chinese name", "quoted"},
-    "phone": {"6## ### ###", "138########"},
+    "phone": {"6## ### ###"},
     "mac": {"together"},
     "token": {"password"},
 }
 """Forms that are never found; the page lists them."""
 PRECISION: Final = {
-    "card": 0.75, "iban": 1.0, "email": 1.0, "phone": 0.85, "national_id": 0.7, "ip": 0.85, "mac": 1.0, "token": 1.0,
+    "card": 0.9, "iban": 1.0, "email": 1.0, "phone": 0.9, "national_id": 0.95, "ip": 0.85, "mac": 1.0, "token": 1.0,
 }  # fmt: skip
 
 

@@ -1,14 +1,11 @@
 """Traces: one span a run, model call, tool call and wait, made from the log; the trace goes on to whoever is called."""
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from app.core import tracing
@@ -18,6 +15,7 @@ from app.events.envelope import GENESIS, Event
 from app.protocols.telemetry.otlp import open_tracer
 from app.protocols.telemetry.spans import MAX_CONTENT, Spans
 from app.workspace.trace_fields import TRACED
+from tests.collector import Collector, collecting
 from tests.server import in_process
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -216,41 +214,10 @@ def test_with_spans_of_our_own_a_step_passes_on_its_own() -> None:
     assert outside.split("-")[2] == span_id("run_1")
 
 
-class Collector(ThreadingHTTPServer):
-    """What an OTLP collector and a tool's server hear."""
-
-    def __init__(self) -> None:
-        self.bodies: dict[str, list[bytes]] = {}
-        self.parents: list[str | None] = []
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Collector
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"] or 0))
-        self.server.bodies.setdefault(self.path, []).append(body)
-        self.server.parents.append(self.headers["traceparent"])
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", "2")
-        self.end_headers()
-        self.wfile.write(b"{}")
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    collector = Collector()
-    thread = threading.Thread(target=collector.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield collector
-    collector.shutdown()
-    thread.join()
-    collector.server_close()
+    with collecting() as collector:
+        yield collector
 
 
 WORKSPACE = """
@@ -295,20 +262,14 @@ async def test_a_server_with_traces_on_sends_them_and_passes_the_trace_to_the_to
     collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = collector.server_address[1]
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
     (tmp_path / "space").mkdir()
     (tmp_path / "space" / "runtime.yaml").write_text(WORKSPACE % {"port": port})
     settings = Settings(data_dir=tmp_path / "data", workspace=tmp_path / "space", traces="otlp")
     async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url) as client:
         run = (await client.post("/api/runs?wait=20", json={"agent": "caller", "input": "go"})).json()
         assert (run["status"], run["output"]) == ("completed", "done"), run
-    spans = [
-        span
-        for body in collector.bodies["/v1/traces"]
-        for resource in ExportTraceServiceRequest.FromString(body).resource_spans
-        for scope in resource.scope_spans
-        for span in scope.spans
-    ]
+    spans = collector.spans()
     tool = next(span for span in spans if span.name == "execute_tool outside")
     assert {span.name for span in spans} >= {"invoke_agent caller", "chat script", "execute_tool outside"}
     heard = collector.parents[0]

@@ -8,8 +8,9 @@ import httpx2
 import pytest
 
 from app.core.settings import Settings
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.postgres import PostgresServer
+from tests.scenarios import cycles, flows
 from tests.scenarios.proof import assert_replay_equals_tables
 from tests.scenarios.team import make_workspace
 from tests.server import ServerProcess, secret_file
@@ -69,4 +70,45 @@ async def team(team_server: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
 @pytest.fixture
 async def client(server: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
     async with httpx2.AsyncClient(base_url=server.url, timeout=20, verify=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgres"])
+def flow_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """The server with the workspace of workflows; its ledger is a file in its data folder."""
+    settings = _empty_database(request.param, request, tmp_path_factory)
+    workspace = flows.make_workspace(tmp_path_factory.mktemp("flows") / "workspace")
+    ledger = {"FLOW_LEDGER": str(settings.data_dir / flows.LEDGER)}
+    server = ServerProcess.start(settings.data_dir, settings.database_url, workspace, ledger)
+    try:
+        yield server
+        with asyncio.Runner() as runner:
+            runner.run(assert_replay_equals_tables(server.url))
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+async def flow(flow_server: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(base_url=flow_server.url, timeout=30, verify=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgres"])
+def cycle_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """The server with the example of a cycle and the cycles of the tests."""
+    settings = _empty_database(request.param, request, tmp_path_factory)
+    workspace = cycles.make_workspace(tmp_path_factory.mktemp("cycles") / "workspace")
+    server = ServerProcess.start(settings.data_dir, settings.database_url, workspace)
+    try:
+        yield server
+        with asyncio.Runner() as runner:
+            runner.run(assert_replay_equals_tables(server.url))
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+async def cycle(cycle_server: ServerProcess) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(base_url=cycle_server.url, timeout=40, verify=False) as client:
         yield client

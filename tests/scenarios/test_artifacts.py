@@ -40,7 +40,7 @@ async def test_a_tools_artifacts_are_versions_that_can_be_listed_fetched_and_com
     root.mkdir()
     (root / "workspace.yaml").write_text(WORKSPACE)
     (root / "reports.py").write_text(REPORTS)
-    settings = settings.model_copy(update={"workspace": root})
+    settings = settings.model_copy(update={"workspace": root, "retention_deleted_days": 0})
     async with in_process(settings) as server, httpx2.AsyncClient(base_url=server.url) as client:
         thread = (await client.post("/api/threads", json={})).json()["id"]
         for number, text in enumerate(("one\ntwo\nthree\n", "one\n2\nthree\n", "binary"), 1):
@@ -64,3 +64,11 @@ async def test_a_tools_artifacts_are_versions_that_can_be_listed_fetched_and_com
         for path in (f"{first}/diff", f"{third}/diff"):
             refused = await client.get(path)
             assert (refused.status_code, refused.json()["error"]["code"]) == (404, "ARTIFACT_HAS_NO_DIFF")
+        # They live as long as their thread.
+        stored = server.holdfast.store
+        assert await stored.reader.blob("default", thread, listed[0]["sha256"]) is not None
+        assert (await client.delete(f"/api/threads/{thread}")).status_code == 204
+        for path in (first, f"{first}/content", f"{second}/diff", f"/api/threads/{thread}/artifacts"):
+            assert (await client.get(path)).status_code in (404, 410), path
+        await stored.retention.purge()
+        assert await stored.reader.blob("default", thread, listed[0]["sha256"]) is None

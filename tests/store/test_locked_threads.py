@@ -17,7 +17,7 @@ from app.events.ports import Appended
 from app.events.recorder import Scope
 from app.store.engine import Locked
 from app.wiring.store import Store, open_store
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.faults.load import Producer
 from tests.postgres import PostgresServer
 from tests.server import secret_file

@@ -14,7 +14,7 @@ from app.events.recorder import Scope
 from app.store import partitions
 from app.store.partitions import PARTITIONS, TABLES, CannotPartition, partition
 from app.wiring.store import open_store
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.postgres import PostgresServer
 from tests.store_equals_replay import assert_tables_equal_replay
 

@@ -19,7 +19,7 @@ from app.store import (
     idle_threads,
     leases,
     materialize,
-    postgres,
+    postgres_session,
     reader,
     retention,
     run_lists,
@@ -27,7 +27,7 @@ from app.store import (
 )
 from app.store.engine import Sql
 from app.store.migrate import migrate
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.postgres import PostgresServer
 
 
@@ -246,13 +246,37 @@ async def test_postgres_follows_the_index_of_a_list_and_sorts_nothing(
 
 
 @pytest.mark.parametrize(
+    ("module", "name", "most"),
+    [(reader, "_ACTIVE", 200), (retention, "_DUE", 60), (idle_threads, "_IDLE", 20), (run_lists, "_WORKING", 60)],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_a_sweep_touches_few_pages_with_the_settings_of_a_server(
+    filled: "asyncpg.Connection[Any]", module: ModuleType, name: str, most: int
+) -> None:
+    """The tables have some 500 pages and more each."""
+    await filled.execute(postgres_session.READER_SETTINGS)
+    sql: Sql = vars(module)[name]
+    values = {
+        "_ACTIVE": "100",
+        "_DUE": "20000",
+        "_IDLE": "20000, 100, 0, 10",
+        "_WORKING": "'default', 20000, '', 50, 'running'",
+    }
+    await filled.execute(f"PREPARE asked AS {sql.postgres}")
+    rows = await filled.fetch(f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) EXECUTE asked({values[name]})")
+    plan = "\n".join(row[0] for row in rows)
+    touched = sum(int(number) for number in re.findall(r"(?:hit|read)=(\d+)", plan.splitlines()[1]))
+    assert 0 < touched <= most, plan
+
+
+@pytest.mark.parametrize(
     "name", ["_NEWEST_THREADS", "_THREADS_OF", "_ENTRY_PAGE", "_EVENTS", "_EVENTS_AND_DELTAS_OF", "_RUN_EVENTS"]
 )
 async def test_postgres_stops_at_a_page_s_end_without_statistics(postgres_server: PostgresServer, name: str) -> None:
     """A new database has none until the first automatic ANALYZE, and a plan made then is kept."""
     await create_database(postgres_server, f"plans{name.lower()}")
     connection = await asyncpg.connect(postgres_server.url(f"plans{name.lower()}"), statement_cache_size=0)
-    await connection.execute(f"{postgres._READER}; SET plan_cache_mode = force_generic_plan")
+    await connection.execute(f"{postgres_session.READER_SETTINGS}; SET plan_cache_mode = force_generic_plan")
     plan = await _postgres_plan(connection, vars(reader)[name])
     await connection.close()
     assert "Index Scan" in plan and "Sort  (cost" not in plan, plan  # which a merge by a "Sort Key" is not

@@ -27,7 +27,7 @@ from app.store.migrate import migrate
 from app.store.tables import metadata
 from app.views.thread import Thread
 from app.wiring.store import Store, open_store
-from tests.conftest import create_database
+from tests.databases import Databases
 from tests.postgres import PostgresServer
 from tests.store_equals_replay import assert_tables_equal_replay
 
@@ -104,10 +104,11 @@ def with_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     """Runs work on a store of its own: Hypothesis calls plain functions, each example brings its event loop."""
     folder = tmp_path_factory.mktemp("properties")
     template, number = folder / "template", 0
-    made: set[int] = set()
+    database: str | None = None
     server: PostgresServer | None = None
     if request.param == "postgres":
         server = request.getfixturevalue("postgres_server")
+        databases: Databases = request.getfixturevalue("databases")
     else:
         template.mkdir()
         asyncio.run(migrate(Settings(data_dir=template)))
@@ -119,15 +120,16 @@ def with_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         data_dir = folder / str(number)
 
         async def go() -> None:
+            nonlocal database
             chosen = Settings(data_dir=data_dir)
             if server is not None:
-                name = f"properties_{number}"
-                if number not in made:
-                    await create_database(server, name)
-                chosen = Settings(data_dir=data_dir, database_url=server.url(name))
+                if fresh and database is not None:
+                    await databases.give_back(database)
+                if fresh or database is None:
+                    database = await databases.take()
+                chosen = Settings(data_dir=data_dir, database_url=server.url(database))
             elif not data_dir.exists():
                 shutil.copytree(template, data_dir)
-            made.add(number)
             async with open_store(chosen) as store:
                 await work(store)
 

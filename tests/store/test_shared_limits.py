@@ -23,7 +23,7 @@ from app.store.postgres import PostgresDatabase
 from app.store.shared_limits import RunBuckets, TenantDays, purge_old_counts
 from app.workspace.specs.model import ModelLimits
 from app.workspace.specs.runtime import TenantBudget
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.models.provider_setup import a_model
 from tests.postgres import PostgresServer
 from tests.server import ROOT, clean_environment

@@ -5,13 +5,15 @@ import pytest
 from app.workspace.codes import CODES
 from app.workspace.compiled import Compiled
 from tests.workspace.broken.case import A, Case, M, T
+from tests.workspace.broken.cycles import CYCLES
 from tests.workspace.broken.files import ENVELOPE, YAML
 from tests.workspace.broken.kinds import KINDS
 from tests.workspace.broken.meaning import MARKDOWN, MEANING, SECRETS
 from tests.workspace.broken.references import REFERENCES
+from tests.workspace.broken.workflows import GRAPHS
 from tests.workspace.building import MODEL, TOOL, build, document, findings
 
-CASES = [*YAML, *ENVELOPE, *REFERENCES, *KINDS, *MEANING, *SECRETS, *MARKDOWN]
+CASES = [*YAML, *ENVELOPE, *REFERENCES, *KINDS, *MEANING, *SECRETS, *MARKDOWN, *CYCLES, *GRAPHS]
 
 
 @pytest.mark.requirement("SH-1", "S13", "OS-L5", "OS-I4")

@@ -96,6 +96,7 @@ def test_new_refuses_an_unknown_template(tmp_path: Path) -> None:
     result = runner.invoke(app, ["new", str(tmp_path / "x"), "--template", "../demo"])
     assert result.exit_code == 1 and not (tmp_path / "x").exists()
     assert set(templates()) >= {
+        "brainstorm-cycle",
         "compare",
         "demo",
         "judged",

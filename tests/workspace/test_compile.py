@@ -144,25 +144,44 @@ def test_six_roles_ship_and_a_workspace_overrides_one() -> None:
     assert space.roles["lead"].file is None and "lead_directive_v1" in space.roles["lead"].prompt
 
 
-def test_cycle_phase_and_policy_compile_with_their_signals() -> None:
-    space = good(
-        {
-            "workflows/cycles/ship.md": "---\nid: ship\nphases: [build]\nentry_phase: build\n"
-            "policies: [halt]\nexit_conditions: {done: review_aggregate.p0_unresolved == 0}\n"
-            "schema_version: v1\n---\nShip it.\n",
-            "workflows/phases/build.md": "---\nid: build\nadvance_signal: review.ok == true\n"
-            "agents_invoked: [critic, worker]\nschema_version: v1\n---\n",
-            "workflows/policies/halt.md": "---\nid: halt\nkind: loop-halt\nrules:\n"
-            "  - {when: generation > 3, then: deny, reason: enough}\nschema_version: v1\n---\n",
-            "workflows/personas/review/critic.md": "---\nname: critic\ndescription: d\n---\nBe strict.\n",
-            "workflows/artifacts/report-template.md": "---\nnaming: report-{date}\n---\n# Report\n",
-        }
-    )
-    done = space.cycles["ship"].expressions["exit_conditions.done"]
-    assert done.evaluate({"review_aggregate": {"p0_unresolved": 0}}) is True
-    assert set(space.phases["build"].expressions) == {"advance_signal"}
-    assert set(space.policies["halt"].expressions) == {"rules.0.when"}
-    assert set(space.personas) == {"critic"} and set(space.artifacts) == {"report"}
+CYCLE = {
+    "workflows/cycles/ship.md": "---\nid: ship\nphases: [build, check]\nentry_phase: build\n"
+    "policies: [halt]\nexit_conditions: {done: review_aggregate.p0_unresolved == 0}\n"
+    "loop_bounds: {max_generations: 4, grade: 100 - review_aggregate.p0_unresolved}\n"
+    "schema_version: v1\n---\nShip it.\n",
+    "workflows/phases/build.md": "---\nid: build\nadvance_signal: output.ok == true\n"
+    "agents_invoked: [worker]\nartifact: report\nschema_version: v1\n---\nBuild.\n",
+    "workflows/phases/check.md": "---\nid: check\nadvance_signal: build.ok && review_aggregate.p0_unresolved == 0\n"
+    "halt_signal: visits > 3\nagents_invoked: [critic]\noutput_schema: review_aggregate_v1\n"
+    "schema_version: v1\n---\nCheck.\n",
+    "workflows/policies/halt.md": "---\nid: halt\nkind: loop-halt\nrules:\n"
+    "  - {when: next_generation > 3, then: halt, reason: enough}\nschema_version: v1\n---\n",
+    "workflows/personas/reviewer/critic.md": "---\nname: critic\ndescription: d\n---\nBe strict.\n",
+    "workflows/artifacts/report-template.md": "---\nnaming: 'report-{{ date }}.md'\nschema: {type: object}\n"
+    "---\n# Report {{ output.title }}\n",
+}
+
+
+@pytest.mark.requirement("OS-L8", "OS-I4")
+def test_a_cycle_compiles_with_its_phases_policies_personas_and_templates() -> None:
+    units = good(CYCLE).units
+    cycle, check = units.cycles["ship"], units.phases["check"]
+    assert cycle.done is not None and cycle.done.evaluate({"review_aggregate": {"p0_unresolved": 0}}) is True
+    assert cycle.bounds.max_generations == 4 and cycle.bounds.grade is not None
+    assert (cycle.entry, cycle.after("build"), cycle.after("check")) == ("build", "check", None)
+    (critic,) = check.invoked
+    assert (critic.kind, critic.role, critic.agent, critic.reviews) == ("persona", "reviewer", "helper", True)
+    assert critic.tools == frozenset() and critic.instructions == "Be strict."
+    (worker,) = units.phases["build"].invoked
+    assert (worker.kind, worker.schema, worker.agent) == ("role", "worker_report_v1", "helper")
+    assert units.policies["halt"].default == "deny"
+    assert units.artifacts["report"].naming.places == (("date",),)
+
+
+@pytest.mark.requirement("OS-L8")
+def test_adding_a_cycle_is_adding_one_file() -> None:
+    second = CYCLE["workflows/cycles/ship.md"].replace("id: ship", "id: second")
+    assert set(good(CYCLE | {"workflows/cycles/second.md": second}).units.cycles) == {"ship", "second"}
 
 
 def test_tool_compiles_validators_rules_templates_and_undo() -> None:

@@ -84,7 +84,6 @@ WRITTEN = {
     ("Runtime", "routes"): "routes: {r: {agent: helper}}",
     ("Runtime", "trust"): "trust: {extensions: warn}",
     ("Tool", "compensation"): "compensation: {tool: echo}",
-    ("Hook", "on"): "on: [Stop, PhaseAdvance]",
 }
 BASE = {
     "Runtime": "defaultAgent: helper",
@@ -123,22 +122,6 @@ def test_document_that_is_not_served_is_an_error_with_place_and_remedy(kind: str
     assert found.remedy == UNSERVED.kinds[kind]
 
 
-UNITS = {
-    "cycles": "---\nid: x\nphases: []\nentry_phase: p\nschema_version: v1\n---\n",
-    "phases": "---\nid: x\nadvance_signal: done == true\nschema_version: v1\n---\n",
-    "policies": "---\nid: x\nkind: loop-halt\nrules: []\nschema_version: v1\n---\n",
-    "personas": "---\nname: x\ndescription: d\n---\nBe strict.\n",
-    "artifacts": "---\nnaming: x\n---\n# Report\n",
-}
-
-
-@pytest.mark.requirement("OS-I3")
-@pytest.mark.parametrize("folder", UNSERVED.folders)
-def test_file_of_a_workflow_is_an_error(folder: str) -> None:
-    path = f"workflows/{folder}/x.md"
-    assert ("NOT_SERVED", path) in {(item.code, item.file) for item in _compiled({path: UNITS[folder]})}
-
-
 def test_what_the_author_did_not_write_is_no_error() -> None:
     assert _compiled({}) == ()
 
@@ -162,6 +145,20 @@ def test_a_backend_without_its_extra_is_an_error_with_the_line_that_installs_it(
     assert isinstance(result, Diagnostics)
     (found,) = result.items
     assert (found.code, found.severity, found.line) == ("KIND_NOT_INSTALLED", "error", 6)
+    assert found.remedy == f"run: pip install 'holdfast[{extra}]'"
+
+
+@pytest.mark.requirement("HK-17", "OS-I3")
+@pytest.mark.parametrize(
+    ("name", "extra"), [(kind.name, kind.extra) for kind in kinds.GUARDRAILS if kind.extra is not None]
+)
+def test_a_guardrail_without_its_extra_is_an_error_with_the_line_that_installs_it(name: str, extra: str) -> None:
+    missing = Kinds([replace(kind, module="no_such_module") for kind in kinds.GUARDRAILS if kind.name == name])
+    rule = document("Guardrail", "rule", f"kind: {name}\naction: flag")
+    result = compile(files({"rule.yaml": rule}), replace(kind_catalog(), guardrails=missing))
+    assert isinstance(result, Diagnostics)
+    (found,) = [item for item in result.items if item.severity == "error"]
+    assert (found.code, found.file) == ("KIND_NOT_INSTALLED", "rule.yaml")
     assert found.remedy == f"run: pip install 'holdfast[{extra}]'"
 
 
@@ -232,7 +229,7 @@ def test_field_that_its_kind_does_not_read_is_a_conflict(kind: str, spec: str) -
     assert {item.code for item in found if item.severity == "error"} == {"FIELD_CONFLICT"}
 
 
-@pytest.mark.parametrize("name", ["demo", "openai", "local", "plan-work-review", "judged"])
+@pytest.mark.parametrize("name", ["demo", "openai", "local", "plan-work-review", "judged", "brainstorm-cycle"])
 def test_shipped_workspace_declares_only_what_is_served(name: str) -> None:
     result = compile(read_folder(shipped("workspaces") / name), kind_catalog())
     assert isinstance(result, Compiled), result.as_text()

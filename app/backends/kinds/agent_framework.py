@@ -135,7 +135,12 @@ def _text(result: Any) -> str:
 
 
 def _make() -> Backend:
+    import agent_framework
     from agent_framework.observability import disable_instrumentation
+
+    # The package loads its parts when they are first named: now, and not on the loop in the middle of a run.
+    for name in ("RawAgent", "FunctionTool", "FunctionInvocationLayer", "BaseChatClient", "ChatResponse", "Message"):
+        getattr(agent_framework, name)
 
     disable_instrumentation()
     return AgentFrameworkBackend()

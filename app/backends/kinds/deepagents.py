@@ -1,7 +1,7 @@
 """DeepAgents: the upstream `create_deep_agent`, with its options passed through. Imported on first use.
 
-Its file tools are recorded steps; files, todos and messages are the thread's state. Leaves to `langgraph`: running the
-graph.
+Its file tools are recorded steps under the agent's permissions, before which come our own. Files, todos and messages
+are the thread's state unless the agent has a file backend of its own. Leaves to `langgraph`: running the graph.
 """
 
 from collections.abc import Mapping
@@ -18,6 +18,11 @@ from app.workspace.specs.base import Entry, JsonMap, Name, Spec, Text
 
 SKILLS: Final = "/skills/"
 """Where the agent's skills are among its files. They are the workspace's, so nothing may be written there."""
+_ALWAYS: Final[tuple[JsonObject, ...]] = (
+    {"operations": ["write"], "paths": [f"{SKILLS}**"], "mode": "deny"},
+    {"operations": ["read", "write"], "paths": ["/.env*", "/**/.env*"], "mode": "deny"},
+)
+"""Rules before the agent's own, whatever file backend it has: skills are the workspace's, and keys are nobody's."""
 _EPOCH: Final = "1970-01-01T00:00:00+00:00"
 
 
@@ -55,12 +60,18 @@ class DeepAgentsBackend:
     kind = "deepagents"
     resume: Resume = "replay"
 
+    def __init__(self) -> None:
+        from app.backends.kinds.langgraph.built_graphs import BuiltGraphs
+
+        self._built = BuiltGraphs()
+
     async def run(self, ctx: Context) -> Result:
         from app.backends.kinds.langgraph.session import GraphSession
 
         bridge = Bridge(ctx)
         with bridging(bridge):
-            session = GraphSession(bridge, self._graph(bridge), ctx.config, keeps_state=True)
+            graph = self._built.of(bridge, lambda: self._graph(bridge), ctx.instructions)
+            session = GraphSession(bridge, graph, ctx.config, keeps_state=True)
             session.first = {"files": _skill_files(ctx)}
             return await bridge.converse(session.turn)
 
@@ -75,7 +86,7 @@ class DeepAgentsBackend:
         backend = _made(ctx, config["backend"]) if config.get("backend") else None
         tools = {tool.name: tool for tool in agent_tools(bridge)}
         recorder = RecordedTools(outside=backend is not None)
-        rules = [{"operations": ["write"], "paths": [f"{SKILLS}**"], "mode": "deny"}, *config.get("permissions", ())]
+        rules = [*_ALWAYS, *config.get("permissions", ())]
         general: JsonObject = {**GENERAL_PURPOSE_SUBAGENT}
         specs = [*config.get("subagents", ()), general]
         if any(spec["name"] == general["name"] for spec in config.get("subagents", ())):

@@ -170,7 +170,8 @@ def _text(response: Any) -> str:
 
 def _make() -> Backend:
     # A package that is there and cannot be imported is found now, not in a run.
-    importlib.import_module("google.adk.runners")
+    for module in ("runners", "agents.run_config", "events", "models", "sessions", "tools"):
+        importlib.import_module(f"google.adk.{module}")
     # It warns of each answer without a count of tokens; the run's own log has them.
     logging.getLogger("google_adk").setLevel(logging.ERROR)
     return GoogleAdkBackend()

@@ -29,7 +29,7 @@ class NativeBackend:
                     for result in await ctx.call_tools(answer.calls)
                 )
                 continue
-            answered = Output(answer.text, message_id=answer.message_id)
+            answered = Output(answer.text, message_id=answer.message_id, parts=answer.parts)
             if turn < ctx.max_turns and (said := await ctx.steering()):
                 conversation.add(said)  # it came while the model answered: one more turn
                 continue

@@ -79,6 +79,8 @@ class _Cycle:
     async def _through(self) -> Output:
         await self._go("LEAD")
         directive, advice = await self._lead()
+        if directive.get("cycle_id") is not None:
+            return await self._cycle(str(directive["cycle_id"]))
         await self._go("PLAN")
         plan = await self._plan(directive, advice)
         await self._go("WORK")
@@ -149,6 +151,12 @@ class _Cycle:
         await self._go("DONE")
         metadata: dict[str, Any] = {"review": review, "reworks": reworks}
         return Output(report.value["output"], metadata=metadata)
+
+    async def _cycle(self, name: str) -> Output:
+        """The lead hands the request to a cycle, whose phases plan, work and review."""
+        output = await self._ctx.run_cycle(name)
+        await self._go("DONE", f"cycle {name}")
+        return output
 
     # -- when the reviewer stays with its no ---------------------------------------------------------
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
-from app.backends.contract import CallOptions, CallResult, Context, ModelAnswer, StepFailed
+from app.backends.contract import CallOptions, CallResult, Context, ModelAnswer, Output, StepFailed
 from app.backends.conversation import Conversation
 from app.core import json
 from app.core.errors import Failure
@@ -34,6 +34,10 @@ class RoleLog(Protocol):
 
     async def report(self, role: str, schema_name: str, report: JsonObject, message_id: str | None = None) -> None:
         """Record what a role handed over, after it passed its schema. Once, like a transition."""
+        ...
+
+    async def run_cycle(self, name: str) -> Output:
+        """The cycle that the lead chose, as a run of its own."""
         ...
 
     async def violations(self, schema_name: str, value: Any, boundary: str) -> list[str]:

@@ -95,9 +95,11 @@ class NatsBus:
                 self._subscriptions = {}
                 self._client = client
                 self._lost = lost
-                for subject in sorted(self._subjects):
-                    await self._subscribe(client, subject)
-                await client.flush(_CONNECT_SECONDS)
+                # Also what is asked for meanwhile: until this returns, `listen` leaves it to the connection.
+                while missing := sorted(self._subjects - self._subscriptions.keys()):
+                    for subject in missing:
+                        await self._subscribe(client, subject)
+                    await _subscribed(client)
         except (nats.errors.Error, OSError, TimeoutError) as error:
             raise BusDown(f"NATS answered {type(error).__name__}") from error
         return lambda: self._until_lost(client, lost)
@@ -127,7 +129,7 @@ class NatsBus:
 
     async def _subscribe_now(self, client: Any, subject: str) -> None:
         await self._subscribe(client, subject)
-        await client.flush(_CONNECT_SECONDS)
+        await _subscribed(client)
 
     async def leave(self, subject: str) -> None:
         self._subjects.discard(subject)
@@ -174,6 +176,13 @@ class NatsBus:
         await self._connection.close()
         if self._client is not None:
             await _drop(self._client)
+
+
+async def _subscribed(client: Any) -> None:
+    """Returns when the server has read every subscription. The client's `flush` writes its PING before the commands
+    that wait to be sent: the first answer says nothing about them, the second one does."""
+    await client.flush(_CONNECT_SECONDS)
+    await client.flush(_CONNECT_SECONDS)
 
 
 async def _drop(client: Any) -> None:

@@ -11,6 +11,7 @@ from app.core.json import JsonObject
 from app.events.catalog import adapter, model, request, thread
 from app.events.catalog.adapter import HANDOFF
 from app.events.catalog.base import BuiltPayload
+from app.events.ports import BlobDraft
 
 
 class BuiltDelta(BuiltPayload):
@@ -119,7 +120,9 @@ class BuiltModelRequested(BuiltPayload):
 
 
 class BuiltModelCompleted(BuiltPayload):
-    __slots__ = ()
+    """`media` is the content that its parts refer to, to be stored in the same commit."""
+
+    __slots__ = ("media",)
     type = model.ModelCompleted.type
 
     def __init__(
@@ -140,7 +143,9 @@ class BuiltModelCompleted(BuiltPayload):
         thoughts: list[JsonObject] | None = None,
         reasoning: str | None = None,
         provider_request_id: str | None = None,
+        media: tuple[BlobDraft, ...] = (),
     ) -> None:
+        self.media = media
         document = self._document = {
             "messageId": message_id,
             "model": model,

@@ -8,7 +8,7 @@ from app.events.catalog.base import EventModel, event
 @event("runtime.interrupt.raised")
 class InterruptRaised(EventModel):
     interrupt_id: str
-    kind: Literal["approval", "question", "external", "recovery", "paused"]
+    kind: Literal["approval", "question", "external", "recovery", "paused", "timer"]
     title: str
     expires_at: str
     for_run_id: str | None = None
@@ -26,6 +26,10 @@ class InterruptRaised(EventModel):
     questions: list[dict[str, Any]] | None = None
     key: str | None = None
     """What a run that is entered again finds its question by."""
+    node: str | None = None
+    """The step of a workflow that asks."""
+    background: bool | None = None
+    """The run goes on with other branches; `runtime.request.suspended` says when it waits."""
 
 
 @event("runtime.interrupt.resolved")

@@ -42,13 +42,6 @@ class KeyRevoked(EventModel):
     reason: str | None = None
 
 
-@event("runtime.access.changed", of_thread=True, draft=True)
-class AccessChanged(EventModel):
-    principal: str
-    change: str
-    detail: dict[str, Any] | None = None
-
-
 @event("runtime.access.denied", of_thread=True)
 class AccessDenied(EventModel):
     """Counted per principal and minute, so that nobody can fill the log."""

@@ -30,14 +30,6 @@ class EventAmended(EventModel):
     correction: dict[str, Any]
 
 
-@event("runtime.snapshot.updated", draft=True)
-class SnapshotUpdated(EventModel):
-    """Repairs a reader's gap. It never completes a tool or an action."""
-
-    up_to_seq: int
-    summary: dict[str, Any]
-
-
 class DroppedNumbers(Value):
     """The `runSeq` of one run within a dropped range: `count` of them, from `run_seq` on."""
 

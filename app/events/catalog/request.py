@@ -7,6 +7,9 @@ from pydantic import Field
 from app.events.catalog.base import EventModel, event
 from app.events.catalog.values import ErrorValue, Usage
 
+Mode = Literal["interactive", "autofix", "report-only", "headless"]
+DEFAULT_MODE: Final[Mode] = "headless"
+
 
 @event("runtime.request.queued")
 class RequestQueued(EventModel):
@@ -16,6 +19,10 @@ class RequestQueued(EventModel):
     agent: str | None = None
     tool: str | None = None
     workflow: str | None = None
+    skill: str | None = None
+    """Of a workflow's step: the skill that the agent follows, whatever the input says."""
+    mode: Mode | None = None
+    """How a cycle goes about its work; null means headless."""
     call_id: str | None = None
     limits: dict[str, Any] | None = None
     model_plan: dict[str, Any] | None = None
@@ -61,6 +68,14 @@ class RequestResumed(EventModel):
     reason: Literal["answer", "recovery", "resume"]
     code_changed: bool | None = None
     """Whether the server or an installed module is another than when the run was accepted; null if nobody knows."""
+
+
+@event("runtime.request.suspended", draft=True)
+class RequestSuspended(EventModel):
+    """The branches of a workflow have all come to a question or a timer: nothing goes on before one is answered."""
+
+    waiting_on: list[str]
+    """The open interrupts that its executor knew of. If one was answered meanwhile, the run goes on at once."""
 
 
 @event("runtime.request.completed")

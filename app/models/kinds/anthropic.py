@@ -27,7 +27,7 @@ from app.models.contract import (
     TextDelta,
     UsageReport,
 )
-from app.models.media import Attachments
+from app.models.media import Attachments, as_users_media
 from app.models.toolcalls import PLAIN_ID, CallPieces, with_upstream_ids
 from app.models.transport import Encoded, HttpProvider, Upstream, VersionedConfig
 
@@ -86,7 +86,7 @@ class Anthropic:
         }
         if system:
             body["system"] = system
-        body["messages"] = list(_messages(with_upstream_ids(request.messages, PLAIN_ID), attachments))
+        body["messages"] = list(_messages(as_users_media(with_upstream_ids(request.messages, PLAIN_ID)), attachments))
         if call.stream:
             body["stream"] = True
         if request.tools:

@@ -1,6 +1,5 @@
 """Gemini generateContent and streamGenerateContent."""
 
-from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -11,7 +10,6 @@ from app.models.completion import (
     FinishReason,
     JsonPart,
     Media,
-    MediaKind,
     Message,
     Part,
     ReasoningLevel,
@@ -32,9 +30,9 @@ from app.models.contract import (
     ToolCallDelta,
     UsageReport,
 )
-from app.models.media import Attachments
+from app.models.media import MAX_MEDIA, Attachments, received
 from app.models.toolcalls import given_id, with_upstream_ids
-from app.models.transport import Encoded, HttpProvider, Upstream, VersionedConfig
+from app.models.transport import Encoded, HttpProvider, Upstream, VersionedConfig, WireFault
 
 _FINISH: Final[dict[str, FinishReason]] = {
     "STOP": "stop",
@@ -165,8 +163,9 @@ class ContentDecoder:
         if signature is not None:
             self._thoughts.append(Thought(_NAME, "", signature))
         if "inlineData" in part:
-            data = part["inlineData"]
-            self._parts.append(_received(data["mimeType"], data["data"]))
+            if len(self._parts) >= MAX_MEDIA:
+                raise WireFault("the answer has more media than any model makes")
+            self._parts.append(received(part["inlineData"].get("mimeType"), part["inlineData"]["data"]))
             return []
         text = part.get("text")
         if not text:
@@ -179,12 +178,6 @@ class ContentDecoder:
             self._thoughts.append(Thought(_NAME, "", signature, made.id))
         index, self._calls = self._calls, self._calls + 1
         return [ToolCallDelta(index, made.id, made.name, json.dumps(made.args).decode()), made]
-
-
-def _received(mime: str, data: str) -> Media:
-    family = mime.partition("/")[0]
-    kinds: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
-    return Media(kinds.get(family, "file"), mime, b64decode(data))
 
 
 def _generation(request: CompletionRequest, max_tokens: int | None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from app.core import json
+from app.core.base64_text import decode_base64
 from app.models.capabilities import ALWAYS, PARALLEL_TOOLS, REASONING, STREAMING, STRUCTURED_OUTPUT, TOOL_CHOICE, TOOLS
 from app.models.completion import (
     FinishReason,
@@ -26,7 +27,7 @@ from app.models.contract import (
     TextDelta,
     UsageReport,
 )
-from app.models.media import Attachments
+from app.models.media import MAX_MEDIA, Attachments, as_users_media, received_sound, received_url
 from app.models.toolcalls import CallPieces, with_upstream_ids
 from app.models.transport import BodyConfig, Encoded, HttpProvider, Upstream, WireFault
 
@@ -62,7 +63,9 @@ class OpenAi:
         request = call.request
         body: dict[str, Any] = {
             "model": call.config.model,
-            "messages": [_message(message, attachments) for message in with_upstream_ids(request.messages)],
+            "messages": [
+                _message(message, attachments) for message in as_users_media(with_upstream_ids(request.messages))
+            ],
         }
         if call.stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -101,7 +104,8 @@ class OpenAiDecoder:
     def __init__(self) -> None:
         self._calls = CallPieces()
         self._finish: str | None = None
-        self._called = False
+        self._images: list[Part] = []
+        self._sound: list[bytes] = []
 
     @property
     def done(self) -> bool:
@@ -145,7 +149,8 @@ class OpenAiDecoder:
         finish = _FINISH.get(self._finish or "", "stop")
         calls = self._calls.complete()
         # Some compatible servers say "stop" although they call.
-        return [*calls, Completed("tool_use" if calls and finish == "stop" else finish)]
+        sound = [received_sound(b"".join(self._sound))] if self._sound else []
+        return [*calls, Completed("tool_use" if calls and finish == "stop" else finish, (*self._images, *sound))]
 
     def _delta(self, delta: dict[str, Any]) -> list[StreamEvent]:
         events: list[StreamEvent] = []
@@ -157,12 +162,33 @@ class OpenAiDecoder:
             events.append(TextDelta(text))
         if text := delta.get("reasoning_content") or delta.get("reasoning"):
             events.append(ReasoningDelta(text))
+        if "audio" in delta or "images" in delta:
+            events += self._media(delta)
         for position, piece in enumerate(delta.get("tool_calls") or ()):
             function = piece.get("function") or {}
             index = piece.get("index", position)
             events.append(
                 self._calls.add(index, piece.get("id"), function.get("name"), function.get("arguments") or "")
             )
+        return events
+
+    def _media(self, delta: dict[str, Any]) -> list[StreamEvent]:
+        """Sound as the original sends it, in pieces, with what is said in it as text; pictures as gateways do."""
+        events: list[StreamEvent] = []
+        sound = delta.get("audio") or {}
+        if data := sound.get("data"):
+            self._sound.append(decode_base64(data))
+        if text := sound.get("transcript"):
+            events.append(TextDelta(text))
+        for image in delta.get("images") or ():
+            if len(self._images) >= MAX_MEDIA:
+                raise WireFault("the answer has more media than any model makes")
+            url = image["image_url"]["url"]
+            made = received_url(url)
+            if made is None:  # an address, which is the reader's to follow and not ours
+                events.append(TextDelta(f"\n{url}\n"))
+            else:
+                self._images.append(made)
         return events
 
 

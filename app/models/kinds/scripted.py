@@ -13,7 +13,7 @@ from typing import Any, Final
 from app.core import json
 from app.core.errors import Failure
 from app.models.capabilities import KNOWN, TOOL_CHOICE
-from app.models.completion import CompletionRequest, FinishReason, Message, ToolCall, estimate_tokens, text_of
+from app.models.completion import CompletionRequest, FinishReason, Message, Part, ToolCall, estimate_tokens, text_of
 from app.models.contract import (
     Batch,
     Completed,
@@ -30,6 +30,7 @@ from app.models.contract import (
     ToolCallDelta,
     UsageReport,
 )
+from app.models.media import received
 from app.models.toolcalls import given_id, parsed_call
 from app.models.transport import status_failure
 from app.workspace.specs.model import Script, ScriptFailure, ScriptMatch, ScriptReply, ScriptToolCall
@@ -75,7 +76,7 @@ class Scripted:
         if fault is not None:
             yield [await _play(fault)]
             return
-        yield [*scene.calls(reply), scene.usage(reply), Completed(scene.finish(reply))]
+        yield [*scene.calls(reply), scene.usage(reply), Completed(scene.finish(reply), _made(reply))]
 
     def _due(self, key: tuple[str, int], fault: ScriptFailure | None) -> ScriptFailure | None:
         if fault is None:
@@ -179,6 +180,10 @@ class _Scene:
 
 def _text(message: Message) -> str:
     return text_of(message.parts) if message.parts else message.content
+
+
+def _made(reply: ScriptReply) -> tuple[Part, ...]:
+    return tuple(received(media.mime, media.data) for media in reply.media)
 
 
 def _cut(text: str, size: int | None) -> list[str]:

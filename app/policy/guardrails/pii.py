@@ -5,6 +5,7 @@ not depend on how a text is cut. Leaves to others: what follows from a find.
 """
 
 import ipaddress
+import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
@@ -41,16 +42,29 @@ class NumberScanner:
         apart: str = "",
         alone: bool = False,
         shape_first: bool = False,
+        whole: bool = False,
     ) -> None:
-        """`apart` are characters that join words as letters do; `alone` refuses a find that goes on a longer number.
+        """`apart` are characters that join words as letters do; `alone` refuses a find that goes on a longer number,
+        `whole` one that is some groups of a longer number in groups.
         With `shape_first`, `valid` is only asked about what the pattern allows as a whole; without, about any beginning
         of that, which is quicker."""
-        self._label, self._valid, self._apart, self._alone = label, valid, apart, alone
-        self._shape_first = shape_first
-        self._pattern = BoundedPattern(pattern)
+        self._label, self._valid, self._alone = label, valid, alone
+        self._shape_first, self._whole = shape_first, whole
+        # What follows decides whether more groups follow, so a stream has to wait for it.
+        self._pattern = BoundedPattern(f"(?:{pattern})[ -]?" if whole else pattern)
         assert self._pattern.opening_source is not None and self._pattern.longest is not None
-        self._longest, self._shortest = self._pattern.longest, self._pattern.shortest
-        self._sources = (self._pattern.source, self._pattern.opening_source)
+        self._shortest = max(5, self._pattern.shortest)
+        self._sources = (pattern, self._pattern.opening_source)
+        # A number is looked for by Python's own expressions: hostile text has a candidate at every word, and a call of
+        # RE2 takes longer than the few characters that a bounded pattern can go through. Each of these patterns is
+        # ours, short, and written so that a failed attempt costs no more than its longest match has characters.
+        joint = f"(?:{_JOINT}|[{re.escape(apart)}])" if apart else _JOINT
+        edge = f"(?:(?<!{joint})|(?!{joint}))"
+        shape = _CODE_POINT.sub(lambda found: rf"\u{int(found[1], 16):04x}", pattern)
+        self._shape = re.compile(f"(?:{shape})", re.ASCII)
+        self._begin = re.compile(f"{edge}(?a:{shape})")
+        self._edge = re.compile(edge)
+        self._end = re.compile(f"(?<={_JOINT}){edge}")
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -58,67 +72,90 @@ class NumberScanner:
 
     def search(self, text: str, start: int) -> Match | None:
         at = start
-        while (found := self._candidate(text, at)) is not None:
-            begin, end = found
-            if self._is_edge(text, begin):
+        while (found := self._begin.search(text, at)) is not None:
+            begin, end = found.span()
+            if not (self._alone and _follows_number(text, begin)):
                 last = self._accepted(text, begin, end)
                 if last is not None:
                     return Match(begin, last, self._label)
-            at = self._next_edge(text, begin + 1)
+            at = begin + 1
         return None
-
-    def _candidate(self, text: str, at: int) -> tuple[int, int] | None:
-        """The first piece from there on that the pattern allows. Looked for in slices that grow: a search costs as much
-        as the text that it is given is long, and hostile text has a candidate at every word."""
-        length = 2 * self._longest
-        while True:
-            piece = text[at : at + length]
-            found = self._pattern.search(piece)
-            whole = at + length >= len(text)
-            if found is not None and (whole or found.start() + self._longest <= len(piece)):
-                return at + found.start(), at + found.end()
-            if whole:
-                return None
-            # What begins in the last characters of a slice may go on after it, so it is looked at again.
-            at += len(piece) - self._longest + 1
-            length *= 2
 
     def opening(self, text: str, start: int) -> int:
         at = self._pattern.opening(text, start)
         while at < len(text) and not self._is_edge(text, at):
-            at = self._pattern.opening(text, self._next_edge(text, at + 1))
-        return at
-
-    def _next_edge(self, text: str, at: int) -> int:
-        while at < len(text) and not self._is_edge(text, at):
-            at += 1
+            following = self._edge.search(text, at + 1)
+            at = self._pattern.opening(text, len(text) if following is None else following.start())
         return at
 
     def _is_edge(self, text: str, at: int) -> bool:
         """Whether a word may begin or end here."""
-        if at == 0 or at == len(text):
-            return True
-        if self._alone and _follows_number(text, at):
+        if self._alone and 0 < at < len(text) and _follows_number(text, at):
             return False
-        before, after = text[at - 1], text[at]
-        return not ((joins(before) or before in self._apart) and (joins(after) or after in self._apart))
+        return self._edge.match(text, at) is not None
 
     def _accepted(self, text: str, begin: int, end: int) -> int | None:
-        for last in range(end, begin + max(4, self._shortest - 1), -1):
-            if joins(text[last - 1]) and self._is_edge(text, last) and self._fits(text[begin:last]):
+        if end - begin < self._shortest:
+            return None
+        # One character more than may belong to it: what follows decides whether a word ends.
+        ends = [found.start() for found in self._end.finditer(text, begin + self._shortest, end + 1)]
+        for last in reversed(ends):
+            fits = last <= end and self._fits(text[begin:last])
+            if fits and not (self._whole and _has_more_groups(text, begin, last)):
                 return last
         return None
 
     def _fits(self, piece: str) -> bool:
         if self._shape_first:
-            return self._pattern.matches(piece) and self._valid(piece)
-        return self._valid(piece) and self._pattern.matches(piece)
+            return self._shape.fullmatch(piece) is not None and self._valid(piece)
+        return self._valid(piece) and self._shape.fullmatch(piece) is not None
+
+
+class CardScanner(NumberScanner):
+    """Card numbers. The checks of all the lengths that one may have are made in one pass over its digits."""
+
+    def __init__(self) -> None:
+        super().__init__("card", r"[2-6](?:[ -]?\d){12,18}", luhn, apart="+")
+
+    def _accepted(self, text: str, begin: int, end: int) -> int | None:
+        found, count, plain, doubled = None, 0, 0, 0
+        for at in range(begin, end):
+            digit = _DIGITS.get(text[at])
+            if digit is not None:
+                # The last digit counts as it is, the one before it twice, and so on: another digit swaps the two sums.
+                plain, doubled = doubled + digit, plain + _TWICE[digit]
+                count += 1
+                ends = count >= 13 and plain % 10 == 0 and self._edge.match(text, at + 1)
+                if ends and _ISSUED.fullmatch(_compact(text[begin : at + 1])):
+                    found = at + 1
+        return found if found is not None and len(set(_compact(text[begin:found]))) > 1 else None
+
+
+_ISSUED: Final = re.compile(
+    r"4(?:\d{12}|\d{15}|\d{18})"  # Visa
+    r"|5\d{15}|5[0678]\d{15,17}|(?:222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}"  # Mastercard and Maestro
+    r"|220[0-4]\d{12,15}|3[47]\d{13}|2131\d{11}"  # Mir, American Express, JCB
+    r"|3[0689]\d{12}(?:\d{2,5})?|35[2-8]\d{13,16}|6\d{15,18}"  # Diners Club, JCB, Discover, UnionPay and others
+)
+"""What the numbers of cards begin with, and how long they are then."""
+_DIGITS: Final = {str(digit): digit for digit in range(10)}
+_TWICE: Final = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
 
 
 def _follows_number(text: str, at: int) -> bool:
     """Whether this is the next group of a number that is written in groups."""
-    group = text[max(0, at - 4) : at - 1]
-    return len(group) == 3 and text[at - 1] in " -." and text[at].isdigit() and group[-1].isdigit() and group.isalnum()
+    if at < 2 or text[at - 1] not in " -." or not text[at].isdigit() or not text[at - 2].isdigit():
+        return False
+    return text[at - 1] != " " or (at >= 4 and text[at - 4 : at - 1].isalnum())
+
+
+def _has_more_groups(text: str, begin: int, end: int) -> bool:
+    """Whether the groups of this number are some of a longer one: what parts them also parts it from more digits."""
+    mark = next((char for char in text[begin:end] if char in " -"), None)
+    if mark is None:
+        return False
+    before = begin >= 2 and text[begin - 1] == mark and text[begin - 2].isdigit()
+    return before or (end + 1 < len(text) and text[end] == mark and text[end + 1].isdigit())
 
 
 def joins(char: str) -> bool:
@@ -131,6 +168,10 @@ UNSPACED: Final = (
     ("\uac00", "\ud7a3"), ("\uf900", "\ufaff"), ("\uff00", "\uffef"), ("\U00020000", "\U0003ffff"),
 )  # fmt: skip
 """Thai and Lao, Burmese, Khmer, the scripts of China, Japan and Korea."""
+_JOINT: Final = rf"[^\W_{''.join(f'{first}-{last}' for first, last in UNSPACED)}]"
+"""A character that `joins`, for Python's expressions."""
+_CODE_POINT: Final = re.compile(r"\\x\{([0-9a-f]+)\}")
+"""How RE2 spells a character; Python does so differently."""
 
 
 _MARKS: Final = dict.fromkeys(map(ord, " .:/+-()\u00a0"))
@@ -139,11 +180,6 @@ _MARKS: Final = dict.fromkeys(map(ord, " .:/+-()\u00a0"))
 
 def _compact(text: str) -> str:
     return text.translate(_MARKS)
-
-
-def _card(text: str) -> bool:
-    digits = text.replace(" ", "").replace("-", "")
-    return len(digits) >= 13 and digits[0] in "23456" and len(set(digits)) > 1 and luhn(digits)
 
 
 def _iban(text: str) -> bool:
@@ -167,8 +203,8 @@ def _mac(text: str) -> bool:
 
 
 def _phone(text: str) -> bool:
-    digits = sum(map(str.isdigit, text))
-    return 8 <= digits <= 15 and len(set(_compact(text))) > 2
+    digits = _compact(text)
+    return 8 <= len(digits) <= 15 and len(set(digits)) > 2 and not _NO_PHONE.fullmatch(text)
 
 
 def _address(text: str) -> bool:
@@ -188,11 +224,15 @@ _PHONE: Final = "|".join(
         rf"\(0?\d{{2,4}}\){_GAP}?\d{{2,4}}(?:{_GAP}?\d{{2,4}}){{1,3}}",
         # In groups, from the trunk prefix on: 030 1234567, 06 12 34 56 78, 0171/2345678
         rf"0\d{{1,4}}{_GAP}\d{{2,8}}(?:{_GAP}\d{{2,8}}){{0,4}}",
-        # North American: 202-555-0143, 202.555.0143
-        r"[2-9]\d{2}(?:-[2-9]\d{2}-|\.[2-9]\d{2}\.)\d{4}",
-        # Mobile numbers written together: 06123456789
-        r"0[1-9]\d{8,9}",
+        # North American: 202-555-0143, 202.555.0143, 1-800-555-0143
+        r"(?:1[-.])?[2-9]\d{2}(?:-[2-9]\d{2}-|\.[2-9]\d{2}\.)\d{4}",
+        # Mobile numbers written together: 06123456789, in China 13812345678
+        r"0[1-9]\d{8,9}|1[3-9]\d{9}",
     )
+)
+_NO_PHONE: Final = re.compile(
+    r"(?:0[1-9]|[12]\d|3[01])([./-])(?:0[1-9]|1[0-2])\1(?:19|20)\d{2}"  # a date
+    r"|\d{3}-\d{2}-\d{4}|\d{4}\.\d{2}\.\d{3}|\d{3}\.\d{3}\.\d{3}-\d{2}"  # national ids: us, nl, br
 )
 _LETTERS: Final = r"A-Za-z\x{c0}-\x{24f}\x{370}-\x{52f}"
 """Latin, Greek and Cyrillic ones. Scripts without spaces between words would join an address to the words before it."""
@@ -219,12 +259,14 @@ def _macs() -> list[NumberScanner]:
 
 Make = Callable[[], Iterable[NumberScanner | SecretPattern]]
 PII: Final[dict[str, Make]] = {
-    "card": lambda: [NumberScanner("card", r"\d(?:[ -]?\d){12,18}", _card)],
+    "card": lambda: [CardScanner()],
     "iban": lambda: [NumberScanner("iban", r"[A-Za-z]{2}\d{2}(?:[ -]?[A-Za-z0-9]){11,30}", _iban)],
     "email": lambda: [_email()],
     "phone": lambda: [NumberScanner("phone", _PHONE, _phone, alone=True)],
     "national_id": lambda: [
-        NumberScanner("national_id", one.pattern, partial(_has_check, one.valid), shape_first=True)
+        NumberScanner(
+            "national_id", one.pattern, partial(_has_check, one.valid), apart="+", shape_first=True, whole=one.whole
+        )
         for one in NATIONAL_IDS
     ],
     "ip": _ips,

@@ -80,6 +80,7 @@ NEEDS: Final[dict[str, str]] = {
     "POST /api/threads/{}/fork": "threads:write",
     "POST /api/threads/{}/messages": "runs:write",
     "GET /api/threads/{}/messages": "threads:read",
+    "POST /api/threads/{}/amendments": "audit:amend",
     "GET /api/threads/{}/runs": "runs:read",
     "GET /api/threads/{}/events": "threads:read",
     "GET /api/threads/{}/stream": "threads:read",

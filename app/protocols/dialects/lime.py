@@ -510,11 +510,6 @@ _MAX_REPAIRS: Final = 400
 """Ranges that fit into a payload. The native event has all of them."""
 
 
-def _snapshot(source: _SpelledEvent) -> Said:
-    shown = {"upToSequence": source.payload["upToSeq"], "preview": values.preview(source.payload["summary"])}
-    return _say("snapshot.updated", "state", "completed", "Snapshot", payload=shown)
-
-
 def _narration(source: _SpelledEvent) -> Said:
     return _say("run.status", "state", "running", source.payload["message"][:200] or "Progress")
 
@@ -589,7 +584,6 @@ _SPELLINGS: Final[dict[str, Callable[[_SpelledEvent], Said]]] = {
     artifact.ArtifactCreated.type: _artifact,
     log.ProgressNarration.type: _narration,
     log.EventAmended.type: _evidence("An event was amended", "amendsSeq", "reason"),
-    log.SnapshotUpdated.type: _snapshot,
     log.LogCompacted.type: _compacted,
     "runtime.feedback.recorded": _evidence("Feedback", "runId", "score", "label"),
     "runtime.memory.recall.completed": lambda _source: _say(

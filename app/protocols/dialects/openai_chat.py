@@ -15,6 +15,8 @@ _ROLE: Final = (
     b'{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":null}]'
 )
 """How every answer begins."""
+_NEVER: Final = 253402300799
+"""The end of the year 9999: nothing of a thread expires by itself."""
 BETWEEN: Final = "\n\n"
 """Between what the agent said before its tools and after them."""
 
@@ -27,6 +29,26 @@ def usage(tokens: TokenCounts) -> dict[str, Any]:
         "prompt_tokens_details": {"cached_tokens": tokens.cached},
         "completion_tokens_details": {"reasoning_tokens": tokens.reasoning},
     }
+
+
+def media_fields(parts: list[Payload]) -> dict[str, Any]:
+    """Media of an answer as fields of its message: `audio` as the original has it, `images` as gateways send them, and
+    `files` in the shape in which a client sends files."""
+    made: dict[str, Any] = {}
+    for part in parts:
+        if "data" not in part:
+            continue
+        url = f"data:{part['mime']};base64,{part['data']}"
+        if part["type"] == "image":
+            image = {"type": "image_url", "image_url": {"url": url}, "index": len(made.get("images", ()))}
+            made.setdefault("images", []).append(image)
+        elif part["type"] == "audio" and "audio" not in made:
+            sound = {"id": f"audio_{part['blob']['sha256'][:32]}", "data": part["data"]}
+            made["audio"] = sound | {"expires_at": _NEVER, "transcript": ""}
+        else:
+            file = {"filename": part.get("name") or part["type"], "file_data": url}
+            made.setdefault("files", []).append({"type": "file", "file": file})
+    return made
 
 
 def error_object(code: str, message: str, kind: str = "server_error", **more: Any) -> dict[str, Any]:
@@ -44,6 +66,7 @@ class ChatChunks(SegmentReading):
         self._tail = b',"usage":null}\n\n' if include_usage else b"}\n\n"
         self._text_tail = b'},"logprobs":null,"finish_reason":null}]' + self._tail
         self._speaking: str | None = None
+        self._media: dict[str, Any] = {}
 
     def take(self) -> bytes:
         out = self._out
@@ -86,11 +109,16 @@ class ChatChunks(SegmentReading):
             self._chunk({"tool_calls": [made]})
         self._end("tool_calls")
 
+    def on_media(self, parts: list[Payload]) -> None:
+        self._media = media_fields(parts)
+
     def on_completed(self, output: str, message_id: str | None) -> None:
         if message_id not in self._begun_messages and output:
             self.on_text(message_id or "output", output)
         if self._speaking is None:
             self._say_role()
+        if self._media:
+            self._chunk(self._media)
         self._end(self.finish)
 
     def on_failed(self, error: Payload) -> None:
@@ -125,6 +153,7 @@ class ChatAnswer(SegmentReading):
         self._texts: dict[str, str] = {}
         self._content: str | None = None
         self._calls: list[ClientCall] = []
+        self._media: dict[str, Any] = {}
         self.error: Payload | None = None
 
     def on_begin(self, event: Event) -> None:
@@ -143,6 +172,9 @@ class ChatAnswer(SegmentReading):
         self._calls, self.finish = calls, "tool_calls"
         self._content = BETWEEN.join(self._texts.values()) or None
 
+    def on_media(self, parts: list[Payload]) -> None:
+        self._media = media_fields(parts)
+
     def on_completed(self, output: str, message_id: str | None) -> None:
         self._content = output
 
@@ -154,6 +186,7 @@ class ChatAnswer(SegmentReading):
 
     def answer(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": self._content, "refusal": None}
+        message |= self._media
         if self._calls:
             message["tool_calls"] = [
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}

@@ -37,6 +37,7 @@ class ResponseEvents(SegmentReading):
         self._parameters: Payload = {}
         """Which the client set on the way; `choice` with the segment that it is for."""
         self._choice: tuple[int, Any] = (-1, None)
+        self._media: list[Payload] = []
 
     @property
     def last_number(self) -> int:
@@ -93,11 +94,16 @@ class ResponseEvents(SegmentReading):
         self._parameters = self._parameters | wanted.get("parameters", {})
         self._choice = (self.segments_ended, wanted.get("toolChoice"))
 
+    def on_media(self, parts: list[Payload]) -> None:
+        self._media = parts
+
     def on_completed(self, output: str, message_id: str | None) -> None:
         if message_id not in self._begun_messages and output:
             self._close_message()
             self.on_text(message_id or f"msg_{self.run_id}_{self._segment}", output)
         self._close_message(phase="final_answer")
+        for number, part in enumerate(self._media):
+            self._made(part, f"{self.run_id}_{self._segment}_{number}")
         cut = _INCOMPLETE.get(self.finish)
         self._end("response.incomplete" if cut else "response.completed", "incomplete" if cut else "completed")
 
@@ -146,6 +152,22 @@ class ResponseEvents(SegmentReading):
         self._emit("response.function_call_arguments.delta", **where, delta=call.arguments)
         self._emit("response.function_call_arguments.done", **where, name=call.name, arguments=call.arguments)
         self._emit("response.output_item.done", output_index=index, item=done)
+
+    def _made(self, part: Payload, id: str) -> None:
+        """A picture is an item of its own; of other media the API has no item, so they are content of a message."""
+        index = len(self._output)
+        if part["type"] == "image":
+            item: JsonObject = {"type": "image_generation_call", "id": f"ig_{id}", "status": "completed"}
+            item |= {"result": part.get("data"), "output_format": part["mime"].partition("/")[2]}
+        elif part["type"] == "audio":
+            item = _message(f"msg_{id}", "completed", [_sound(part)], "final_answer")
+        else:
+            item = _message(f"msg_{id}", "completed", [_file(part)], "final_answer")
+        self._output.append(item)
+        begun: JsonObject = item | {"status": "in_progress"}
+        begun["content" if "content" in item else "result"] = [] if "content" in item else None
+        self._emit("response.output_item.added", output_index=index, item=begun)
+        self._emit("response.output_item.done", output_index=index, item=item)
 
     # -- frames --------------------------------------------------------------------------------------
 
@@ -235,6 +257,15 @@ def _message(message_id: str, status: str, content: list[JsonObject], phase: str
 
 def _part(text: str) -> JsonObject:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _sound(part: Payload) -> JsonObject:
+    return {"type": "output_audio", "data": part.get("data"), "transcript": "", "mime_type": part["mime"]}
+
+
+def _file(part: Payload) -> JsonObject:
+    content = f"data:{part['mime']};base64,{part['data']}" if "data" in part else None
+    return {"type": "output_file", "filename": part.get("name") or part["type"], "file_data": content}
 
 
 def _tool(declared: Payload) -> JsonObject:

@@ -124,6 +124,10 @@ class SegmentReading:
     def on_parameters(self, wanted: Payload) -> None:
         """The client wants something else of the model from the segment on that begins now, whichever it is."""
 
+    def on_media(self, parts: list[Payload]) -> None:
+        """Pictures, sounds and files of the answer, each with its `data` unless it is too large. `on_completed`
+        follows."""
+
     def on_completed(self, output: str, message_id: str | None) -> None: ...
 
     def on_failed(self, error: Payload) -> None: ...
@@ -245,6 +249,8 @@ class SegmentReading:
         self._begin(event)
         self.ended = True
         output = payload["output"]
+        if media := [part for part in payload.get("parts") or () if "blob" in part]:
+            self.on_media(media)
         self.on_completed(output if isinstance(output, str) else json.dumps(output).decode(), payload.get("messageId"))
 
     def _failed(self, event: Event, payload: Payload) -> None:

@@ -1,18 +1,18 @@
 """Which spelling of events a client asks for with `?dialect=`. Leaves to the dialects: the spelling itself."""
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Query, Response
 
-from app.core import json
 from app.core.principal import Principal
 from app.events.envelope import Event
 from app.protocols.context import ServerContext
+from app.protocols.dialects.lime import Lineage
 from app.protocols.dialects.stable_harness import stable_event
 from app.protocols.http.answers import events_answer, page_answer
-from app.protocols.http.lineages import Lineages
-from app.protocols.http.sse import Ending, LogFrames, event_stream
+from app.protocols.http.lineages import LineageFrames, Lineages
+from app.protocols.http.sse import Ending, event_stream
 from app.protocols.wire.sse import EventStream, Following
 
 EventDialect = Annotated[
@@ -46,30 +46,12 @@ class EventDialects:
             return event_stream(self._server, caller, thread_id, after, ending=ending, keep=keep)
         subscription = self._server.hub.subscribe(caller.tenant, [thread_id])
         following = Following(subscription, self._server.reader.events, thread_id, after)
-        return EventStream(following, StableHarnessFrames(self._lineages, ending, keep), at_once=True)
+        return EventStream(following, LineageFrames(self._lineages, _stable_spelling, ending, keep), at_once=True)
 
     async def _agent(self, event: Event) -> str | None:
         line = await self._lineages.of(event)
         return None if line is None else line.name
 
 
-class StableHarnessFrames(LogFrames):
-    """Server-sent events whose `id` is the thread's `seq` and whose data is the event in the published spelling."""
-
-    def __init__(self, lineages: Lineages, ending: Ending, keep: Callable[[Event], bool] | None) -> None:
-        super().__init__(ending, keep)
-        self._lineages = lineages
-
-    def of(self, event: Event, followed: bool) -> bytes | None:
-        if followed and event.run_id is not None and self._lineages.cached(event) is None:
-            return None
-        return super().of(event, followed)
-
-    async def load(self, event: Event, followed: bool) -> bytes:
-        await self._lineages.of(event)
-        return super().of(event, followed) or b""
-
-    def frame(self, event: Event) -> bytes:
-        line = self._lineages.cached(event)
-        made = stable_event(event, None if line is None else line.name)
-        return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.seq, event.type.encode(), json.dumps(made))
+def _stable_spelling(event: Event, line: Lineage | None) -> tuple[str, Any]:
+    return event.type, stable_event(event, None if line is None else line.name)

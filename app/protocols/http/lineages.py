@@ -1,13 +1,19 @@
-"""Where runs come from, looked up once: a run's line never changes. Bounded."""
+"""Where runs come from, looked up once: a run's line never changes. Bounded. And streams whose events need it."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from cachetools import LRUCache
 
+from app.core import json
 from app.events.catalog.request import RequestQueued
 from app.events.envelope import Event
 from app.protocols.dialects.lime import Lineage, task_id
+from app.protocols.http.sse import Ending, LogFrames
 from app.views.ports import Reader
+
+Spelling = Callable[[Event, Lineage | None], tuple[str, Any]]
+"""The name of an event's frame, and its data."""
 
 MAX_LINEAGES: Final = 4096
 _MAX_DEPTH: Final = 16
@@ -59,3 +65,26 @@ def _name(event: Event) -> str | None:
     payload = event.payload
     found = payload.get("agent") or payload.get("tool") or payload.get("workflow")
     return found if isinstance(found, str) else None
+
+
+class LineageFrames(LogFrames):
+    """Server-sent events whose `id` is the thread's `seq` and whose data a dialect spells with the run's line."""
+
+    def __init__(
+        self, lineages: Lineages, spelling: Spelling, ending: Ending, keep: Callable[[Event], bool] | None
+    ) -> None:
+        super().__init__(ending, keep)
+        self._lineages, self._spelling = lineages, spelling
+
+    def of(self, event: Event, followed: bool) -> bytes | None:
+        if followed and event.run_id is not None and self._lineages.cached(event) is None:
+            return None
+        return super().of(event, followed)
+
+    async def load(self, event: Event, followed: bool) -> bytes:
+        await self._lineages.of(event)
+        return super().of(event, followed) or b""
+
+    def frame(self, event: Event) -> bytes:
+        name, data = self._spelling(event, self._lineages.cached(event))
+        return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.seq, name.encode(), json.dumps(data))

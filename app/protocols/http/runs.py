@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Request as HttpRequest
 from pydantic import AwareDatetime, Field, model_validator
 
+from app.events.catalog.request import Mode
 from app.protocols.context import ServerContext
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
@@ -43,6 +44,11 @@ class SubmitRun(RunRequest):
 
     agent: str | None = Field(None, min_length=1, max_length=200, description="null: the workspace's default")
     tool: str | None = Field(None, min_length=1, max_length=200, description="run this tool, by no agent")
+    workflow: str | None = Field(None, min_length=1, max_length=200, description="run this workflow")
+    route_id: str | None = Field(
+        None, min_length=1, max_length=200, description="a route of the Runtime document, which names what runs"
+    )
+    mode: Mode | None = Field(None, description="how a cycle goes about its work; null: headless")
     input: RunInput = Field(description="a text, an object, or message parts")
     thread_id: str | None = Field(None, min_length=1, max_length=200, pattern=THREAD_ID)
     create_thread: bool = Field(False, description="whether an unknown `threadId` is created")
@@ -50,8 +56,8 @@ class SubmitRun(RunRequest):
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
-        if self.agent is not None and self.tool is not None:
-            raise ValueError("name an agent or a tool, not both")
+        if sum(one is not None for one in (self.agent, self.tool, self.workflow, self.route_id)) > 1:
+            raise ValueError("name one of agent, tool, workflow and routeId")
         return self
 
 
@@ -95,6 +101,9 @@ def _add_asking(router: APIRouter, server: ServerContext) -> None:
             raw,
             agent=body.agent,
             tool=body.tool,
+            workflow=body.workflow,
+            mode=body.mode,
+            route_id=body.route_id,
             input=body.input,
             thread_id=body.thread_id,
             create_thread=body.create_thread,

@@ -85,6 +85,7 @@ class RunShape(Shape):
     status: RunStatus
     input: Any
     output: Any
+    output_parts: list[dict[str, Any]] | None
     error: RunError | None
     parent_run_id: str | None
     rerun_of: str | None
@@ -275,6 +276,25 @@ class ToolUse(Shape):
     arguments: Any
 
 
+class PolicyDecisionShape(Shape):
+    policy_id: str
+    decision: Literal["allow", "deny", "advisory"]
+    reason: str
+    phase_id: str | None = None
+
+
+class WorkflowProgressShape(Shape):
+    workflow_id: str
+    cycle_id: str | None
+    mode: str | None
+    phase: str | None
+    verdict: str | None
+    reason: str | None
+    generation: int
+    visited_phases: list[str]
+    gates: list[PolicyDecisionShape]
+
+
 class Snapshot(Shape):
     thread: ThreadShape
     runs: list[RunShape]
@@ -285,6 +305,7 @@ class Snapshot(Shape):
     tools_invoked: list[ToolUse]
     phases: list[str]
     verdict: str | None
+    workflow: WorkflowProgressShape | None
     messages_in_flight: list[str]
     open_interrupts: list[str]
     usage: TotalUsage

@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.catalog.interrupt import InterruptRaised
-from app.events.catalog.request import TERMINAL
+from app.events.catalog.request import TERMINAL, RequestSuspended
 from app.events.envelope import Event
 from app.events.follow import FellBehind, follow
 from app.protocols.context import ServerContext
@@ -46,9 +46,13 @@ ENDED_OR_FOLLOWED: Final[dict[str, Any]] = {
     "description": "The run has ended (`wait`), or its events follow (`stream=sse`).",
     "content": SSE,
 }
+_PAUSES: Final = frozenset({InterruptRaised.type, RequestSuspended.type})
 REFUSALS = (
     "AGENT_NOT_FOUND",
     "AGENT_REQUIRED",
+    "WORKFLOW_NOT_FOUND",
+    "WORKFLOW_INPUT_INVALID",
+    "ROUTE_NOT_FOUND",
     "BACKEND_NOT_AVAILABLE",
     "THREAD_NOT_FOUND",
     "THREAD_DELETED",
@@ -135,14 +139,19 @@ async def submit(
 ) -> Response:
     if wanted.user is not None and not caller.may("memory:delegate"):
         raise HttpProblem(Failure("FORBIDDEN", "the caller may not do this"), None, needs="memory:delegate")
-    given, blobs = await with_content(server.files, caller.tenant, wanted.input)
-    run = accepted(await server.service.submit(caller, replace(wanted, input=given, blobs=blobs)))
+    run = await _submitted(server, caller, wanted)
     if stream is not None:
         ids = {"x-run-id": header_text(run.id), "x-thread-id": header_text(run.thread_id)}
         return run_stream(server, caller, run, run.first_seq - 1, ids)
     if wait is not None:
         run = await wait_for_end(server, caller, run, wait)
     return run_answer(run, 200 if run.terminal else 202)
+
+
+async def _submitted(server: ServerContext, caller: Principal, wanted: Submission) -> Run:
+    """Apart from waiting for the run: the content of its parts is not held meanwhile."""
+    given, blobs = await with_content(server.files, caller.tenant, wanted.input)
+    return accepted(await server.service.submit(caller, replace(wanted, input=given, blobs=blobs)))
 
 
 def run_answer(run: Run, status: int = 200) -> Response:
@@ -199,7 +208,7 @@ async def _until_it_rests(server: ServerContext, caller: Principal, run: Run) ->
             mine = {event.type for event in batch if event.run_id == run.id}
             if mine & TERMINAL:
                 return
-            if InterruptRaised.type in mine:
+            if mine & _PAUSES:
                 # It may have been answered long ago, when the events that are read are old ones.
                 stands = await server.reader.run(caller.tenant, run.id)
                 if stands is None or stands.status == "waiting":

@@ -27,7 +27,7 @@ from app.protocols.http.submission import (
     submit,
 )
 from app.runtime.intake.rejection import Rejected
-from app.runtime.intake.threads import NewThread, ThreadChange
+from app.runtime.intake.threads import Correction, NewThread, ThreadChange
 from app.views.thread import Thread, thread_json
 
 _GONE = ("THREAD_NOT_FOUND", "THREAD_DELETED", "THREAD_RESERVED", "STORAGE_FULL")
@@ -52,6 +52,14 @@ class ChangeThread(Request):
 class ForkThread(Request):
     seq: int | None = Field(None, ge=1, le=MAX_SEQ, description="what was said up to here; null: all of it")
     title: str | None = Field(None, max_length=500)
+
+
+class AmendEvent(Request):
+    """A correction of an event that is stored already."""
+
+    seq: int = Field(ge=1, le=MAX_SEQ, description="the event of this thread that is wrong")
+    reason: str = Field(min_length=1, max_length=2000)
+    correction: Metadata = Field(description="the fields of its payload that should read otherwise")
 
 
 class PostMessage(RunRequest):
@@ -134,6 +142,22 @@ def _add_one(router: APIRouter, server: ServerContext) -> None:
     async def fork(thread_id: str, request: HttpRequest, caller: Caller) -> Response:
         body, _ = await read_model(request, ForkThread)
         return _thread_answer(await server.threads.fork(caller, thread_id, body.seq, title=body.title), 201)
+
+    @router.post(
+        "/{thread_id}/amendments",
+        status_code=201,
+        response_model=shapes.EventShape,
+        summary="Correct an event by another one",
+        openapi_extra=takes(AmendEvent),
+        responses=may_answer(*_GONE),
+    )
+    async def amend(thread_id: str, request: HttpRequest, caller: Caller) -> Response:
+        """Recorded as `runtime.event.amended`. The event itself, its hash and what was made of it stay as they are."""
+        body, _ = await read_model(request, AmendEvent)
+        amended = await server.threads.amend(caller, thread_id, Correction(body.seq, body.reason, body.correction))
+        if isinstance(amended, Rejected):
+            raise HttpProblem(amended.failure)
+        return Response(amended.wire(), 201, media_type="application/json")
 
     @router.post(
         "/{thread_id}/messages",

@@ -10,23 +10,22 @@ from typing import Annotated, Any, Final, TypeVar
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.core import json
 from app.core.principal import Principal
 from app.events.catalog.request import TERMINAL
 from app.events.catalog.thread import ThreadDeleted
 from app.events.envelope import Event, iso_at
 from app.protocols.context import ServerContext
-from app.protocols.dialects.lime import ui_event
+from app.protocols.dialects.lime import Lineage, ui_event
 from app.protocols.http import shapes
 from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import Cursor, read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
 from app.protocols.http.documents import follows, may_answer, takes
-from app.protocols.http.lineages import Lineages
+from app.protocols.http.lineages import LineageFrames, Lineages
 from app.protocols.http.lookups import existing_run, existing_thread, whole_run, whole_thread
 from app.protocols.http.parameters import LastEventId, Limit, resume_after
-from app.protocols.http.sse import Ending, LastFrame, LogFrames
+from app.protocols.http.sse import Ending, LastFrame
 from app.protocols.wire.sse import EventStream, Following, OneFrame, named_frame
 from app.views.dropped import compactions, dropped_numbers
 from app.views.run import Run
@@ -106,29 +105,13 @@ class _UiReader:
     ) -> EventStream:
         subscription = self.server.hub.subscribe(caller.tenant, [thread_id])
         following = Following(subscription, self.server.reader.events, thread_id, after)
-        return EventStream(following, UiFrames(self.lineages, ending, run), at_once=True)
 
+        def spelling(event: Event, line: Lineage | None) -> tuple[str, UiEvent]:
+            made = ui_event(event, line, _number(event, run is not None))
+            return str(made["eventClass"]), made
 
-class UiFrames(LogFrames):
-    """Server-sent events whose `id` is the thread's `seq` and whose data is the UI event."""
-
-    def __init__(self, lineages: Lineages, ending: Ending, run: Run | None) -> None:
-        super().__init__(ending, None if run is None else lambda event: event.run_id == run.id)
-        self._lineages, self._of_run = lineages, run is not None
-
-    def of(self, event: Event, followed: bool) -> bytes | None:
-        if followed and event.run_id is not None and self._lineages.cached(event) is None:
-            return None
-        return super().of(event, followed)
-
-    async def load(self, event: Event, followed: bool) -> bytes:
-        await self._lineages.of(event)
-        return super().of(event, followed) or b""
-
-    def frame(self, event: Event) -> bytes:
-        made = ui_event(event, self._lineages.cached(event), _number(event, self._of_run))
-        name = str(made["eventClass"]).encode()
-        return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.seq, name, json.dumps(made))
+        keep = None if run is None else lambda event: event.run_id == run.id
+        return EventStream(following, LineageFrames(self.lineages, spelling, ending, keep), at_once=True)
 
 
 def _number(event: Event, of_run: bool) -> int:

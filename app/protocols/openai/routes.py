@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from app.core import json
 from app.core.principal import Principal
-from app.events.blobs import stored_blobs, with_blobs
+from app.events.blobs import stored_blobs
 from app.protocols.auth.shown import Headers
 from app.protocols.context import ServerContext
 from app.protocols.dialects import openai_chat, openai_responses
@@ -31,7 +31,7 @@ from app.protocols.openai.client_request import (
 )
 from app.protocols.openai.errors import OpenAiRoute, Refusal, failed_run
 from app.protocols.openai.parameters import EFFORTS, MAX_STOPS
-from app.protocols.openai.segment_stream import Listening, segment_stream, sse_error, wait_for
+from app.protocols.openai.segment_stream import Listening, segment_stream, sse_error, wait_for, whole_event
 from app.protocols.openai.segments import Segment, open_segment
 from app.protocols.wire.connection import connection_of
 from app.protocols.wire.sse import EventStream
@@ -215,7 +215,7 @@ async def _read_stored(server: ServerContext, caller: Principal, run: Run, readi
             if event.run_id != run.id:
                 reading.feed_sibling(event)
             else:
-                reading.feed(await with_blobs(event, load))
+                reading.feed(await whole_event(event, load))
         after = page[-1].seq
     reading.take()
 

@@ -11,10 +11,10 @@ from typing import Any, Final, Protocol
 import orjson
 
 from app.core.errors import Failure
-from app.events.blobs import has_references, stored_blobs, with_blobs
+from app.events.blobs import Load, has_media, has_references, stored_blobs, with_blobs, with_media
 from app.events.catalog.adapter import AdapterEvent
 from app.events.catalog.model import ModelCompleted, ModelNegotiated, ModelRequested
-from app.events.catalog.request import RequestQueued, RequestStarted
+from app.events.catalog.request import RequestCompleted, RequestQueued, RequestStarted
 from app.events.catalog.thread import ThreadCreated
 from app.events.envelope import Event
 from app.events.follow import FellBehind, join
@@ -30,6 +30,7 @@ from app.protocols.wire.sse import COMMENT, EventStream, Following
 from app.views.run import Run
 
 _DELTA: Final = AdapterEvent.type
+_COMPLETED: Final = RequestCompleted.type
 QUIET: Final = frozenset(
     {
         ThreadCreated.type,
@@ -73,7 +74,7 @@ class Listening:
         self.subscription = self.heard or self.server.hub.subscribe(self.tenant, [self.run.thread_id])
 
     async def whole(self, event: Event) -> Event:
-        return await with_blobs(event, stored_blobs(self.server.reader, self.tenant, event.thread_id))
+        return await whole_event(event, stored_blobs(self.server.reader, self.tenant, event.thread_id))
 
 
 class SegmentFrames:
@@ -150,9 +151,16 @@ def segment_stream(
     return EventStream(following, SegmentFrames(listening, reading, error_frame), headers, on_gone=listening.on_gone)
 
 
+async def whole_event(event: Event, load: Load) -> Event:
+    """With its large values in place, and the media of an answer."""
+    media = event.type == _COMPLETED and has_media(event)
+    event = await with_blobs(event, load)
+    return await with_media(event, load) if media else event
+
+
 def _is_partial(event: Event) -> bool:
-    """Whether a value was too large for it; pieces of text never are."""
-    return event.type != _DELTA and has_references(event)
+    """Whether a value was too large for it, or it has media; pieces of text never are."""
+    return event.type != _DELTA and (has_references(event) or (event.type == _COMPLETED and has_media(event)))
 
 
 async def _events(listening: Listening) -> AsyncIterator[Event]:

@@ -1,9 +1,11 @@
 """Telemetry sinks: where committed events are sent besides the log, such as standard output or an OTLP collector.
 
-A sink gets the envelope of each event and the payload fields that the workspace permits in traces. It is fed from a
-bounded queue, and what does not fit is dropped and counted. Leaves to the log: being complete.
+A sink gets the envelope of each event and the payload fields that the workspace permits in traces, without personal
+data where the workspace hides it there. It is fed from a bounded queue, and what does not fit is dropped and counted.
+Leaves to the log: being complete.
 """
 
+import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from app.workspace.specs.runtime import TelemetrySink
 
 log = structlog.get_logger("holdfast.sinks")
 Permitted = Callable[[], Sequence[str]]
+Redact = Callable[[Any], Any]
 
 
 class Sink(Protocol):
@@ -49,18 +52,20 @@ STDOUT: Final = SinkKind(name="stdout", make=lambda _config: StdoutSink())
 class OtlpSink:
     """Spans of runs, steps and model calls by OTLP over HTTP, as `HOLDFAST_TRACES=otlp` sends them."""
 
-    def __init__(self, permitted: Permitted) -> None:
+    def __init__(self, permitted: Permitted, redact: Redact) -> None:
         from app.protocols.telemetry.otlp import open_tracer
         from app.protocols.telemetry.spans import Spans
 
         tracer, ids, self._provider = open_tracer()
-        self._spans = Spans(tracer, ids, permitted)
+        self._spans = Spans(tracer, ids, permitted, redact)
 
     async def consume(self, events: Sequence[Event]) -> None:
-        self._spans.committed(events)
+        """In a thread: looking for personal data takes a while, and the loop serves everybody."""
+        await asyncio.to_thread(self._spans.committed, events)
 
-    def close(self) -> None:
-        self._provider.shutdown()
+    async def close(self) -> None:
+        """Sends what is left; a collector that does not answer takes a few seconds, in a thread of its own."""
+        await asyncio.to_thread(self._provider.shutdown)
 
 
 def _no_maker(_config: Mapping[str, Any]) -> Sink:
@@ -76,13 +81,16 @@ class Sinks:
     def __init__(self, kinds: Kinds[SinkKind]) -> None:
         self._kinds = kinds
         self._fields: frozenset[str] = frozenset()
+        self._redact: Redact | None = None
         self._declared: tuple[TelemetrySink, ...] = ()
         self._observers: list[Observer] = []
         self._otlp: list[OtlpSink] = []
 
-    async def follow(self, declared: Sequence[TelemetrySink], permitted: Sequence[str]) -> None:
-        """`permitted` are the payload fields that may leave the server."""
-        self._fields = frozenset(permitted)
+    async def follow(
+        self, declared: Sequence[TelemetrySink], permitted: Sequence[str], redact: Redact | None = None
+    ) -> None:
+        """`permitted` are the payload fields that may leave the server, without what `redact` takes out of them."""
+        self._fields, self._redact = frozenset(permitted), redact
         if tuple(declared) == self._declared:
             return
         await self.close()
@@ -95,7 +103,7 @@ class Sinks:
     def _made(self, declared: TelemetrySink) -> Consume | None:
         try:
             if declared.kind == OTLP.name:
-                otlp = OtlpSink(lambda: sorted(self._fields))
+                otlp = OtlpSink(lambda: sorted(self._fields), self._redacted)
                 self._otlp.append(otlp)
                 return otlp.consume
             kind = self._kinds.usable(declared.kind)
@@ -108,9 +116,19 @@ class Sinks:
             return None
 
         async def consume(events: Sequence[Event]) -> None:
-            await called(sink.send, [_shown(event, self._fields) for event in events])
+            if self._redact is None:
+                batch = self._shown(events)
+            else:  # which takes a while
+                batch = await asyncio.to_thread(self._shown, events)
+            await called(sink.send, batch)
 
         return consume
+
+    def _shown(self, events: Sequence[Event]) -> list[dict[str, Any]]:
+        return [_shown(event, self._fields, self._redacted) for event in events]
+
+    def _redacted(self, value: Any) -> Any:
+        return value if self._redact is None else self._redact(value)
 
     def committed(self, events: Sequence[Event]) -> None:
         for observer in self._observers:
@@ -129,11 +147,11 @@ class Sinks:
         for observer in observers:
             await observer.close()
         for otlp in self._otlp:
-            otlp.close()
+            await otlp.close()
         self._otlp.clear()
 
 
-def _shown(event: Event, permitted: frozenset[str]) -> dict[str, Any]:
+def _shown(event: Event, permitted: frozenset[str], redact: Redact) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "id": event.id,
         "type": event.type,
@@ -146,5 +164,5 @@ def _shown(event: Event, permitted: frozenset[str]) -> dict[str, Any]:
     }
     if event.type == adapter.AdapterEvent.type:
         shown["phase"] = event.payload["event"]["phase"]
-    payload = {name: value for name, value in event.payload.items() if name in permitted} if permitted else {}
+    payload = {name: redact(value) for name, value in event.payload.items() if name in permitted} if permitted else {}
     return shown | ({"payload": payload} if payload else {})

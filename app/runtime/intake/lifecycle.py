@@ -8,7 +8,7 @@ import asyncio
 from app.core.errors import Failure
 from app.core.principal import Principal
 from app.events.catalog import request
-from app.events.ports import Refused, RunNotTerminal, RunUnclaimed
+from app.events.ports import Appended, Refused, RunAtWork, RunNotTerminal, RunUnclaimed
 from app.events.recorder import Recorder, Scope
 from app.runtime.intake.cancel_events import CancelEvents, cancel_command
 from app.runtime.intake.ports import Drainable
@@ -35,19 +35,34 @@ class Lifecycle:
         if run.terminal or run.cancel_requested_at is not None:
             return run
         scope = Scope(who.tenant, run.thread_id, run_id, actor=who.actor)
-        command, ended = cancel_command(), request.RequestCancelled(reason=reason, by=who.actor)
-        left_open = await self._cancel_events.left_open(who.tenant, run)
-        answer = await self._recorder.record(scope, command, *left_open, ended, conditions=[RunUnclaimed(run_id)])
-        if not isinstance(answer, Refused):
-            self._scheduler.freed(who.tenant, run.thread_id)
-        elif answer.failure.code == "LEASE_HELD":
-            answer = await self._recorder.record(scope, command, conditions=[RunNotTerminal(run_id)])
-            self._scheduler.stop(who.tenant, run_id)
+        # What is usual first: every attempt waits for the thread, to which the owner of the run keeps writing.
+        answer = await (self._stop(scope, run_id) if run.status == "running" else self._end(scope, run, reason))
+        if isinstance(answer, Refused) and answer.failure.code == "RUN_NOT_RUNNING":
+            answer = await self._end(scope, run, reason)
         if isinstance(answer, Refused) and answer.failure.code != "RUN_TERMINAL":
             return Rejected(answer.failure, answer.winner)
         # An accepted run is in the tables; only its thread's deletion takes it out of sight.
         cancelled = await self._reader.run(who.tenant, run_id)
         return cancelled or Rejected(Failure("THREAD_DELETED", "The thread was deleted."), run_id)
+
+    async def _stop(self, scope: Scope, run_id: str) -> Appended | Refused:
+        """By whoever works on it."""
+        answer = await self._recorder.record(scope, cancel_command(), conditions=[RunAtWork(run_id)])
+        if not isinstance(answer, Refused):
+            self._scheduler.stop(scope.tenant, run_id)
+        return answer
+
+    async def _end(self, scope: Scope, run: Run, reason: str | None) -> Appended | Refused:
+        """In one commit, if nobody has taken it up meanwhile."""
+        command, ended = cancel_command(), request.RequestCancelled(reason=reason, by=scope.actor)
+        left_open = await self._cancel_events.left_open(scope.tenant, run)
+        answer = await self._recorder.record(scope, command, *left_open, ended, conditions=[RunUnclaimed(run.id)])
+        if not isinstance(answer, Refused):
+            self._scheduler.freed(scope.tenant, run.thread_id)
+        elif answer.failure.code == "LEASE_HELD":
+            answer = await self._recorder.record(scope, command, conditions=[RunNotTerminal(run.id)])
+            self._scheduler.stop(scope.tenant, run.id)
+        return answer
 
     @property
     def draining(self) -> bool:

@@ -139,12 +139,15 @@ def _submission(
 ) -> Submission:
     replay = None
     if strict:
-        prompt = next((e.payload["requestHash"] for e in events if e.type == "runtime.model.requested"), None)
-        replay = {"prompt": prompt, "calls": tokens.tool_calls(events)}
+        prompts, calls = tokens.first_prompts(events), tokens.recorded_calls(events)
+        prompt = prompts[0] if prompts else None
+        replay = {"prompt": prompt, "prompts": prompts, "calls": calls.hashes, "after": calls.after}
     return Submission(
         run.agent,
         asked.get("input"),
         tool=run.tool,
+        workflow=run.workflow,
+        mode=asked.get("mode"),
         thread_id=thread_id,
         metadata=run.metadata,
         labels=run.labels,

@@ -20,7 +20,7 @@ from app.runtime.intake.cancel_events import CancelEvents
 from app.runtime.intake.rejection import Rejected
 from app.runtime.intake.run_rates import RunRates
 from app.runtime.intake.submission import Busy, Submission
-from app.runtime.intake.submission_checks import check_submission
+from app.runtime.intake.submission_checks import check_submission, route
 from app.runtime.intake.submission_events import queued_event, thread_created_event
 from app.runtime.scheduler import AcceptedRun, Scheduler, WorkerReservation
 from app.runtime.workspaces import WorkspaceHistory
@@ -64,7 +64,8 @@ class Service:
     async def submit(self, who: Principal, submission: Submission) -> Run | Rejected:
         workspace = submission.workspace or await self._workspaces.for_new_run()
         refused = (
-            check_submission(submission, workspace, self._backends)
+            route(submission, workspace)
+            or check_submission(submission, workspace, self._backends)
             or self._scheduler.refusal(who.tenant)
             or await self._rates.take(who.tenant)
         )
@@ -78,10 +79,12 @@ class Service:
     async def _submit(
         self, who: Principal, submission: Submission, workspace: CompiledWorkspace
     ) -> "_Taken | Rejected":
-        busy = submission.busy or _busy_policy(workspace, submission.agent)
+        busy = submission.busy or _busy_policy(workspace, submission)
         thread_id, run_id = submission.thread_id or new_id("thread"), new_id("run")
         scope = Scope(who.tenant, thread_id, run_id, actor=who.actor)
-        agent = None if submission.tool is not None else submission.agent or workspace.default_agent
+        agent = None
+        if submission.tool is None and submission.workflow is None:
+            agent = submission.agent or workspace.default_agent
         known = None if submission.thread_id is None else await self._reader.thread(who.tenant, submission.thread_id)
         approvals, code = submission.approval_policy or _policy_of(known), await self._workspaces.code(workspace)
         payload = queued_event(submission, workspace, agent=agent, busy=busy, approvals=approvals, code=code)
@@ -190,6 +193,6 @@ def _policy_of(known: Thread | Tombstone | None) -> ApprovalPolicy | None:
     return approval_policy(known.metadata) if isinstance(known, Thread) else None
 
 
-def _busy_policy(workspace: CompiledWorkspace, name: str | None) -> Busy:
-    agent = workspace.agents.get(name or workspace.default_agent or "")
+def _busy_policy(workspace: CompiledWorkspace, submission: Submission) -> Busy:
+    agent = workspace.acting(submission.agent or workspace.default_agent, submission.workflow)
     return (agent.spec.busy_policy if agent else None) or workspace.runtime.busy_policy

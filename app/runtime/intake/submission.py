@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from app.events import ports
 from app.events.catalog import thread
+from app.events.catalog.request import Mode
 from app.views.controls import ApprovalPolicy
 from app.workspace.compiled import CompiledWorkspace
 
@@ -15,10 +16,15 @@ Busy = Literal["enqueue", "reject", "interrupt", "rollback"]
 @dataclass(slots=True)  # not frozen: with so many fields that would cost more than reading the request
 class Submission:
     agent: str | None
-    """None takes the workspace's default, unless a tool is asked for."""
+    """None takes the workspace's default, unless a tool or a workflow is asked for."""
     input: Any
     tool: str | None = None
     """A direct request: this tool with the input as its arguments, by no agent."""
+    workflow: str | None = None
+    mode: Mode | None = None
+    """How a cycle goes about its work."""
+    route_id: str | None = None
+    """A route of the Runtime document, which names the agent or the workflow."""
     thread_id: str | None = None
     create_thread: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)

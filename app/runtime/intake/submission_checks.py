@@ -17,6 +17,19 @@ MAX_CLIENT_TOOLS: Final = 128
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
+def route(submission: Submission, workspace: CompiledWorkspace) -> Failure | None:
+    """Put the agent or workflow of a route, or the default workflow, into a submission that names it not itself."""
+    if submission.route_id is not None:
+        found = workspace.runtime.routes.get(submission.route_id)
+        if found is None:
+            known = ", ".join(sorted(workspace.runtime.routes)) or "none"
+            return Failure("ROUTE_NOT_FOUND", f"the workspace has no such route; it has: {known}")
+        submission.agent, submission.workflow = found.agent, found.workflow
+    elif submission.agent is None and submission.tool is None and submission.workflow is None:
+        submission.workflow = workspace.runtime.default_workflow
+    return None
+
+
 def check_submission(submission: Submission, workspace: CompiledWorkspace, backends: Container[str]) -> Failure | None:
     if submission.thread_id is not None and submission.thread_id.startswith(SYSTEM_THREADS):
         return Failure(
@@ -24,10 +37,16 @@ def check_submission(submission: Submission, workspace: CompiledWorkspace, backe
             f"thread ids that begin with {SYSTEM_THREADS} are reserved for the system and take no runs",
         )
     if submission.tool is not None:
+        if submission.mode is not None:
+            return Failure("INVALID_REQUEST", "a mode is for cycles; a tool has none")
         if submission.tool not in workspace.tools:
             return Failure("TOOL_NOT_FOUND", "the workspace has no such tool")
         if not isinstance(submission.input, dict):
             return Failure("INVALID_REQUEST", "the input of a tool must be an object that holds its arguments")
+    elif submission.workflow is not None:
+        refused = _check_workflow(submission, workspace)
+        if refused is not None:
+            return refused
     else:
         refused = _check_agent(submission, workspace, backends)
         if refused is not None:
@@ -35,6 +54,26 @@ def check_submission(submission: Submission, workspace: CompiledWorkspace, backe
     if submission.model_plan is not None and submission.model_plan not in workspace.models:
         return Failure("MODEL_NOT_FOUND", "the workspace has no such model")
     return check_limits(submission.limits) if submission.limits else None
+
+
+def _check_workflow(submission: Submission, workspace: CompiledWorkspace) -> Failure | None:
+    flow = workspace.workflows.get(submission.workflow or "")
+    if flow is None:
+        return Failure("WORKFLOW_NOT_FOUND", "the workspace has no such workflow")
+    for name, given in (
+        ("modelPlan", submission.model_plan),
+        ("client tools", submission.client_tools),
+        ("a response schema", submission.response_schema),
+        ("toolChoice", submission.tool_choice),
+    ):
+        if given:
+            message = f"a workflow takes no {name}: its steps say what they use"
+            return Failure("INVALID_REQUEST", message)
+    issues = flow.input_validator.issues(submission.input) if flow.input_validator is not None else ()
+    if issues:
+        message = f"the input breaks the schema of the workflow: {issues[0].path or '/'}: {issues[0].message}"
+        return Failure("WORKFLOW_INPUT_INVALID", message)
+    return None
 
 
 def _check_agent(submission: Submission, workspace: CompiledWorkspace, backends: Container[str]) -> Failure | None:

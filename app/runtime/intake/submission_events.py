@@ -23,6 +23,8 @@ def queued_event(
     document = {
         "agent": agent,
         "tool": submission.tool,
+        "mode": submission.mode,
+        "workflow": submission.workflow,
         "input": submission.input,
         "metadata": dict(submission.metadata),
         "labels": dict(submission.labels),

@@ -1,4 +1,4 @@
-"""The life of threads: create, change, fork, delete, and rows that clients add to a transcript.
+"""The life of threads: create, change, fork, delete, amend, and rows that clients add to a transcript.
 
 Each is one command to the log, so that concurrent callers never lose each other's work. Leaves to others: runs (the
 service), reading (the store's reader), status codes and other spellings (the protocols).
@@ -14,10 +14,11 @@ from app.core.errors import Failure
 from app.core.ids import new_id
 from app.core.principal import Principal
 from app.events import ports
-from app.events.blobs import restored
+from app.events.blobs import references, restored
 from app.events.catalog import Payload, execution, request
 from app.events.catalog import thread as facts
 from app.events.catalog.interrupt import InterruptExpired
+from app.events.catalog.log import EventAmended
 from app.events.envelope import Event
 from app.events.ports import Appended, Condition, Refused
 from app.events.recorder import MAX_INLINE_BYTES, PayloadEntry, Recorder, Scope
@@ -57,6 +58,15 @@ class ThreadChange:
     metadata: Mapping[str, Any] | None = None
     labels: Mapping[str, str | None] | None = None
     archived: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What is right instead of what the event `seq` of a thread says, and why."""
+
+    seq: int
+    reason: str
+    values: Mapping[str, Any]
 
 
 class Threads:
@@ -140,11 +150,14 @@ class Threads:
         load = stored_blobs(self._reader, who.tenant, thread_id)
         whole = [await inline(event, load) for event in events]
         turns, transcript = taken_over(thread_id, whole)
+        messages = history(whole)
+        media = dict.fromkeys(reference["sha256"] for reference in references(messages))
+        shared = [ports.BlobShared(digest) for digest in media if await self._has_blob(who.tenant, thread_id, digest)]
         forked = facts.ThreadForked(
             thread_id=thread_id,
             seq=events[-1].seq,  # `at` itself may be a delta that retention dropped
             hash=events[-1].hash,
-            history=history(whole),
+            history=messages,
             turns=turns or None,
             transcript=transcript or None,
             states=await restored(states(whole), load) or None,
@@ -152,7 +165,11 @@ class Threads:
             metadata=source.metadata,
             labels=source.labels,
         )
-        return await self._append(who, new_id("thread"), forked, conditions=[ports.ThreadIsNew()])
+        return await self._append(who, new_id("thread"), forked, conditions=[ports.ThreadIsNew(), *shared])
+
+    async def _has_blob(self, tenant: str, thread_id: str, digest: str) -> bool:
+        """A client may have sent anything that looks like a reference."""
+        return await self._reader.blob_size(tenant, thread_id, digest) is not None
 
     async def upsert(self, who: Principal, thread_id: str, row: facts.TranscriptUpserted) -> Entry | Rejected:
         """Adds or changes a row of the transcript; answers the row as it stands then.
@@ -167,6 +184,26 @@ class Threads:
             return Rejected(answer.failure, answer.winner)
         entry = await self._reader.entry(who.tenant, thread_id, row.message_id)
         return entry or Rejected(Failure("THREAD_DELETED", "the thread was deleted"))
+
+    async def amend(self, who: Principal, thread_id: str, correction: Correction) -> Event | Rejected:
+        """Corrects an event that is stored already by another one: nothing in the log is ever changed."""
+        found = await self._existing(who.tenant, thread_id)
+        if isinstance(found, Rejected):
+            return found
+        if thread_id.startswith(SYSTEM_THREADS):
+            return _reserved()
+        wrong = await self._reader.events(who.tenant, thread_id, correction.seq - 1, 1)
+        if not wrong or wrong[0].seq != correction.seq:
+            message = f"The thread has no event {correction.seq} to amend; its last one is {found.last_seq}."
+            return Rejected(Failure("INVALID_REQUEST", message))
+        payload = EventAmended(
+            amends_seq=correction.seq,
+            amends_id=wrong[0].id,
+            reason=correction.reason,
+            correction=dict(correction.values),
+        )
+        answer = await self._recorder.record(Scope(who.tenant, thread_id, actor=who.actor), payload)
+        return Rejected(answer.failure, answer.winner) if isinstance(answer, Refused) else answer.events[0]
 
     # -- the log -------------------------------------------------------------------------------------
 

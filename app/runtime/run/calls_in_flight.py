@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
 from app.core.suspend import Suspended
+from app.runtime.run.child_request import Branch
 
 T = TypeVar("T")
 
@@ -66,6 +67,23 @@ class CallsInFlight:
                 await asyncio.wait({task})
             raise
 
+    async def branch(self, work: Coroutine[Any, Any, T], branch: Branch) -> T:
+        """A call that ends with its caller and records its end by itself, such as the run of a workflow's step."""
+        self._admit(work)
+        task = asyncio.ensure_future(self._counted(work))
+        self._kept.add(task)
+        task.add_done_callback(self._forget)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            leaving = self._main is not None and self._main.cancelling()
+            branch.ended = not leaving
+            if not task.done():
+                task.cancel()
+                if leaving:
+                    await asyncio.wait({task})
+            raise
+
     def _admit(self, work: Coroutine[Any, Any, Any]) -> None:
         if self.suspended is not None:
             work.close()
@@ -98,6 +116,10 @@ class CallsInFlight:
         self._kept.discard(task)
         if not task.cancelled():
             task.exception()  # its caller has it, or was cancelled and has no use for it
+
+    async def quiet(self) -> None:
+        """Returns when no call is at work."""
+        await self._until_quiet()
 
     async def close(self) -> None:
         """After the backend returned or raised: what it left behind ends, and nothing begins any more."""

@@ -4,6 +4,7 @@ A subagent is known by the call that asked for it, so a parent that is entered a
 the conductor: conducting the run itself.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -14,17 +15,23 @@ from app.core.errors import Failure
 from app.core.ids import new_id
 from app.events.catalog import Payload, request
 from app.events.recorder import Scope
+from app.runtime.run.child_request import Branch, ChildRequest
 from app.runtime.run.run_log import expect
 from app.runtime.run.steps.run_scope import RunScope
 from app.views.run import Run
 
 MAX_DEPTH: Final = 5
 
-ConductChild = Callable[[Run, Scope, RunScope], Awaitable[list[Payload]]]
+ConductChild = Callable[[Run, Scope, RunScope, ChildRequest], Awaitable[list[Payload]]]
 
 
 async def ask_agent(conduct: ConductChild, parent: RunScope, name: str, given: Any, call_id: str) -> AgentAnswer:
-    if name not in parent.agent.subagents:
+    return await run_child(conduct, parent, ChildRequest(name, given, call_id), Branch())
+
+
+async def run_child(conduct: ConductChild, parent: RunScope, asked: ChildRequest, branch: Branch) -> AgentAnswer:
+    call_id = asked.call_id
+    if asked.workflow is None and asked.agent not in parent.agent.subagents:
         raise StepFailed(Failure("AGENT_NOT_ALLOWED", f"{parent.agent.name!r} has no such subagent"))
     if parent.depth >= MAX_DEPTH:
         raise StepFailed(Failure("SUBAGENTS_TOO_DEEP", f"subagents may nest at most {MAX_DEPTH} levels deep"))
@@ -34,10 +41,10 @@ async def ask_agent(conduct: ConductChild, parent: RunScope, name: str, given: A
     await parent.log.begin_step()
     child_id = known.id if known is not None else new_id("run")
     scope = replace(parent.log.scope, run_id=child_id, actor="system")
-    child = await _begin(parent, scope, known, name, given, call_id)
+    child = await _begin(parent, scope, known, asked)
     children = parent.log.control.children
     children.add(child_id)
-    ending = await conduct(child, scope, parent)
+    ending = await _conducted(conduct, child, scope, parent, asked, branch)
     due = [one for one in parent.log.control.evaluations if one.run_id == child_id]
     completes = ending[-1].type == request.RequestCompleted.type
     appended = expect(await parent.services.recorder.record(scope, *ending, conditions=due if completes else ()))
@@ -46,6 +53,18 @@ async def ask_agent(conduct: ConductChild, parent: RunScope, name: str, given: A
     for event in appended.events:
         child.apply(event)
     return _answer(child)
+
+
+async def _conducted(
+    conduct: ConductChild, child: Run, scope: Scope, parent: RunScope, asked: ChildRequest, branch: Branch
+) -> list[Payload]:
+    """How it ended. A branch that is not needed any more, or is over its time, ends while its run goes on."""
+    try:
+        return await conduct(child, scope, parent, asked)
+    except asyncio.CancelledError:
+        if not branch.ended or parent.log.control.cancelled.is_set():
+            raise
+        return [request.RequestCancelled(reason="its step was ended", by="system")]
 
 
 def ceiling_of(parent: RunScope, name: str) -> frozenset[str]:
@@ -62,17 +81,22 @@ def ceiling_of(parent: RunScope, name: str) -> frozenset[str]:
     return parent.own_tools | passed
 
 
-async def _begin(parent: RunScope, scope: Scope, known: Run | None, name: str, given: Any, call_id: str) -> Run:
+async def _begin(parent: RunScope, scope: Scope, known: Run | None, asked: ChildRequest) -> Run:
     assert scope.fence is not None and scope.run_id is not None
     executor, epoch = f"run:{parent.run.id}", scope.fence.epoch
     if known is None:
         queued = request.RequestQueued(
-            agent=name,
-            input=given,
-            call_id=call_id,
+            agent=asked.agent,
+            workflow=asked.workflow,
+            skill=asked.skill,
+            input=asked.input,
+            instructions=asked.instructions,
+            metadata=dict(asked.metadata),
+            call_id=asked.call_id,
             parent_run_id=parent.run.id,
             workspace_digest=parent.run.workspace_digest,
             approval_policy=parent.asked.get("approvalPolicy"),
+            mode=parent.asked.get("mode"),
         )
         opening: list[Payload] = [queued, request.RequestStarted(executor=executor, epoch=epoch)]
         known = Run(scope.run_id, scope.thread_id)
@@ -88,6 +112,6 @@ async def _begin(parent: RunScope, scope: Scope, known: Run | None, name: str, g
 def _answer(child: Run) -> AgentAnswer:
     if child.status == "completed":
         text = child.output if isinstance(child.output, str) else json.dumps(child.output).decode()
-        return AgentAnswer(child.id, True, text)
+        return AgentAnswer(child.id, True, text, child.output)
     error = child.error or {"code": "RUN_CANCELLED", "message": "the subagent was cancelled"}
-    return AgentAnswer(child.id, False, f"{error['code']}: {error['message']}")
+    return AgentAnswer(child.id, False, f"{error['code']}: {error['message']}", error=error)

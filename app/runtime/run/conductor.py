@@ -3,13 +3,15 @@
 Leaves to others: who may run it and when (the executor), what each step does (steps), what a backend may do (context).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 import structlog
 
 from app.backends.contract import Backend, StepFailed
+from app.core import json
 from app.core.artifact import ArtifactRef
 from app.core.errors import Failure, HoldfastError
 from app.core.json import present
@@ -23,7 +25,8 @@ from app.models.router import error_value
 from app.policy.contract import About
 from app.runtime.run.approvals import Approvals, session_grants
 from app.runtime.run.budgets import RunBudget, Used
-from app.runtime.run.children import ask_agent, ceiling_of
+from app.runtime.run.child_request import ChildRequest
+from app.runtime.run.children import ask_agent, ceiling_of, run_child
 from app.runtime.run.control import Control
 from app.runtime.run.histories import Histories
 from app.runtime.run.inlined import Load, inline, stored_blobs
@@ -39,12 +42,15 @@ from app.runtime.run.toolsets import Toolset, Toolsets
 from app.runtime.workspaces import WorkspaceHistory
 from app.tools.contract import CallScope, ToolRequest
 from app.views.run import Run
-from app.workspace.compiled import CompiledAgent, CompiledSkill, CompiledWorkspace
+from app.workspace.compiled import CompiledAgent, CompiledSkill, CompiledWorkflow, CompiledWorkspace
 from app.workspace.specs.base import Limits
 
 _PAGE: Final = 1000
 
 _NO_LIMITS: Final = Limits()
+
+MakeWorkflowBackend = Callable[[CompiledWorkflow], Backend | Failure | None]
+"""What executes a workflow; None or a failure if its adapter cannot be used."""
 
 log = structlog.get_logger("holdfast.conductor")
 
@@ -57,8 +63,10 @@ class Conductor:
         workspaces: WorkspaceHistory,
         toolsets: Toolsets,
         steps: Sequence[Step] | None = None,
+        workflow_backend: MakeWorkflowBackend | None = None,
     ) -> None:
         self._services, self._backends, self._workspaces = services, backends, workspaces
+        self._workflow_backend = workflow_backend
         self._toolsets, self._steps = toolsets, steps_for(services) if steps is None else steps
         self._histories = Histories(services.reader)
 
@@ -88,12 +96,18 @@ class Conductor:
         control.replays = run_scope.backend.resume == "replay"
         return await self._walk(run_scope)
 
-    async def _run_child(self, run: Run, scope: Scope, parent: RunScope) -> list[Payload]:
+    async def _run_child(self, run: Run, scope: Scope, parent: RunScope, asked: ChildRequest) -> list[Payload]:
         control, toolset = parent.log.control, parent.toolset
-        run_scope = await self._open_scope(run, scope, control, toolset, parent.family, (), parent)
+        run_scope = await self._open_scope(run, scope, control, toolset, parent.family, (), parent, asked)
         if isinstance(run_scope, Failure):
             return [_failed(run_scope)]
-        run_scope.ceiling = ceiling_of(parent, run.agent or "")
+        # A workflow passes its steps to agents that have tools of their own, as a request for the agent would; one that
+        # an agent's run began uses no more than the agent.
+        run_scope.ceiling = parent.ceiling if parent.workflow is not None else ceiling_of(parent, run.agent or "")
+        run_scope.writes = parent.writes if asked.writes is None else asked.writes
+        if asked.tools is not None:
+            run_scope.ceiling = asked.tools if run_scope.ceiling is None else run_scope.ceiling & asked.tools
+            run_scope.agent = replace(run_scope.agent, subagents=(), skills=())
         return await self._walk(run_scope)
 
     # -- bringing together ---------------------------------------------------------------------------
@@ -129,16 +143,14 @@ class Conductor:
         family: Sequence[Event],
         before: Sequence[dict[str, Any]],
         parent: RunScope | None = None,
+        child: ChildRequest | None = None,
         *,
         new: bool = False,
     ) -> RunScope | Failure:
         workspace = toolset.workspace
-        agent = workspace.agents.get(run.agent or "")
-        backend = self._backends.get(agent.spec.backend) if agent is not None else None
-        if agent is None or backend is None:
-            return Failure(
-                "BACKEND_NOT_AVAILABLE", f"the agent {run.agent!r} or its backend is not available on this server"
-            )
+        agent, backend = workspace.acting(run.agent, run.workflow), self._backend(workspace, run)
+        if agent is None or isinstance(backend, Failure):
+            return backend if isinstance(backend, Failure) else _not_available(run)
         memo = Memo()
         if not new:
             entered = request.RequestResumed.type if parent is None else request.RequestStarted.type
@@ -151,7 +163,8 @@ class Conductor:
         asked = next((e.payload for e in family if e.run_id == run.id), {"input": run.input})
         if parent is not None:
             # Whatever a conversation asks for holds down the whole line of subagents.
-            asked = {**asked, "approvalPolicy": parent.asked.get("approvalPolicy")}
+            held = {name: parent.asked.get(name) for name in ("approvalPolicy", "mode")}
+            asked = {**asked, **(child.asked() if child is not None else {}), **held}
         used = Used() if new else _used(run, memo, family, parent)
         budget = await self._budget(scope, asked, workspace, agent, used, parent)
         run_log = RunLog(
@@ -191,11 +204,21 @@ class Conductor:
             family,
             asked.get("input"),
             partial(ask_agent, self._run_child),
+            partial(run_child, self._run_child),
             self._hooks(run_log, toolset, agent.name, family),
             guardrails,
             depth=parent.depth + 1 if parent else 0,
             root_run_id=parent.root_run_id if parent else run.id,
+            workflow=workspace.workflows.get(run.workflow) if run.workflow is not None else None,
         )
+
+    def _backend(self, workspace: CompiledWorkspace, run: Run) -> Backend | Failure:
+        if run.workflow is not None:
+            flow = workspace.workflows.get(run.workflow)
+            made = self._workflow_backend(flow) if flow is not None and self._workflow_backend is not None else None
+            return made or _not_available(run)
+        agent = workspace.agents.get(run.agent or "")
+        return (self._backends.get(agent.spec.backend) if agent is not None else None) or _not_available(run)
 
     async def _budget(
         self,
@@ -335,7 +358,7 @@ def _completed(run_scope: RunScope) -> list[Payload]:
     made: list[Payload] = []
     if run_scope.left_state is not None and run_scope.depth == 0:
         made.append(thread.ThreadStateSaved(agent=run_scope.agent.name, state=run_scope.left_state))
-    if not output.metadata and not output.parts and not output.artifacts:
+    if not output.metadata and not output.parts and not output.artifacts and not output.structured:
         return [*made, BuiltRequestCompleted(output=output.text, message_id=output.message_id)]
     refs: list[str] = []
     for one in output.artifacts:
@@ -347,13 +370,27 @@ def _completed(run_scope: RunScope) -> list[Payload]:
             assert isinstance(one, ArtifactRef)  # what was to be stored is stored by now
             refs.append(one.id)
     ended = {
-        "output": output.text,
         "messageId": output.message_id,
         "metadata": dict(output.metadata) or None,
         "parts": [dict(part) for part in output.parts] or None,
         "artifacts": refs or None,
     }
-    return [*made, request.RequestCompleted.unchecked(present(ended))]
+    answered = _structured(output.text) if output.structured else output.text
+    return [*made, request.RequestCompleted.unchecked({"output": answered, **present(ended)})]
+
+
+def _structured(text: str) -> Any:
+    """The value of a structured answer; its text, if a guardrail left something else of it than JSON."""
+    try:
+        return json.loads(text)
+    except json.JsonError:
+        return text
+
+
+def _not_available(run: Run) -> Failure:
+    if run.workflow is not None:
+        return Failure("ADAPTER_NOT_AVAILABLE", f"the workflow {run.workflow!r} or its adapter is not available here")
+    return Failure("BACKEND_NOT_AVAILABLE", f"the agent {run.agent!r} or its backend is not available on this server")
 
 
 def _failed(failure: Failure) -> request.RequestFailed:

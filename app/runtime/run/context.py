@@ -17,6 +17,7 @@ from app.backends.contract import (
     CallRequest,
     CallResult,
     ModelAnswer,
+    Output,
     RequestView,
     Skill,
     StepFailed,
@@ -30,14 +31,17 @@ from app.core.ids import new_id
 from app.core.json import JsonObject
 from app.core.schemas import SchemaRegistry
 from app.core.suspend import Suspended
-from app.events.catalog import adapter
+from app.events.catalog import Payload, adapter
 from app.events.catalog.execution import CheckpointCreated, ContextCompacted
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.catalog.policy import SchemaViolated
+from app.events.catalog.request import DEFAULT_MODE, Mode
 from app.events.catalog.skill import RoleReported, RoleTransitioned
 from app.events.catalog.values import Effect, IssueValue
 from app.policy.contract import Point
+from app.policy.hooks import Fired
 from app.runtime.run.calls_in_flight import CallsInFlight
+from app.runtime.run.child_request import Branch, ChildRequest
 from app.runtime.run.memo import MALFORMED
 from app.runtime.run.model_calls import ModelCalls
 from app.runtime.run.recorded_facts import RecordedFacts
@@ -59,6 +63,7 @@ MAX_STATE_BYTES: Final = 4 * 1024 * 1024
 """Of the document that a run may leave for the next one."""
 
 AskAgent = Callable[[str, Any, str], Coroutine[Any, Any, AgentAnswer]]
+RunChild = Callable[[ChildRequest, Branch], Coroutine[Any, Any, AgentAnswer]]
 Finalize = Callable[[str], Awaitable[str]]
 SetLimits = Callable[[Mapping[str, Any]], None]
 
@@ -82,6 +87,12 @@ class Brief:
     workspace: CompiledWorkspace
     definition: CompiledAgent
     request: RequestView
+    submitted_by: str | None = None
+    asks_nobody: bool = False
+    """The conversation wants no approvals to be asked for."""
+    mode: Mode = DEFAULT_MODE
+    """How a cycle goes about its work."""
+    submitted_ms: int = 0
     state: Any = None
     """What the thread's last run of the agent left."""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -102,6 +113,7 @@ class RunContext:
         artifacts: RunArtifacts,
         voice: Voice,
         finalize: Finalize | None = None,
+        run_child: RunChild | None = None,
     ) -> None:
         self._log, self._models, self._tools, self._hooks, self._voice = log, models, tools, hooks, voice
         self._ask_agent, self._schemas = ask_agent, schemas
@@ -113,7 +125,7 @@ class RunContext:
         self._compactions, self.artifacts = 0, artifacts
         self.calls = CallsInFlight()
         self.left_state: Any = None
-        self._finalize = finalize
+        self._finalize, self._run_child = finalize, run_child
         self.held_back = False
         """Whether nothing of the answer is said before a gate has decided about it."""
         self.run_id, self.thread_id, self.agent = brief.run_id, brief.thread_id, brief.agent
@@ -122,6 +134,8 @@ class RunContext:
         self.max_turns, self.max_reworks, self.config = brief.max_turns, brief.max_reworks, brief.config
         self.context_policy, self.state, self.memory = brief.context_policy, brief.state, brief.memory
         self.workspace, self.definition, self.request = brief.workspace, brief.definition, brief.request
+        self.submitted_by, self.asks_nobody = brief.submitted_by, brief.asks_nobody
+        self.mode, self.submitted_ms = brief.mode, brief.submitted_ms
 
     @property
     def cancelled(self) -> bool:
@@ -151,6 +165,24 @@ class RunContext:
             return
         kind = self._log.scope.actor.removeprefix("backend:")
         await self._facts.record(adapter.AdapterEvent(event=adapter.Signal(adapter=kind, phase=phase, **fields)))
+
+    async def record_once(self, payload: Payload) -> None:
+        """Record a fact of a workflow, matched by content like the signals."""
+        await self._facts.record(payload)
+
+    async def fire(self, point: Point, subject: JsonObject, key: str = "") -> Fired:
+        """Ask the hooks of a workflow's points."""
+        return await self._hooks.fire(point, subject, key)
+
+    @property
+    def schemas(self) -> SchemaRegistry:
+        """The published ones."""
+        return self._schemas
+
+    @property
+    def log(self) -> RunLog:
+        """For what executes workflows within the runtime; a backend does without it."""
+        return self._log
 
     async def say(self, message_id: str, text: str, part: int = 0) -> None:
         await self._log.opened()
@@ -262,6 +294,30 @@ class RunContext:
         await self._voice.finish()
         asked = call_id or f"agent-{content_hash(name, given)[:24]}"
         return await self.calls.effect(self._ask_agent(name, given, self._tools.ids.of(asked, name, given)))
+
+    async def call_branch_tool(self, call: CallRequest) -> CallResult:
+        """A tool call of a workflow's step. It has a tool's grace to end when the step is ended."""
+        await self._voice.finish()
+        try:
+            return (await self.calls.branch(self._tools.call([call]), Branch()))[0]
+        except CutOff as cut:
+            raise cut.cause from cut
+
+    async def call_child(self, asked: ChildRequest) -> AgentAnswer:
+        """A run for a step of a workflow. It ends with its caller, and the log says so."""
+        assert self._run_child is not None, "made for every run"
+        branch = Branch()
+        return await self.calls.branch(self._run_child(asked, branch), branch)
+
+    async def run_cycle(self, name: str) -> Output:
+        """The cycle that a skill or a lead chose, as a run of its own, whose result is this run's."""
+        if name not in self.workspace.units.cycles:
+            raise StepFailed(Failure("WORKFLOW_NOT_FOUND", f"The workspace has no cycle {name[:100]!r}."))
+        answer = await self.call_child(ChildRequest(None, self.input, f"cycle.{name}", workflow=name))
+        if not answer.ok:
+            error = answer.error or {}
+            raise StepFailed(Failure(error.get("code", "SUBAGENT_FAILED"), error.get("message", answer.text)))
+        return Output(answer.text, structured=not isinstance(answer.output, str))
 
     async def step(
         self,

@@ -11,7 +11,7 @@ from typing import Any
 
 from app.core.signal import CancelSignal
 from app.events.catalog.execution import CommandInjected, StepCompleted
-from app.events.catalog.interrupt import InterruptRaised
+from app.events.catalog.interrupt import InterruptExpired, InterruptRaised, InterruptResolved
 from app.events.envelope import Event
 from app.events.ports import Draft, EvaluationDue
 from app.views.run import MUST_BE_SEEN
@@ -51,6 +51,9 @@ class Control:
     children: set[str] = field(default_factory=set)
     """Runs of subagents that have begun and not ended; they end with their parent."""
 
+    asked: dict[str, None] = field(default_factory=dict)
+    """The open interrupts that this entry of the run knows of, in order."""
+
     evaluations: list[EvaluationDue] = field(default_factory=list)
     """Noted with the run's end, if it completes: its shadow gates judge it afterwards."""
 
@@ -73,6 +76,10 @@ class Control:
         """What the log says about commands and what became of them."""
         for event in events:
             payload = event.payload
+            if event.type == InterruptRaised.type:
+                self.asked[payload["interruptId"]] = None
+            elif event.type in (InterruptResolved.type, InterruptExpired.type):
+                self.asked.pop(payload["interruptId"], None)
             if event.type == CommandInjected.type and event.run_id == run_id:
                 self.note(payload)
             elif event.type == StepCompleted.type and payload["step"] == "commands" and event.run_id == run_id:

@@ -20,6 +20,7 @@ from app.events.catalog import (
     request,
     skill,
     tool,
+    workflow,
 )
 from app.events.envelope import Event
 from app.views.run import Run
@@ -35,6 +36,15 @@ _COUNTED: Final = frozenset(
         execution.ContextCompacted.type,
         memory.MemoryLifecycle.type,
         memory.MemoryRecallCompleted.type,
+        workflow.WorkflowStarted.type,
+        workflow.WorkflowPhaseAdvanced.type,
+        workflow.WorkflowPolicyGated.type,
+        workflow.WorkflowCompleted.type,
+        workflow.WorkflowAborted.type,
+        workflow.SpecPhaseStarted.type,
+        workflow.SpecPhaseBlocked.type,
+        workflow.SpecPhaseCompleted.type,
+        workflow.SpecPhaseVerified.type,
     }
 )
 """Facts that a backend or a step reports and that are recorded once."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.core.errors import Failure
 from app.events.catalog import Payload
+from app.events.catalog.builders import BuiltModelCompleted
 from app.models.completion import ToolCall
 from app.models.contract import MessageContent
 from app.policy.guardrails.contract import GuardrailRule, GuardrailVerdict
@@ -93,8 +94,10 @@ class MessageScreen(StreamScreen):
         await self.report()
         names = [rule.name for rule in self._asks]
         arguments = {"stage": "output", "asks": names, "completed": completed.to_json()}
+        media = completed.media if isinstance(completed, BuiltModelCompleted) else ()
         for rule in self._asks:
-            await self._guardrails.approve(rule, "output", self._message_id, {**arguments, "guardrail": rule.name})
+            named = {**arguments, "guardrail": rule.name}
+            await self._guardrails.approve(rule, "output", self._message_id, named, media)
 
     async def report(self) -> None:
         if self._reported:

@@ -14,7 +14,7 @@ from app.core.ids import new_id
 from app.core.json import JsonObject
 from app.events.catalog import Payload
 from app.events.catalog.adapter import OUTPUT_DELTA, AdapterEvent
-from app.events.catalog.builders import BuiltDelta
+from app.events.catalog.builders import BuiltDelta, BuiltModelCompleted
 from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.model import ASIDES, DRAFT, GUARDRAIL, JUDGE, ModelCompleted, ModelNegotiated, ModelRequested
 from app.events.ports import StoreError
@@ -46,7 +46,7 @@ from app.runtime.run.run_log import CutOff, RunLog, Superseded
 from app.runtime.run.toolsets import Toolset
 from app.runtime.run.unused import Unused, not_recorded
 from app.tools.contract import ToolDefinition, definition_hash
-from app.views.history import recorded_call
+from app.views.history import answer_parts, recorded_call
 from app.workspace.compiled import CompiledAgent
 from app.workspace.specs.agent import ModelPlan
 
@@ -54,7 +54,7 @@ REQUEST_WAITS_SECONDS: Final = 0.005
 """How long the note that a model is being asked may wait for the first of its answer, to be stored together."""
 _NO_HASHES: Final[dict[str, str]] = {}
 MAX_JUDGEMENT_TOKENS: Final = 1000
-_HELD_BACK: Final = ("text", "reasoning", "thoughts", "messages")
+_HELD_BACK: Final = ("text", "reasoning", "thoughts", "messages", "parts")
 """Fields in which a model's words would reach whoever follows the log before a gate has decided about them."""
 _BUDGETS: Final = {"tokens": "tokens", "cost": "cost", "calls": "model_calls"}
 
@@ -260,6 +260,7 @@ class ModelCalls:
             if payload.type == AdapterEvent.type and not marks:
                 await self._log.record(payload)  # nearly every payload: one for each token
                 return None
+            made = payload
             if marks:
                 if self.held_back and payload.type == AdapterEvent.type:
                     return None
@@ -282,7 +283,7 @@ class ModelCalls:
                     await self._log.record(*held, payload)
                 held.clear()
                 return None
-            return await self._record(payload)
+            return await self._record(payload, made)
 
         def screen(message_id: str) -> DeltaScreen:
             unseen = marks.get("role") in ASIDES and marks.get("role") != DRAFT
@@ -327,21 +328,23 @@ class ModelCalls:
         )
         return await self._log.exceeded(payload)
 
-    async def _record(self, payload: Payload) -> Payload | None:
-        """Returns a model's answer as it is stored, so that a resumed run sees what this one saw."""
+    async def _record(self, payload: Payload, made_as: Payload) -> Payload | None:
+        """Returns a model's answer as it is stored, so that a resumed run sees what this one saw. `made_as` is the
+        payload before it was marked, with the content of its media."""
         if payload.type != ModelCompleted.type:
             await self._log.record(payload)
             return None
+        media = made_as.media if isinstance(made_as, BuiltModelCompleted) else ()
         if self.held_back:
-            event = (await self._log.record(PayloadEntry(payload, apart=_HELD_BACK))).events[0]
+            event = (await self._log.record(PayloadEntry(payload, blobs=media, apart=_HELD_BACK))).events[0]
             return ModelCompleted.model_validate((await inline(event, self._load)).payload)
         made = payload.to_json()
         words_only = not made["toolCalls"] and "reasoning" not in made
         drafts = None
-        if words_only and not self._log.control.cancelled.is_set():
+        if words_only and not media and not self._log.control.cancelled.is_set():
             drafts = self._log.hold(payload)  # the run's end usually follows at once, in the same commit
         if drafts is None:
-            event = (await self._log.record(payload)).events[0]
+            event = (await self._log.record(PayloadEntry(payload, blobs=media) if media else payload)).events[0]
             stored, encoded = event.payload, event.payload_bytes
         else:
             stored, encoded = drafts[0].payload, drafts[0].encoded
@@ -460,7 +463,8 @@ def _marked(payload: Payload, marks: Mapping[str, str]) -> Payload | None:
 
 def _answer(response: CompletionResponse) -> ModelAnswer:
     calls = tuple(CallRequest(c.id, c.name, c.args, c.raw_args) for c in response.tool_calls)
-    return ModelAnswer(response.text, calls, response.as_message().to_json(), response.message_id)
+    message = response.as_message().to_json()
+    return ModelAnswer(response.text, calls, message, response.message_id, tuple(message.get("parts", ())))
 
 
 def _recorded_answer(payload: StoredPayload) -> ModelAnswer:
@@ -468,6 +472,8 @@ def _recorded_answer(payload: StoredPayload) -> ModelAnswer:
     message: JsonObject = {"role": "assistant", "content": payload["text"]}
     if calls:
         message["tool_calls"] = [recorded_call(call) for call in payload["toolCalls"]]
+    if payload.get("parts"):
+        message["parts"] = answer_parts(payload["text"], payload["parts"])
     if payload.get("thoughts"):
         message["thoughts"] = payload["thoughts"]
-    return ModelAnswer(payload["text"], calls, message, payload["messageId"])
+    return ModelAnswer(payload["text"], calls, message, payload["messageId"], tuple(message.get("parts", ())))

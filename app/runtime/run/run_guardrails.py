@@ -18,7 +18,7 @@ from app.events.catalog.execution import StepCompleted
 from app.events.catalog.interrupt import InterruptRaised
 from app.events.catalog.policy import FoundAt, GuardrailTriggered
 from app.events.envelope import Event
-from app.events.ports import StoreError
+from app.events.ports import BlobDraft, StoreError
 from app.policy.contract import About
 from app.policy.guardrails.contract import (
     AskModel,
@@ -307,8 +307,11 @@ class RunGuardrails:
             return Passed()
         return Found(tuple(Position(*position) for position in result["positions"]), result["reason"])
 
-    async def approve(self, rule: GuardrailRule, stage: Stage, key: str, arguments: JsonObject) -> None:
-        """Returns if a person agreed; a run whose caller wants nobody to be asked is blocked."""
+    async def approve(
+        self, rule: GuardrailRule, stage: Stage, key: str, arguments: JsonObject, media: tuple[BlobDraft, ...] = ()
+    ) -> None:
+        """Returns if a person agreed; a run whose caller wants nobody to be asked is blocked. `media` is the content
+        that the arguments refer to."""
         question = f"guardrail:{rule.name}:{stage}:{key}"
         asked = None if self._ask_nobody else self._log.memo.of_call("approval", question)
         if asked is None and not self._ask_nobody:
@@ -323,7 +326,8 @@ class RunGuardrails:
                     arguments=arguments,
                     approver="anyone",
                     submitted_by=self._submitted_by,
-                )
+                ),
+                blobs=media,
             )
         if asked is not None and not asked.get("expired"):
             answer = asked.get("answer")

@@ -15,7 +15,7 @@ from app.core.suspend import Suspended
 from app.events.catalog import Payload
 from app.events.catalog.execution import BudgetExceeded
 from app.events.catalog.interrupt import InterruptRaised
-from app.events.ports import Answer, Appended, Draft, Refused
+from app.events.ports import Answer, Appended, BlobDraft, Draft, Refused
 from app.events.recorder import UNSTORABLE, PayloadEntry, Recorder, Scope
 from app.runtime.run.budget_messages import budget_failure
 from app.runtime.run.completed_steps import COMPLETES_A_STEP
@@ -222,6 +222,8 @@ class RunLog:
             if asked["kind"] == "paused" and asked["arguments"]["commandId"] == pause:
                 if asked.get("expired"):
                     raise StepFailed(Failure("PAUSE_EXPIRED", "The run was not resumed in time."))
+                if "answer" not in asked:
+                    raise Suspended(asked["interruptId"])  # another branch of it was answered meanwhile
                 return None
         return pause
 
@@ -229,15 +231,19 @@ class RunLog:
         await self.record(payload)
         return StepFailed(budget_failure(payload))
 
-    async def raise_interrupt(self, raised: InterruptRaised, apart: tuple[str, ...] = ()) -> Suspended:
+    async def raise_interrupt(
+        self, raised: InterruptRaised, apart: tuple[str, ...] = (), blobs: tuple[BlobDraft, ...] = ()
+    ) -> Suspended:
         """A subagent's interrupt belongs to the root run: that is what waits, and what the answer wakes."""
+        self.control.asked[raised.interrupt_id] = None
         if self.is_root:
-            await self.record(PayloadEntry(raised, apart=apart) if apart else raised)
+            await self.record(PayloadEntry(raised, blobs=blobs, apart=apart) if apart or blobs else raised)
         else:
             asked = raised.model_copy(update={"for_run_id": self.run_id})
-            entry = PayloadEntry(asked, run_id=self._root, apart=apart)
+            entry = PayloadEntry(asked, run_id=self._root, blobs=blobs, apart=apart)
             expect(await self.recorder.record(self.scope, entry))
         return Suspended(raised.interrupt_id)
 
-    def expiry(self) -> str:
-        return iso(self._clock.now_ms() + self._person_ms)
+    def expiry(self, seconds: float | None = None) -> str:
+        """When a question raised now expires; without a time of its own, as the workspace says."""
+        return iso(self._clock.now_ms() + (self._person_ms if seconds is None else round(seconds * 1000)))

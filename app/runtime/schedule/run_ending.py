@@ -3,11 +3,12 @@
 Leaves to the conductor: how the run ended. Leaves to the executor: entering a run again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from app.events.catalog import Payload, request
 from app.events.catalog.execution import CommandInjected
+from app.events.catalog.interrupt import InterruptExpired
 from app.events.envelope import Event
 from app.events.ports import CommandsSeen, Condition, Draft, Refused
 from app.events.recorder import UNSTORABLE, PayloadEntry, Recorder, Scope
@@ -47,6 +48,7 @@ class RunEnding:
         if isinstance(ending[-1], request.RequestCancelled):
             ending = [*ending[:-1], await self._with_partial_answer(held, run, ending[-1])]
         children, last = await self._end_children(run, held), await control.take_held()
+        children += await self._left_open(scope, control.asked)
         met: list[Condition] = [CommandsSeen(run.id, len(control.known)), *control.evaluations] if completes else []
         answer = await self._recorder.record(scope, *last, *children, *too_late(late), *ending, conditions=met)
         if isinstance(answer, Refused) and answer.failure.code == "COMMAND_UNSEEN":
@@ -76,6 +78,12 @@ class RunEnding:
     async def _commands_of(self, scope: Scope, run: Run) -> list[Event]:
         types, after = [CommandInjected.type], run.first_seq - 1
         return await self._reader.events_of(scope.tenant, scope.thread_id, types, after, _MAX_SEQ, COMMANDS_LIMIT)
+
+    async def _left_open(self, scope: Scope, asked: Collection[str]) -> list[PayloadEntry]:
+        """What other branches of a workflow had asked when it came to its end."""
+        run = await self._reader.run(scope.tenant, scope.run_id or "") if asked else None
+        waiting = run.waiting_on if run is not None else ()
+        return [PayloadEntry(InterruptExpired(interrupt_id=one), actor="system") for one in waiting]
 
     async def _end_children(self, run: Run, held: HeldRun) -> list[PayloadEntry]:
         """A parent's subagents end with it. Only a run that was entered before can have others than those of now."""

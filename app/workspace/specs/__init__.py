@@ -11,10 +11,10 @@ from app.workspace.specs.others import (
     HookDocument,
     MemoryDocument,
     ScheduleDocument,
-    WorkflowDocument,
 )
 from app.workspace.specs.runtime import ProfileDocument, RuntimeDocument
 from app.workspace.specs.tool import McpServerDocument, ToolDocument
+from app.workspace.specs.workflow import WorkflowDocument
 
 KINDS: Final[dict[str, type[Document]]] = {
     "Runtime": RuntimeDocument,

@@ -135,12 +135,22 @@ class ScriptFailure(Spec):
     after_chunks: Annotated[int, Field(ge=0)] = 0
 
 
+class ScriptMedia(Spec):
+    """A picture, sound or file that the scripted model makes."""
+
+    mime: Annotated[str, Field(pattern=r"^[a-z0-9.+-]+/[a-z0-9.+-]+$", max_length=100)]
+    data: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]*={0,2}$", max_length=1_400_000)] = Field(
+        description="The content in base64."
+    )
+
+
 class ScriptReply(Spec):
     """`text` may use `{{ input }}`, `{{ turn }}` and `{{ toolResult }}`."""
 
     text: str = ""
     reasoning: str | None = None
     tool_calls: tuple[ScriptToolCall, ...] = ()
+    media: tuple[ScriptMedia, ...] = Field((), max_length=16, description="Media that the answer contains.")
     finish_reason: Literal["stop", "tool_use", "max_tokens", "safety"] | None = None
     chunk_size: Count | None = Field(
         None, description="Number of characters per delta. Default: the whole text in one delta."

@@ -1,11 +1,10 @@
-"""Memory, Workflow, Hook, Guardrail, Evaluator and Schedule: checked here, given meaning by their rooms."""
+"""Memory, Hook, Guardrail, Evaluator and Schedule: checked here, given meaning by their rooms."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from app.workspace.specs.agent import Edge
 from app.workspace.specs.base import (
     Cel,
     Count,
@@ -44,30 +43,6 @@ class MemorySpec(Spec):
     embedding: Name | None = None
     retention_days: Annotated[int, Field(ge=0, le=36_500)] | None = None
     config: JsonMap = Field(default_factory=dict)
-
-
-class WorkflowNode(Spec):
-    id: Name
-    ref: Annotated[str, Field(pattern=r"^(agents|tools|skills|workflows)\..+$")]
-    config: JsonMap = Field(default_factory=dict)
-
-
-class WorkflowSpec(Spec):
-    adapter: KindName = "native"
-    cycle: Name | None = Field(None, description="A cycle in workflows/cycles, instead of nodes.")
-    nodes: tuple[WorkflowNode, ...] = ()
-    edges: tuple[Edge, ...] = ()
-    entry: Name | None = None
-    max_steps: Annotated[int, Field(ge=1, le=10_000)] = 100
-    input: JsonMap | None = None
-    output: JsonMap | None = None
-    config: JsonMap = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _has_steps(self) -> Self:
-        if bool(self.nodes) == (self.cycle is not None):
-            raise ValueError("give either `nodes` or `cycle`")
-        return self
 
 
 class HookMatch(Spec):
@@ -160,11 +135,6 @@ class ScheduleSpec(Spec):
 class MemoryDocument(Document):
     kind: Literal["Memory"]
     spec: MemorySpec
-
-
-class WorkflowDocument(Document):
-    kind: Literal["Workflow"]
-    spec: WorkflowSpec
 
 
 class HookDocument(Document):

@@ -122,6 +122,21 @@ spec: {backend: %(kind)s, model: script, tools: [note, publish], subagents: [hel
 ---
 apiVersion: holdfast/v1
 kind: Agent
+metadata: {name: narrow}
+spec: {backend: %(kind)s, model: script, tools: [note], subagents: [helper], config: %(config)s}
+---
+apiVersion: holdfast/v1
+kind: Agent
+metadata: {name: giver}
+spec:
+  backend: %(kind)s
+  model: script
+  tools: [note]
+  subagents: [{agent: helper, tools: [publish]}]
+  config: %(config)s
+---
+apiVersion: holdfast/v1
+kind: Agent
 metadata: {name: helper, description: Helps with a part of the work.}
 spec: {backend: %(kind)s, model: script, tools: [note, publish], config: %(config)s}
 """

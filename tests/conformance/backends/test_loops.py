@@ -131,6 +131,32 @@ async def test_a_fan_out_to_subagents_with_an_approval_inside_survives_a_restart
         ]  # fmt: skip
 
 
+@pytest.mark.requirement("S17", "G9")
+async def test_a_subagent_uses_only_what_its_parent_has_or_passes_on(root: Path, tmp_path: Path) -> None:
+    """The parents have `note`, the subagent declares `publish` as well, and its model calls both. On SQLite alone: what
+    may be called does not depend on the database."""
+    async with opened(Settings(data_dir=tmp_path / "data"), root) as holdfast:
+        narrow = await submit(holdfast, "narrow", "ask the others")
+        over = await ended(holdfast, narrow)
+        assert (over.error, over.output, effects(tmp_path)) == (None, "they did", ["one"])
+        events = await holdfast.store.reader.events("default", narrow.thread_id, 0, 1000)
+        of_helpers = [event for event in events if event.run_id not in (None, narrow.id)]
+        offered = [set(it["tools"]) for it in payloads(of_helpers, "model.requested")]
+        assert offered and all("note" in tools and "publish" not in tools for tools in offered), "not offered"
+        refused = [it for it in payloads(of_helpers, "tool.resulted") if not it["ok"]]
+        assert [it["error"]["code"] for it in refused] == ["TOOL_NOT_ALLOWED"], "and refused at dispatch"
+        giver = await submit(holdfast, "giver", "ask the others")
+        (approval,) = await asked(holdfast, giver)
+        assert approval.tool == "publish"
+        await approve(holdfast, approval)
+        assert (await ended(holdfast, giver)).output == "they did"
+        assert effects(tmp_path) == ["one", "one", "published home"]
+        direct = await submit(holdfast, "giver", "publish it")
+        await ended(holdfast, direct)
+        (own,) = payloads(await events_until(holdfast, direct), "tool.resulted")
+        assert own["error"]["code"] == "TOOL_NOT_ALLOWED", "what it passes on is not its own"
+
+
 @pytest.mark.requirement("G8", "PX-8", "OS-F", "G7")
 async def test_cancels_budgets_and_failures_end_a_run_with_a_known_reason(
     settings: Settings, root: Path, loop: Loop

@@ -12,6 +12,7 @@ class Standby(PostgresServer):
     def __init__(self, folder: Path, primary: PostgresServer) -> None:
         super().__init__(folder)
         self._primary = primary
+        self._install = primary._install  # which may be a copy that the server's user can read
 
     def _initialise(self) -> None:
         super()._initialise()  # for the folders and who may enter them; the data is the primary's

@@ -12,7 +12,7 @@ from websockets.typing import Origin, Subprotocol
 
 from app.core import json
 from app.events.catalog.interrupt import InterruptRaised
-from app.events.catalog.ledger import AccessChanged
+from app.events.catalog.ledger import KeyRevoked
 from app.events.recorder import Scope
 from app.runtime.intake.ledger import Ledger
 from tests.protocols.auth.auth_server import AuthServer, bearer, open_auth_server
@@ -171,9 +171,8 @@ async def test_the_ledger_is_followed_by_auditors_only(tmp_path: Path) -> None:
             await _next(let_in)
             await kept_out.send('{"type":"subscribe","threadId":"sys_ledger"}')
             assert (await _next(kept_out))["type"] == "error"
-            change = AccessChanged(principal="ada", change="tested")
-            await Ledger(server.holdfast.store.recorder).record("default", change)
-            assert (await _next(let_in))["type"] == "runtime.access.changed"
+            await Ledger(server.holdfast.store.recorder).record("default", KeyRevoked(key_id="key_1"))
+            assert (await _next(let_in))["type"] == "runtime.key.revoked"
 
 
 async def test_a_recovery_is_decided_by_operators_only(tmp_path: Path) -> None:

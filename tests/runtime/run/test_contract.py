@@ -1,123 +1,21 @@
 """The backend contract on the real runtime: parallel branches, steps of the upstream, state, artifacts, the handoff."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
-from app.backends.contract import (
-    Backend,
-    CallOptions,
-    CallRequest,
-    Context,
-    ExtraTool,
-    Output,
-    Result,
-    Resume,
-    StepFailed,
-)
-from app.backends.kinds.native import NativeBackend
+from app.backends.contract import CallOptions, CallRequest, Context, ExtraTool, Output, Resume, StepFailed
 from app.core.artifact import NewArtifact
 from app.core.principal import LOCAL
 from app.core.settings import Settings
 from app.core.suspend import Suspended
-from app.events.envelope import Event
-from app.views.interrupt import Interrupt
 from app.views.run import Run
 from app.views.thread import Thread
 from app.wiring.runtime import Holdfast
-from tests.runs import ended, events_until, opened, payloads, submit, waiting
-
-WORKSPACE: Final = """\
-apiVersion: holdfast/v1
-kind: Runtime
-metadata: {name: probing}
-spec: {defaultAgent: probe}
----
-apiVersion: holdfast/v1
-kind: Model
-metadata: {name: script}
-spec:
-  provider: scripted
-  model: script
-  capabilities: {streaming: true, tools: true, parallelTools: true}
-  script:
-    rules:
-      - {match: {afterTool: note}, reply: {text: noted}}
-      - {match: {contains: note it}, reply: {toolCalls: [{name: note, args: {what: that}}]}}
-      - {match: {contains: use yours}, reply: {toolCalls: [{name: theirs, args: {n: 1}}]}}
-    default: {text: "about {{ input }}"}
----
-apiVersion: holdfast/v1
-kind: Agent
-metadata: {name: probe, description: Does what a test wants.}
-spec: {backend: probe, model: script, tools: [note, publish], subagents: [helper], config: {probe: {word: hello}}}
----
-apiVersion: holdfast/v1
-kind: Agent
-metadata: {name: helper, description: Helps.}
-spec: {backend: native, model: script, tools: [note, publish]}
----
-apiVersion: holdfast/v1
-kind: Tool
-metadata: {name: note, description: Keeps a note.}
-spec:
-  kind: python
-  entry: witness:note
-  effect: unsafe
-  input: {type: object, properties: {what: {type: string}}, required: [what]}
-  output: {type: object}
----
-apiVersion: holdfast/v1
-kind: Tool
-metadata: {name: publish}
-spec:
-  kind: python
-  entry: witness:publish
-  effect: unsafe
-  approval: always
-  input: {type: object, properties: {at: {type: string}}, required: [at]}
-"""
-WITNESS: Final = '''
-import asyncio
-from pathlib import Path
-
-FILE = Path({path!r})
-
-async def note(what: str) -> dict:
-    """Takes a moment, and leaves a line for every time it acts."""
-    await asyncio.sleep(0.05)
-    with FILE.open("a") as lines:
-        lines.write(what + "\\n")
-    return {{"kept": what, "of": {{"deep": [1, 2]}}}}
-
-def publish(at: str, ctx) -> str:
-    made = ctx.save_artifact("page.txt", "text/plain", at.encode())
-    with FILE.open("a") as lines:
-        lines.write("published " + at + "\\n")
-    return f"{{made.name}} {{made.version}}"
-'''
-
-Act = Callable[[Context], Awaitable[Result]]
-
-
-class Probe:
-    """A backend that does what a test wants."""
-
-    kind = "probe"
-    resume: Resume = "replay"
-
-    def __init__(self, act: Act) -> None:
-        self._act = act
-
-    async def run(self, ctx: Context) -> Result:
-        return await self._act(ctx)
-
-
-def with_native(probe: Backend) -> dict[str, Backend]:
-    return {"probe": probe, "native": NativeBackend()}
+from tests.runs import ended, events_until, opened, payloads, submit
+from tests.runtime.run.probing import Probe, answer, effects, open_interrupts, signals, with_native, write
 
 
 @pytest.fixture
@@ -127,32 +25,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def space(tmp_path: Path) -> Path:
-    root = tmp_path / "workspace"
-    root.mkdir()
-    (root / "workspace.yaml").write_text(WORKSPACE)
-    (root / "witness.py").write_text(WITNESS.format(path=str(tmp_path / "effects")))
-    return root
-
-
-def effects(folder: Path) -> list[str]:
-    found = folder / "effects"
-    return found.read_text().splitlines() if found.exists() else []
-
-
-def signals(events: list[Event], phase: str) -> list[dict[str, Any]]:
-    return [it["event"] for it in payloads(events, "adapter.event") if it["event"]["phase"] == phase]
-
-
-async def answer(holdfast: Holdfast, interrupt_id: str, given: dict[str, Any]) -> None:
-    assert isinstance(await holdfast.interrupts.answer(LOCAL, interrupt_id, given), Interrupt)
-
-
-async def open_interrupts(holdfast: Holdfast, run: Run) -> list[Interrupt]:
-    await waiting(holdfast, run)
-    await holdfast.executor.idle()
-    return await holdfast.store.reader.interrupts(
-        "default", thread_id=run.thread_id, status="open", after="", limit=100
-    )
+    return write(tmp_path)
 
 
 @pytest.mark.requirement("SH-2", "SH-4")

@@ -36,5 +36,3 @@ def model(spec: str) -> dict[str, str]:
 
 OBJECT = "{type: object, properties: {x: {type: string}}}"
 SKILL = "---\nname: {name}\ndescription: d\n{more}---\nDo it.\n"
-PHASE = "---\nid: build\nadvance_signal: {signal}\nschema_version: v1\n{more}---\nBuild.\n"
-CYCLE = "---\nid: ship\nphases: [{phases}]\nentry_phase: {entry}\nschema_version: v1\n{more}---\nShip.\n"

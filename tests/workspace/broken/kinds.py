@@ -173,7 +173,7 @@ KINDS = [
         "FIELD_CONFLICT",
         "w.yaml",
         5,
-        {"w.yaml": document("Workflow", "w", "maxSteps: 3")},
+        {"w.yaml": document("Workflow", "w", "evidence: []")},
     ),
     Case(
         "a cron line of four fields",

@@ -1,9 +1,7 @@
 """Schemas, expressions, templates, secrets and Markdown that mean nothing."""
 
 from tests.workspace.broken.case import (
-    CYCLE,
     OBJECT,
-    PHASE,
     SKILL,
     A,
     Case,
@@ -412,76 +410,4 @@ MARKDOWN = [
     ),
     Case("a role that does not exist", "ROLE_UNKNOWN", "roles/leader.md", 1, {"roles/leader.md": "Lead.\n"}),
     Case("a role without a text", "PROMPT_EMPTY", "roles/lead.md", 1, {"roles/lead.md": "---\na: 1\n---\n"}),
-    Case(
-        "a phase without a signal",
-        "FRONTMATTER_INVALID",
-        "workflows/phases/build.md",
-        2,
-        {"workflows/phases/build.md": "---\nid: build\nschema_version: v1\n---\n"},
-    ),
-    Case(
-        "a signal in plain language",
-        "EXPRESSION_INVALID",
-        "workflows/phases/build.md",
-        3,
-        {"workflows/phases/build.md": PHASE.format(signal="when the tests are green", more="")},
-    ),
-    Case(
-        "a phase with an unknown persona",
-        "PERSONA_UNKNOWN",
-        "workflows/phases/build.md",
-        5,
-        {"workflows/phases/build.md": PHASE.format(signal="done == true", more="agents_invoked: [critic]\n")},
-    ),
-    Case(
-        "a cycle with an unknown phase",
-        "PHASE_UNKNOWN",
-        "workflows/cycles/ship.md",
-        3,
-        {"workflows/cycles/ship.md": CYCLE.format(phases="build", entry="build", more="")},
-    ),
-    Case(
-        "a cycle with a foreign entry",
-        "PHASE_UNKNOWN",
-        "workflows/cycles/ship.md",
-        4,
-        {
-            "workflows/cycles/ship.md": CYCLE.format(phases="build", entry="biuld", more=""),
-            "workflows/phases/build.md": PHASE.format(signal="done == true", more=""),
-        },
-    ),
-    Case(
-        "a cycle with an unknown policy",
-        "POLICY_UNKNOWN",
-        "workflows/cycles/ship.md",
-        6,
-        {
-            "workflows/cycles/ship.md": CYCLE.format(phases="build", entry="build", more="policies: [gate]\n"),
-            "workflows/phases/build.md": PHASE.format(signal="done == true", more=""),
-        },
-    ),
-    Case(
-        "a policy of an unknown kind",
-        "FRONTMATTER_INVALID",
-        "workflows/policies/p.md",
-        3,
-        {"workflows/policies/p.md": "---\nid: p\nkind: vibes\nrules: []\nschema_version: v1\n---\n"},
-    ),
-    Case(
-        "a policy rule that is no expression",
-        "EXPRESSION_INVALID",
-        "workflows/policies/p.md",
-        5,
-        {
-            "workflows/policies/p.md": "---\nid: p\nkind: loop-halt\nrules:\n"
-            "  - {when: too many rounds, then: deny, reason: r}\nschema_version: v1\n---\n"
-        },
-    ),
-    Case(
-        "a persona without a name",
-        "FRONTMATTER_INVALID",
-        "workflows/personas/critic.md",
-        2,
-        {"workflows/personas/critic.md": "---\ndescription: d\n---\n"},
-    ),
 ]

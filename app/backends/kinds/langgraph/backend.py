@@ -1,21 +1,18 @@
 """Runs an agent on LangGraph: its own graph, the graph of its edges, or LangChain's loop of model and tools."""
 
-from typing import Any, Final
+from typing import Any
 
-from cachetools import LRUCache
 from langgraph.graph.state import StateGraph
 from langgraph.pregel import Pregel
 
 from app.backends.bridge import Bridge, bridging
 from app.backends.contract import Context, Result, Resume, StepFailed
+from app.backends.kinds.langgraph.built_graphs import BuiltGraphs
 from app.backends.kinds.langgraph.chat import GateModel, agent_tools
 from app.backends.kinds.langgraph.edges import edge_graph
 from app.backends.kinds.langgraph.session import GraphSession
 from app.core.errors import Failure
 from app.workspace.entry_loader import load_nearest
-
-_GRAPHS: Final = 64
-"""Graphs that are kept built, of all agents and versions of the workspace."""
 
 
 class LangGraphBackend:
@@ -23,7 +20,7 @@ class LangGraphBackend:
     resume: Resume = "replay"
 
     def __init__(self) -> None:
-        self._own: LRUCache[tuple[str, str, frozenset[str]], Pregel[Any, Any, Any, Any]] = LRUCache(_GRAPHS)
+        self._built = BuiltGraphs()
 
     async def run(self, ctx: Context) -> Result:
         bridge = Bridge(ctx)
@@ -39,15 +36,15 @@ class LangGraphBackend:
     def _graph(self, bridge: Bridge) -> Pregel[Any, Any, Any, Any]:
         ctx = bridge.ctx
         if entry := ctx.config.get("graph"):
-            key = ctx.workspace.digest, ctx.agent, ctx.tools
-            if key not in self._own:
-                self._own[key] = self._loaded(bridge, entry)
-            return self._own[key]
+            return self._built.of(bridge, lambda: self._loaded(bridge, entry))
         if ctx.definition.spec.edges:
             return edge_graph(bridge)
+        return self._built.of(bridge, lambda: self._loop(bridge), ctx.instructions)
+
+    def _loop(self, bridge: Bridge) -> Pregel[Any, Any, Any, Any]:
         from langchain.agents import create_agent
 
-        return create_agent(GateModel(), agent_tools(bridge), system_prompt=ctx.instructions or None)
+        return create_agent(GateModel(), agent_tools(bridge), system_prompt=bridge.ctx.instructions or None)
 
     def _loaded(self, bridge: Bridge, entry: str) -> Pregel[Any, Any, Any, Any]:
         """The workspace's own code, read when the agent first runs; its models and tools are found by the run."""

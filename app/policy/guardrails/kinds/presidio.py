@@ -6,6 +6,7 @@ and context word is. An optional extra, imported when first used.
 
 from functools import partial
 from importlib import import_module
+from threading import Lock
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -33,10 +34,13 @@ class PresidioJudge:
     def __init__(self, config: PresidioConfig) -> None:
         self._config = config
         self._engine = _engine(config.language)
+        self._pipeline = self._engine.nlp_engine.nlp[config.language]
+        self._one_at_a_time = Lock()
         known = set(self._engine.get_supported_entities(config.language))
         unknown = sorted(set(config.entities) - known)
         if unknown:
             raise ValueError(f"Presidio does not know {', '.join(unknown)}")
+        self._positions(_FIRST_TEXT)  # what is loaded at the first use is loaded now, and not in the time of a run
 
     async def judge(self, subject: Subject) -> Judgement:
         found = await in_thread(partial(self._positions, subject.content), "guardrail-presidio")
@@ -45,16 +49,27 @@ class PresidioJudge:
     def _positions(self, content: Any) -> list[Position]:
         config = self._config
         entities = list(config.entities) or None
-        return [
-            Position(path, one.start, one.end, one.entity_type.lower())
-            for path, text in texts_of(content)
-            if text
-            for one in self._engine.analyze(text, config.language, entities=entities, score_threshold=config.min_score)
-        ]
+        # The pipeline would keep every word that it has ever seen; in a zone it forgets them, which only one thread at
+        # a time may use.
+        with self._one_at_a_time, self._pipeline.memory_zone():
+            return [
+                Position(path, one.start, one.end, one.entity_type.lower())
+                for path, text in texts_of(content)
+                if text
+                for one in self._engine.analyze(
+                    text, config.language, entities=entities, score_threshold=config.min_score
+                )
+            ]
+
+
+_FIRST_TEXT: Final = "4111 1111 1111 1111, somebody@example.com"
 
 
 def _engine(language: str) -> Any:
     # By name: types of an optional extra are not there to be checked.
+    domains: Any = import_module("tldextract.tldextract")
+    # It would load a list of domains from the internet; the one that it ships is used instead, by the whole process.
+    domains.TLD_EXTRACTOR = domains.TLDExtract(suffix_list_urls=(), cache_dir=None)
     analyzer: Any = import_module("presidio_analyzer")
     engines: Any = import_module("presidio_analyzer.nlp_engine")
     configuration = engines.NerModelConfiguration(labels_to_ignore=["O"])

@@ -16,6 +16,7 @@ from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.events.catalog.builders import BuiltHandoff
 from app.events.catalog.execution import BudgetExceeded
+from app.events.catalog.request import DEFAULT_MODE
 from app.events.ports import StoreError
 from app.runtime.run.approvals import Approvals, session_grants
 from app.runtime.run.context import Brief, RunContext
@@ -71,7 +72,8 @@ async def _run(run_scope: RunScope, context: RunContext) -> BackendResult:
     calls = context.calls
     calls.open()
     try:
-        result = await run_scope.backend.run(context)
+        cycle = _cycle(run_scope)
+        result = await (run_scope.backend.run(context) if cycle is None else context.run_cycle(cycle))
     except (Superseded, StoreError):
         await calls.close()
         raise
@@ -84,6 +86,12 @@ async def _run(run_scope: RunScope, context: RunContext) -> BackendResult:
     calls.check()
     run_scope.log.stop_if_cancelled()
     return result
+
+
+def _cycle(run_scope: RunScope) -> str | None:
+    """The cycle that the chosen skill names. Only a root run begins one, so that none begins itself."""
+    skill = run_scope.skill
+    return skill.cycle if skill is not None and run_scope.depth == 0 and run_scope.workflow is None else None
 
 
 async def _stored(output: Output, context: RunContext) -> Output:
@@ -101,11 +109,12 @@ def _handoff(run_scope: RunScope, context: RunContext) -> BuiltHandoff:
     agent, plan = run_scope.agent, run_scope.asked.get("modelPlan")
     model = plan["model"] if plan else agent.model_plan.primary if agent.model_plan is not None else None
     subagents = frozenset(agent.subagents)
+    asked = subagents if run_scope.workflow is not None else context.tools & subagents
     return BuiltHandoff(
         run_scope.backend.kind,
         model_ref=model,
-        tools=sorted(context.tools - subagents),
-        subagents=sorted(context.tools & subagents),
+        tools=sorted(context.tools if run_scope.workflow is not None else context.tools - subagents),
+        subagents=sorted(asked),
     )
 
 
@@ -124,7 +133,7 @@ def make_context(run_scope: RunScope) -> RunContext:
         guardrails=guardrails if guardrails is not None and guardrails.concern_tools else None,
         artifact=artifacts.of_a_tool,
     )
-    scope = _approvals(run_scope, ToolScope(log.run_id, allowed, log.scope.tenant))
+    scope = _approvals(run_scope, ToolScope(log.run_id, allowed, log.scope.tenant, writes=run_scope.writes))
     submitted_by = run_scope.family[0].actor if run_scope.family else None
     grants = session_grants(services.reader, log.scope.tenant, log.scope.thread_id)
     tools = run_scope.tools = ToolCalls(
@@ -153,6 +162,7 @@ def make_context(run_scope: RunScope) -> RunContext:
         artifacts,
         Voice(log, services.secrets, guardrails),
         partial(before_finalize, run_scope) if agent.spec.memory else None,
+        partial(run_scope.run_child, run_scope),
     )
     gates = services.gates.of(run_scope.workspace, agent)
     run_scope.context, run_scope.models, run_scope.gates = context, models, gates
@@ -211,6 +221,10 @@ def _brief(run_scope: RunScope, allowed: frozenset[str]) -> Brief:
         definition=agent,
         request=_request(run_scope),
         state=run_scope.state,
+        submitted_by=run_scope.family[0].actor if run_scope.family else None,
+        asks_nobody=run_scope.asked.get("approvalPolicy") == "never",
+        mode=run_scope.asked.get("mode") or DEFAULT_MODE,
+        submitted_ms=run_scope.family[0].at if run_scope.family else run_scope.run.created_at,
         config=agent.spec.config.get(run_scope.backend.kind, {}),
     )
 
@@ -233,6 +247,10 @@ def _request(run_scope: RunScope) -> RequestView:
 def _gateway(run_scope: RunScope) -> tuple[Gateway, frozenset[str]]:
     """The workspace's tools, and what only this run has: the client's own and the agent's subagents."""
     agent, registry = run_scope.agent, run_scope.toolset.gateway.registry
+    if run_scope.workflow is not None:
+        # Its steps name what they run: no model chooses among agents as among tools.
+        run_scope.own_tools = frozenset(agent.tools)
+        return run_scope.toolset.gateway, run_scope.own_tools
     allowed = run_scope.toolset.tools_of(agent)
     if run_scope.ceiling is not None:
         # Down the line of subagents nothing is added but what a parent expressly passes on.

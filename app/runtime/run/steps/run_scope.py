@@ -18,6 +18,7 @@ from app.models.router import ModelRouter
 from app.policy.gates import AgentGates
 from app.runtime.ports import BlobStore
 from app.runtime.run.budgets import BudgetAccounts, RunBudget
+from app.runtime.run.child_request import Branch, ChildRequest
 from app.runtime.run.context import RunContext
 from app.runtime.run.model_calls import ModelCalls
 from app.runtime.run.run_guardrails import RunGuardrails, SecretScanners
@@ -28,7 +29,7 @@ from app.runtime.run.tool_calls import ToolCalls
 from app.runtime.run.toolsets import Toolset
 from app.views.ports import Reader
 from app.views.run import Run
-from app.workspace.compiled import CompiledAgent, CompiledSkill, CompiledWorkspace
+from app.workspace.compiled import CompiledAgent, CompiledSkill, CompiledWorkflow, CompiledWorkspace
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -67,13 +68,18 @@ class RunScope:
     given: Any
     """The input as the backend is to see it."""
     ask_agent: Callable[["RunScope", str, Any, str], Coroutine[Any, Any, AgentAnswer]]
+    run_child: Callable[["RunScope", ChildRequest, Branch], Coroutine[Any, Any, AgentAnswer]]
     hooks: RunHooks
     guardrails: RunGuardrails | None = None
     """None for an agent that lists none."""
     ceiling: frozenset[str] | None = None
     """Of a subagent: the workspace's tools that its parent lets it use. None for a root run."""
+    writes: tuple[str, ...] | None = None
+    """Patterns of the files that it may write. None leaves that to its tools."""
     depth: int = 0
     root_run_id: str = ""
+    workflow: CompiledWorkflow | None = None
+    """Of a run that is a workflow's; `agent` then stands for it."""
 
     brought: bool = False
     """Whether the history came with the request, so that nobody has looked at it yet."""

@@ -5,6 +5,7 @@ the agent with more tools than the skill allows.
 """
 
 from dataclasses import replace
+from typing import Final
 
 from app.backends.contract import StepFailed
 from app.core.decisions import Deny
@@ -13,6 +14,9 @@ from app.events.catalog.skill import SkillInvoked
 from app.policy.contract import Point
 from app.policy.points import text_of
 from app.runtime.run.steps.run_scope import RunScope
+
+STEP: Final = "(the workflow's step)"
+"""Recorded as the trigger of a skill that no words chose."""
 
 
 async def choose_skill(run_scope: RunScope) -> None:
@@ -24,14 +28,19 @@ async def choose_skill(run_scope: RunScope) -> None:
             raise StepFailed(Failure("WORKSPACE_GONE", "The skill with which the run started no longer exists."))
         run_scope.skill = replace(kept, allowed_tools=tuple(recorded["allowedTools"]))
         return
-    text = text_of(run_scope.given)
-    hit = workspace.triggers.best(text, run_scope.agent.skills)
-    if hit is None:
-        return
-    chosen = workspace.skills[hit.skill]
+    text, named = text_of(run_scope.given), run_scope.asked.get("skill")
+    if named is not None:
+        # The step of a workflow names it.
+        skill, trigger = named, STEP
+    else:
+        hit = workspace.triggers.best(text, run_scope.agent.skills)
+        if hit is None:
+            return
+        skill, trigger = hit.skill, hit.trigger
+    chosen = workspace.skills[skill]
     subject = {
-        "skill": hit.skill,
-        "trigger": hit.trigger,
+        "skill": skill,
+        "trigger": trigger,
         "allowedTools": list(chosen.allowed_tools),
         "prompt": text,
     }
@@ -40,4 +49,4 @@ async def choose_skill(run_scope: RunScope) -> None:
         raise StepFailed(Failure("SKILL_DENIED", fired.decision.reason))
     allowed = fired.subject["allowedTools"]
     run_scope.skill = replace(chosen, allowed_tools=tuple(allowed))
-    await run_scope.log.record(SkillInvoked(skill=hit.skill, trigger=hit.trigger, allowed_tools=allowed))
+    await run_scope.log.record(SkillInvoked(skill=skill, trigger=trigger, allowed_tools=allowed))

@@ -1,0 +1,270 @@
+"""A workspace of workflows for tests: scripted agents, a tool that keeps a ledger of its calls, and many small graphs.
+
+The ledger is a file outside the database: what it says was really done, whatever the log says.
+"""
+
+from pathlib import Path
+from typing import Final
+
+LEDGER: Final = "ledger.txt"
+
+_BASE: Final = """
+apiVersion: holdfast/v1
+kind: Runtime
+metadata: {name: runtime}
+spec:
+  defaultAgent: writer
+  env: [FLOW_HOOK]
+  hooks: [gate]
+  routes: {ship: {workflow: release}, write: {agent: writer}}
+---
+apiVersion: holdfast/v1
+kind: Model
+metadata: {name: main}
+spec:
+  provider: scripted
+  model: main
+  script:
+    rules:
+      - {match: {contains: topics please}, reply: {text: '{"topics": ["a", "b", "c"]}'}}
+    default: {text: "wrote {{ input }}"}
+---
+apiVersion: holdfast/v1
+kind: Agent
+metadata: {name: writer}
+spec: {model: main, instructions: Write.}
+---
+apiVersion: holdfast/v1
+kind: Agent
+metadata: {name: planner}
+spec:
+  model: main
+  instructions: Plan.
+  outputSchema:
+    type: object
+    required: [topics]
+    properties: {topics: {type: array, items: {type: string}}}
+---
+apiVersion: holdfast/v1
+kind: Tool
+metadata: {name: note, description: Writes a line into the ledger.}
+spec:
+  kind: python
+  entry: ledger:note
+  effect: unsafe
+  input:
+    type: object
+    required: [text]
+    properties: {text: {type: string}}
+  output:
+    type: object
+    required: [text]
+    properties: {text: {type: string}}
+---
+apiVersion: holdfast/v1
+kind: Tool
+metadata: {name: look, description: Looks something up.}
+spec:
+  kind: python
+  entry: ledger:look
+  effect: readonly
+  input:
+    type: object
+    required: [text]
+    properties: {text: {type: string}}
+---
+apiVersion: holdfast/v1
+kind: Tool
+metadata: {name: fail, description: Fails until it was called so often.}
+spec:
+  kind: python
+  entry: ledger:fail
+  effect: keyed
+  input:
+    type: object
+    required: [text, times]
+    properties: {text: {type: string}, times: {type: integer}}
+---
+apiVersion: holdfast/v1
+kind: Tool
+metadata: {name: sleep, description: Takes its time.}
+spec:
+  kind: python
+  entry: ledger:sleep
+  effect: readonly
+  timeoutSeconds: 30
+  input:
+    type: object
+    required: [seconds]
+    properties: {seconds: {type: number}}
+---
+apiVersion: holdfast/v1
+kind: Hook
+metadata: {name: gate}
+spec: {on: [WorkflowStart, WorkflowComplete], kind: python, entry: "ledger:hook"}
+"""
+_LEDGER: Final = """
+import asyncio
+import os
+from collections import Counter
+from pathlib import Path
+
+_times = Counter()
+_FILE = Path(os.environ.get("FLOW_LEDGER", "/dev/null"))
+
+
+def _line(text):
+    with _FILE.open("a") as file:
+        file.write(text + "\\n")
+
+
+async def note(text):
+    _line(text)
+    return {"text": text}
+
+
+async def look(text):
+    return {"text": text}
+
+
+async def fail(text, times):
+    _times[text] += 1
+    if _times[text] <= times:
+        raise ValueError(f"attempt {_times[text]}")
+    return {"attempts": _times[text]}
+
+
+async def sleep(seconds):
+    await asyncio.sleep(seconds)
+    return {"slept": seconds}
+
+
+def hook(subject):
+    if isinstance(subject.get("input"), dict) and subject["input"].get("forbidden") == "start":
+        return {"decision": "deny", "reason": "not today"}
+    if subject.get("output") == {"text": "forbidden"}:
+        return {"decision": "deny", "reason": "not this"}
+    return {"decision": "allow"}
+"""
+FLOWS: Final[dict[str, str]] = {
+    "release": """
+  nodes:
+    - {id: plan, ref: agents.planner, with: {input: "topics please for {{ input.goal }}"}}
+    - {id: study, ref: agents.writer, foreach: nodes.plan.output.topics, concurrency: 2}
+    - {id: ok, ask: {kind: approval, title: "Ship {{ input.goal }}?", show: {notes: "{{ nodes.study.output }}"}}}
+    - {id: ship, ref: tools.note, with: {text: "shipped {{ input.goal }}"}, retry: {attempts: 3}, timeoutSeconds: 60}
+    - {id: later, wait: {seconds: 0.2}}
+  edges:
+    - {from: START, to: plan}
+    - {from: plan, to: study}
+    - {from: study, to: ok}
+    - {from: ok, to: ship, condition: approved}
+    - {from: ok, to: plan, condition: denied}
+    - {from: ship, to: later}
+    - {from: later, to: END}
+  routers:
+    ok: [{label: approved, when: "answer.decision == 'approve'"}, {label: denied}]
+  cycles: {maxVisits: 3}
+  result: {shipped: "{{ nodes.ship.output.text }}", study: "{{ nodes.study.output }}", rounds: "{{ visits.plan }}"}
+""",
+    "diamond": """
+  nodes:
+    - {id: a, ref: tools.look, with: {text: a}}
+    - {id: b, ref: tools.look, with: {text: b}}
+    - {id: c, ref: tools.look, with: {text: "c"}}
+    - {id: d, ref: tools.look, with: {text: "{{ nodes.b.output.text }}{{ nodes.c.output.text }}"}}
+  edges: [{from: START, to: a}, {from: a, to: b}, {from: a, to: c}, {from: b, to: d}, {from: c, to: d}]
+""",
+    "first": """
+  nodes:
+    - {id: quick, ref: tools.look, with: {text: quick}}
+    - {id: slow, ref: tools.sleep, with: {seconds: 20}}
+    - {id: asked, ask: {title: Never needed?}}
+    - {id: winner, join: any, ref: tools.look, with: {text: done}}
+  edges:
+    - {from: START, to: quick}
+    - {from: START, to: slow}
+    - {from: START, to: asked}
+    - {from: quick, to: winner}
+    - {from: slow, to: winner}
+    - {from: asked, to: winner}
+""",
+    "recovers": """
+  nodes:
+    - {id: flaky, ref: tools.fail, with: {text: "{{ input }}", times: 2}, retry: {attempts: 3}}
+    - {id: broken, ref: tools.fail, with: {text: "{{ input }}!", times: 99}}
+    - {id: helper, ref: tools.look, with: {text: "{{ nodes.broken.error.code }}"}}
+    - {id: never, ref: tools.note, with: {text: never}}
+  edges:
+    - {from: START, to: flaky}
+    - {from: flaky, to: broken}
+    - {from: broken, to: helper, condition: failed}
+    - {from: broken, to: never}
+""",
+    "timed": """
+  nodes:
+    - {id: long, ref: tools.sleep, with: {seconds: 20}, timeoutSeconds: 0.05, retry: {attempts: 2}}
+    - {id: after, ref: tools.look, with: {text: "{{ nodes.long.error.code }}"}}
+  edges: [{from: START, to: long}, {from: long, to: after, condition: failed}]
+""",
+    "outer": """
+  subworkflows: {maxDepth: 2}
+  nodes:
+    - {id: inner, ref: workflows.asks, with: {input: "{{ input }}"}}
+    - {id: last, ref: tools.look, with: {text: "{{ nodes.inner.output.answer }}"}}
+""",
+    "asks": """
+  nodes:
+    - id: question
+      ask: {kind: question, title: "What about {{ input }}?", questions: [{key: what, question: What?}]}
+  result: {answer: "{{ nodes.question.output.what }}"}
+""",
+    "denied": """
+  nodes:
+    - {id: ok, ask: {title: Go on?}}
+    - {id: go, ref: tools.note, with: {text: gone}}
+""",
+    "chain": """
+  nodes:
+    - {id: one, ref: tools.note, with: {text: "one {{ input }}"}}
+    - {id: two, ref: agents.writer, with: {input: "two {{ input }}"}}
+    - {id: ok, ask: {title: Go on?}}
+    - {id: three, ref: tools.note, foreach: input.items, with: {text: "three {{ item }}"}, concurrency: 1}
+    - {id: four, ref: workflows.leaf, with: {input: "{{ nodes.two.output }}"}}
+  subworkflows: {}
+  result: {two: "{{ nodes.two.output }}", three: "{{ nodes.three.output }}", four: "{{ nodes.four.output }}"}
+""",
+    "leaf": """
+  nodes: [{id: note, ref: tools.note, with: {text: "leaf {{ input }}"}}]
+""",
+    "waits": """
+  nodes:
+    - {id: hold, wait: {seconds: 3600}}
+    - {id: ok, ask: {title: "Go on with {{ input }}?"}}
+    - {id: end, join: any, ref: tools.look, with: {text: "{{ input }}"}}
+  edges: [{from: START, to: hold}, {from: START, to: ok}, {from: hold, to: end}, {from: ok, to: end}]
+""",
+    "alone": """
+  nodes: [{id: hold, wait: {seconds: 3600}}]
+""",
+    "unknown": """
+  adapter: nowhere
+  nodes: [{id: a, ref: tools.look, with: {text: a}}]
+""",
+    "checked": """
+  input: {type: object, required: [list], properties: {list: {type: array}, forbidden: {type: string}}}
+  limits: {toolCalls: 2}
+  nodes:
+    - {id: many, ref: tools.look, foreach: input.list, with: {text: "{{ item }}"}}
+""",
+}
+
+
+def make_workspace(folder: Path, flows: dict[str, str] | None = None, base: str = _BASE) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "base.yaml").write_text(base)
+    (folder / "ledger.py").write_text(_LEDGER)
+    head = "apiVersion: holdfast/v1\nkind: Workflow\nmetadata: {name: %s}\nspec:%s"
+    documents = (head % (name, spec) for name, spec in (FLOWS if flows is None else flows).items())
+    (folder / "flows.yaml").write_text("---\n".join(documents))
+    return folder

@@ -82,7 +82,8 @@ requirements: install-dev
 	@$(BIN)/python -m scripts.requirements
 
 faults: install-dev install-extras
-	@$(BIN)/python -m pytest -m faults --timeout 3600 -n 0 tests/faults tests/models/test_flaky.py tests/evals
+	@$(BIN)/python -m pytest -m faults --timeout 3600 -n 0 tests/faults tests/models/test_flaky.py tests/evals \
+		tests/scenarios/test_guarded_streams.py
 	@$(EXTRAS)/bin/python -m pytest -m faults --timeout 3600 -n 0 -s tests/adapters
 
 # Each step of the Dockerfile in a clean folder: installs everything anew.

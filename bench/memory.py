@@ -12,6 +12,7 @@ import json
 import logging
 import random
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -32,17 +33,15 @@ from app.wiring.store import open_store
 from app.workspace.compiled import CompiledMemory
 from app.workspace.specs.others import MemorySpec
 from bench.memory_labelled import FACTS, QUESTIONS
+from tests.memory.scripted_embeddings import ScriptedEmbeddings
 
 SEARCHES: Final = 200
+WARM: Final = 20
 BATCH: Final = 100
 WORDS: Final = 5_000
 """The vocabulary of the generated records; how often a word occurs falls as in a language."""
 WHO: Final = RunIdentity("default", "clerk", "lena", "t", None, "user:lena")
 PLACE: Final = "default/clerk/lena"
-
-
-async def _embed(_model: str, texts: Sequence[str]) -> list[bytes]:
-    return [scripted_vector(text) for text in texts]
 
 
 def _memory(kind: str) -> CompiledMemory:
@@ -66,13 +65,18 @@ async def _fill(service: MemoryService, kind: str, count: int, chance: random.Ra
         await service.submit(WHO, memory, batch, f"batch {stored}")
         spent.append((time.perf_counter() - begun) / size)
         stored += size
-    index = service.index_of(memory)
+    if kind == "vector" and service.vectors is not None:
+        await service.vectors.tend_vectors(lambda: False)
+    index = service.index_of(memory, "default")
     found: list[float] = []
-    for _ in range(SEARCHES):
+    cpu: list[float] = []
+    for number in range(SEARCHES + WARM):
         query = RecordQuery("default", PLACE, _text(chance, words, weights), 8, SystemClock().now_ms())
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), time.process_time()
         await index.search(query)
-        found.append(time.perf_counter() - begun)
+        if number >= WARM:
+            found.append(time.perf_counter() - begun)
+            cpu.append(time.process_time() - used)
     begun = time.perf_counter()
     for number in range(20):
         await service.submit(WHO, memory, [MemoryCandidate(f"single {number}", "semantic", "user", 0.9)], f"s{number}")
@@ -80,6 +84,7 @@ async def _fill(service: MemoryService, kind: str, count: int, chance: random.Ra
     return {
         "putMsInBatches": round(statistics.median(spent[-20:]) * 1000, 3),
         "putMsAlone": round(single * 1000, 3),
+        "searchCpuMsMedian": round(statistics.median(cpu) * 1000, 3),
         "searchMsMedian": round(statistics.median(found) * 1000, 3),
         "searchMsP95": round(sorted(found)[int(0.95 * len(found))] * 1000, 3),
     }
@@ -92,15 +97,16 @@ async def _sizes(settings: Settings, counts: Sequence[int], kinds: Sequence[str]
             with tempfile.TemporaryDirectory() as folder:
                 own = settings.model_copy(update={"data_dir": Path(folder)})
                 async with open_store(own) as store:
-                    service = open_memory(store, SystemClock(), CurrentRedaction(), _embed)
+                    service = open_memory(store, SystemClock(), CurrentRedaction(), ScriptedEmbeddings)
                     made[f"{kind}.{count}"] = await _fill(service, kind, count, random.Random(7))
+                    print(f"{'postgres' if settings.is_postgres else 'sqlite'} {kind} {count}", file=sys.stderr)
     return made
 
 
 async def _quality() -> dict[str, dict[str, float]]:
     with tempfile.TemporaryDirectory() as folder:
         async with open_store(Settings(data_dir=Path(folder))) as store:
-            service = open_memory(store, SystemClock(), CurrentRedaction(), _embed)
+            service = open_memory(store, SystemClock(), CurrentRedaction(), ScriptedEmbeddings)
             memory = _memory("vector")
             offered = [
                 MemoryCandidate(text, "semantic", "operator", 0.9, slot=f"fact {n}") for n, text in enumerate(FACTS)
@@ -109,13 +115,13 @@ async def _quality() -> dict[str, dict[str, float]]:
             ids = [one.record_id for one in learned.submitted]
             now = SystemClock().now_ms()
             ranks: dict[str, list[int | None]] = {"lexical": [], "vector": [], "hybrid": []}
-            hybrid, lexical = service.index_of(memory), service.index_of(_memory("store"))
+            hybrid, lexical = service.index_of(memory, "default"), service.index_of(_memory("store"), "default")
             for text, fact in QUESTIONS:
                 query = RecordQuery("default", PLACE, text, 50, now)
                 ranks["lexical"].append(_rank(await lexical.search(query), ids[fact]))
                 ranks["hybrid"].append(_rank(await hybrid.search(query), ids[fact]))
-                matrices: Any = hybrid
-                near = await matrices._matrices.nearest("default", PLACE, "words", scripted_vector(text), 50)
+                found: Any = hybrid
+                near = await found.matrices.nearest("default", PLACE, "words", scripted_vector(text), 50)
                 records = await service.table.by_seq("default", [seq for seq, _ in near])
                 ranks["vector"].append(_rank([Ranked(records[seq], cos) for seq, cos in near], ids[fact]))
     return {name: _figures(found) for name, found in ranks.items()}
@@ -179,9 +185,11 @@ async def main() -> None:
             server.start()
             try:
                 for count in counts:
-                    await create_database(server, f"memory_{count}")
-                    settings = Settings(data_dir=Path(folder), database_url=server.url(f"memory_{count}"))
-                    made.setdefault("postgres", {}).update(await _sizes(settings, [count], ["store"]))
+                    for kind in asked.kinds:
+                        name = f"memory_{kind}_{count}"
+                        await create_database(server, name)
+                        settings = Settings(data_dir=Path(folder), database_url=server.url(name))
+                        made.setdefault("postgres", {}).update(await _sizes(settings, [count], [kind]))
             finally:
                 server.stop()
     print(json.dumps(made, indent=2))

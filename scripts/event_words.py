@@ -54,6 +54,7 @@ WHEN: Final = {
     "runtime.memory.plugin.started": "A memory plugin started.",
     "runtime.memory.plugin.completed": "A memory plugin has finished.",
     "runtime.memory.plugin.failed": "A memory plugin failed.",
+    "runtime.memory.embedding.completed": "A provider made vectors of texts for a memory.",
     "runtime.memory.maintenance.started": "Maintenance of a memory started.",
     "runtime.memory.maintenance.completed": "Maintenance of a memory has finished.",
     "runtime.memory.maintenance.failed": "Maintenance of a memory failed.",

@@ -16,10 +16,11 @@ from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
 from app.backends.contract import CallOptions, CallRequest, CallResult, Context, ModelAnswer, Output, StepFailed
+from app.backends.conversation import ANSWER_AGAIN
 from app.core import json
 from app.core.errors import Failure
 from app.core.json import JsonObject
-from app.views.history import user_message
+from app.views.history import memory_message, user_message
 
 T = TypeVar("T")
 Turn = Callable[[list[JsonObject]], Awaitable[Output]]
@@ -65,7 +66,10 @@ class Bridge:
         """Ids of what the model asked for and nobody has called yet, by content."""
         self._answers: dict[str, ModelAnswer] = {}
         self._answer_of_call: dict[str, ModelAnswer] = {}
-        said = [*ctx.history, user_message(ctx.input)]
+        self._known = ctx.memory
+        """Of memory: what was recalled before the run, and before its answer."""
+        self._given = user_message(ctx.input)
+        said = [*ctx.history, self._given]
         self._with_parts = {message["content"]: message for message in said if message.get("parts")}
         self._turns = 0
         self._steered: list[tuple[int, JsonObject]] = []
@@ -88,7 +92,7 @@ class Bridge:
         # Branches that run in parallel come back in any order: what was said is taken up by content, not by number.
         key = hashlib.sha256(json.canonical(messages)).hexdigest()
         self._steered += [(len(messages), said) for said in await self.ctx.steering(key)]
-        return await self.ctx.call_model(self._with_steering(messages), options)
+        return await self.ctx.call_model(self._with_memory(self._with_steering(messages)), options)
 
     def _with_steering(self, messages: list[JsonObject]) -> list[JsonObject]:
         """Each message that was said on the way at its place, never between a call and its results."""
@@ -97,6 +101,15 @@ class Bridge:
             while at < len(messages) and messages[at]["role"] == "tool":
                 at += 1
             messages.insert(at, said)
+        return messages
+
+    def _with_memory(self, messages: list[JsonObject]) -> list[JsonObject]:
+        """What was recalled stands between the history and what is new in this run; no framework keeps it."""
+        known = self._known
+        if known:
+            own = [at for at, message in enumerate(messages) if message == self._given]
+            first = next((at for at, message in enumerate(messages) if message["role"] != "system"), len(messages))
+            messages.insert(own[-1] if own else first, memory_message(known))
         return messages
 
     async def tool(self, call_id: str | None, name: str, args: Mapping[str, Any]) -> CallResult:
@@ -202,7 +215,7 @@ class Bridge:
 
     async def converse(self, turn: Turn) -> Output:
         """Turns until nobody asks for another one: the input's, then what was said meanwhile or a hook wants."""
-        messages = [user_message(self.ctx.input)]
+        messages = [self._given]
         try:
             while True:
                 output = await turn(messages)
@@ -212,6 +225,10 @@ class Bridge:
                     return output
                 messages = await self.ctx.steering()
                 if messages:
+                    continue
+                if known := await self.ctx.before_finalize(output.text):
+                    self._known = "\n\n".join(text for text in (self._known, known) if text)
+                    messages = [user_message(ANSWER_AGAIN)]
                     continue
                 go_on = await self.ctx.go_on(self._turns, output.text)
                 if go_on is None:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import approvals, datasets, evals, evidence, keys, log, memory, runs, skills, threads, tools, ui
+from app.cli import approvals, datasets, evals, evidence, keys, log, memory, runs, skills, threads, tools, ui, workflows
 from app.cli.agents import agents
 from app.cli.audit import audit
 from app.cli.backup import backup
@@ -119,6 +119,7 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(threads.app, name="threads")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(tools.app, name="tools")
+app.add_typer(workflows.app, name="workflows")
 app.add_typer(memory.app, name="memory")
 app.add_typer(skills.app, name="skills")
 app.add_typer(log.app, name="log")

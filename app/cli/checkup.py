@@ -55,6 +55,7 @@ async def examine(settings: Settings, environ: Mapping[str, str]) -> list[CheckR
     found += await _server(settings)
     found += await _database(settings)
     found += _workspace(settings, environ)
+    found += await _vectors(settings)
     found += await _mcp_servers(settings)
     found += await _outgoing(settings, environ)
     found += _disk(settings.data_dir)
@@ -196,6 +197,26 @@ def _workspace(settings: Settings, environ: Mapping[str, str]) -> list[CheckResu
             else CheckResult("providers", "ok", f"model {name} ({model.spec.provider}) is configured")
         )
     return found
+
+
+async def _vectors(settings: Settings) -> list[CheckResult]:
+    """Check whether Postgres can search the vectors of memories; no check if no memory has any."""
+    folder = settings.workspace
+    result = compile(read_folder(folder), kind_catalog(), profile=settings.profile) if folder.is_dir() else None
+    if settings.database_url is None or not isinstance(result, Compiled):
+        return []
+    if not any(memory.spec.embedding for memory in result.workspace.memories.values()):
+        return []
+    from app.store.memory_pgvector import REMEDY, offered_version
+
+    try:
+        version = await offered_version(settings.database_url)
+    except StoreError:
+        return []  # the check of the database says so
+    if version is None:
+        message = "Postgres has no pgvector: vectors of memories are compared in the server"
+        return [CheckResult("memory", "warning", message, REMEDY)]
+    return [CheckResult("memory", "ok", f"Postgres offers pgvector {version}")]
 
 
 async def _mcp_servers(settings: Settings) -> list[CheckResult]:

@@ -37,6 +37,12 @@ class Client:
         expect_success(answer.status_code, answer.content)
         return json.loads(answer.content) if answer.content else None
 
+    async def text(self, path: str, **params: Any) -> str:
+        """The response as it is, such as a picture."""
+        answer = await self.http.request("GET", path, params=params)
+        expect_success(answer.status_code, answer.content)
+        return str(answer.text)
+
     async def get(self, path: str, **params: Any) -> Any:
         return await self.call("GET", path, **params)
 

@@ -16,7 +16,7 @@ Candidate = Annotated[str, typer.Argument(metavar="ID", help="The candidate's id
 @server_command
 async def candidates(session: CommandSession) -> None:
     """List the skills that repeated runs suggest, best first."""
-    found = [one async for one in session.client.pages("/api/skills/candidates", None)]
+    found = (await session.client.get("/api/skills/candidates"))["items"]
     session.table(
         found,
         {

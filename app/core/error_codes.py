@@ -507,6 +507,7 @@ CODES: Final[dict[str, Code]] = {
         "The command or its arguments are invalid.",
         "Use steer {message or hint}, pause, resume, switch_model_plan {model}, set_limits or checkpoint {label}.",
     ),
+    "RUN_HAS_NO_GRAPH": Code("The run is not that of a workflow.", "Ask for the graph of a run with `workflow`."),
     "RUN_IS_A_SUBAGENT": Code("The run belongs to a subagent.", "Send the command to the run in `parentRunId`."),
     "REPLAY_MISMATCH": Code(
         "A strict rerun would differ from the recorded run.", "Read the differences, or rerun with the mode `compat`."

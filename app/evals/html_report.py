@@ -1,4 +1,4 @@
-"""An evaluation's report as one HTML page with plots: no script, no font and no picture from elsewhere.
+"""HTML pages of evaluations and of gates' pass rates, with plots: no script, no font and no picture from elsewhere.
 
 Everything that a model or a case said is escaped. Leaves to others: the figures (`reports`).
 """
@@ -45,6 +45,40 @@ def as_html(report: Mapping[str, Any]) -> bytes:
         f"<h2>Distribution</h2>{_plots(report)}<h2>Cases</h2>{_cases(report)}</html>"
     )
     return page.encode()
+
+
+def gates_as_html(rates: Sequence[Mapping[str, Any]]) -> bytes:
+    """How often each gate was passed, as a table with a bar for each."""
+    names = ("agent", "gate", "mode", "judged", "passed", "no score", "mean score", "last", "pass rate")
+    head = "".join(f"<th>{name}</th>" for name in names)
+    rows = []
+    for rate in rates:
+        mean = rate["meanScore"]
+        cells = (
+            rate["agent"] or "",
+            rate["gate"],
+            rate["mode"],
+            rate["evaluated"],
+            rate["passed"],
+            rate["errors"],
+            "" if mean is None else f"{mean:.3f}",
+            rate["lastAt"],
+        )
+        shown = "".join(f"<td>{escape(str(cell))}</td>" for cell in cells)
+        rows.append(f"<tr>{shown}<td>{_bar(rate['passRate'])} {rate['passRate']:.1%}</td></tr>")
+    body = f"<table><tr>{head}</tr>{''.join(rows)}</table>" if rows else "<p>No gate has judged a run yet.</p>"
+    page = (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Gates</title><style>{_STYLE}</style>'
+        f"<h1>Gates</h1>{body}</html>"
+    )
+    return page.encode()
+
+
+def _bar(share: float) -> str:
+    return (
+        '<svg width="100" height="10" role="img"><rect width="100" height="10" fill="#d8dee4"/>'
+        f'<rect width="{share * 100:.1f}" height="10" fill="#2da44e"/></svg>'
+    )
 
 
 def _scores(report: Mapping[str, Any]) -> str:

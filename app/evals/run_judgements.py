@@ -82,7 +82,7 @@ class RunJudgements:
         """
         if run.status != "completed":
             return Failure("RUN_NOT_ENDED", "Only a run that has completed has an answer to judge.")
-        agent = workspace.agents.get(run.agent or "")
+        agent = workspace.acting(run.agent, run.workflow)
         if agent is None:
             return Failure("AGENT_NOT_FOUND", "The workspace no longer has the run's agent.")
         rules = self._gates.of(workspace, agent).of(mode)

@@ -126,7 +126,7 @@ class ShadowGates:
 
     async def _rules(self, run: Run | None) -> Sequence[GateRule]:
         workspace = await self._workspaces.of(run.workspace_digest) if run is not None else None
-        agent = workspace.agents.get(run.agent or "") if run is not None and workspace is not None else None
+        agent = workspace.acting(run.agent, run.workflow) if run is not None and workspace is not None else None
         if run is None or workspace is None or agent is None:
             return ()
         return [rule for rule in self._gates.of(workspace, agent).shadow if rule.takes(run.id)]

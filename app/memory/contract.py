@@ -4,14 +4,14 @@ The records themselves are folds of events in our own log; a kind is how they ar
 kinds (`kinds/`), what may be remembered (`decisions`) and the tables (the store).
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from app.core.clock import Clock
+from app.core.clock import Clock, iso
 from app.core.errors import Failure
 from app.events.ports import MemoryIndexed
-from app.memory.ranking import Matches, Ranked
+from app.memory.ranking import Ranked
 from app.views.memory_record import MemoryRecord
 from app.workspace.catalog import Kind
 from app.workspace.compiled import CompiledMemory
@@ -35,6 +35,12 @@ class RecordQuery:
     text: str
     limit: int
     now: int
+    """In milliseconds."""
+
+    @property
+    def at(self) -> str:
+        """The same as tables have times."""
+        return iso(self.now)
 
 
 class RecordIndex(Protocol):
@@ -86,12 +92,19 @@ class RecordTable(Protocol):
         """The blobs that are still there."""
         ...
 
-    async def matches(self, tenant: str, namespace: str, terms: Sequence[str], budget: int) -> Matches: ...
+    async def search(self, tenant: str, namespace: str, terms: Sequence[str], limit: int, now: int) -> list[Ranked]:
+        """Records in force that have one of the terms, best first, by `ranking`. Reads a bounded part of the index:
+        rare terms first, so that common ones decide only among what those found."""
+        ...
 
     async def similar(
         self, tenant: str, namespace: str, fingerprint: str, slot: str | None
     ) -> tuple[list[MemoryRecord], list[MemoryRecord]]:
         """Records in force that say the same, and those of the same slot."""
+        ...
+
+    async def repeated(self, tenant: str, seqs: Sequence[int]) -> set[int]:
+        """Those of them that say the same as an older record in force of their namespace."""
         ...
 
     async def index(self, tenant: str, record: MemoryRecord, entry: MemoryIndexed) -> None: ...
@@ -118,6 +131,16 @@ class VectorTable(Protocol):
         """By `seq`, after that one."""
         ...
 
+    async def nearest(
+        self, tenant: str, namespace: str, model: str, vector: bytes, limit: int
+    ) -> list[tuple[int, bytes]] | None:
+        """The nearest by inner product, roughly in order, if the database can search vectors; else None."""
+        ...
+
+    async def tend_vectors(self, stop: Callable[[], bool]) -> int:
+        """Whatever makes `nearest` complete and quick in large namespaces; how much was done."""
+        ...
+
     async def vector_stamp(self, tenant: str, namespace: str, model: str) -> tuple[int, int]:
         """How many there are, and the last `seq`: whoever keeps them sees by it whether they have changed."""
         ...
@@ -131,8 +154,21 @@ class VectorTable(Protocol):
         ...
 
 
-Embed = Callable[[str, Sequence[str]], Awaitable["list[bytes] | Failure"]]
-"""Asked with a Model's name and texts; each vector is float32, little-endian, of length one."""
+class Embeddings(Protocol):
+    """Makes vectors by the Models of a workspace, on somebody's account."""
+
+    def identity(self, model: str) -> str | None:
+        """Another as soon as vectors of the Model can no longer be compared with those of before; None if the
+        workspace has no such Model."""
+        ...
+
+    async def embed(self, model: str, texts: Sequence[str]) -> list[bytes] | Failure:
+        """One vector per text: float32, little-endian, of length one."""
+        ...
+
+
+EmbeddingsOf = Callable[[str], Embeddings]
+"""On the account of a tenant, for what no run asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +177,8 @@ class MemoryDeps:
 
     table: RecordTable
     clock: Clock
-    embed: Embed | None = None
+    embeddings: Embeddings | None = None
+    """On the account of the run or tenant that the index was made for."""
     vectors: VectorTable | None = None
     kept: dict[str, Any] = field(default_factory=dict)
     """What a kind keeps as long as the server runs."""

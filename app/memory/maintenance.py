@@ -6,6 +6,7 @@ stays done, and the next round goes on. Leaves to others: when it runs (wiring's
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -28,13 +29,27 @@ from app.views.memory_record import MemoryRecord
 from app.workspace.compiled import CompiledMemory
 
 Work = Callable[[], Awaitable[Counter[str]]]
+Lacking = list[tuple[CompiledMemory, Sequence[MemoryRecord]]]
 
 PAGE: Final = 200
 _UNCERTAIN: Final = 0.2
 """A record below this confidence that nobody used for so long is forgotten."""
 _UNUSED_MS: Final = 180 * 86_400_000
+_TRIM_AGAIN_MS: Final = 2 * 86_400_000
+"""For so long kinds with an index of their own are reminded of a forgotten record."""
 
 log = structlog.get_logger("holdfast.memory")
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What a look at all records found."""
+
+    expired: list[MemoryRecord] = field(default_factory=list)
+    doubled: list[MemoryRecord] = field(default_factory=list)
+    """Those that repeat another in force."""
+    forgotten: list[MemoryRecord] = field(default_factory=list)
+    """Lately."""
 
 
 class Maintenance:
@@ -54,7 +69,20 @@ class Maintenance:
             counts = await self._due(tenant, memories, stop)
             if counts:
                 done[tenant] = counts
+        if self._vectors is not None and not stop() and any(one.spec.embedding for one in memories.values()):
+            await self._tend_vectors(stop)
         return done
+
+    async def _tend_vectors(self, stop: Callable[[], bool]) -> None:
+        """Indexes of vectors are the whole server's, so it is not recorded for a tenant. A failure costs only speed."""
+        assert self._vectors is not None
+        try:
+            made = await self._vectors.tend_vectors(stop)
+        except HoldfastError as error:
+            log.warning("memory.vector_index_failed", reason=error.failure.message)
+        else:
+            if made:
+                log.info("memory.vectors_indexed", indexes=made)
 
     async def tenants(self) -> list[str]:
         return await self._table.tenants()
@@ -63,54 +91,60 @@ class Maintenance:
         self, tenant: str, memories: Mapping[str, CompiledMemory], stop: Callable[[], bool]
     ) -> dict[str, int]:
         """A round that has nothing to do leaves no trace: most have not."""
-        expired, doubled = await self._look(tenant, stop)
+        found = await self._look(tenant, stop)
+        # A server that died between forgetting a record and telling a kind with an index of its own.
+        await self._memory.trim_indexes(tenant, memories, found.forgotten)
         unindexed = await self._unindexed(tenant, memories)
         if self._vectors is not None and not unindexed:
             # After a change of the model the old vectors go once the new ones are complete.
-            used = sorted({memory.spec.embedding for memory in memories.values() if memory.spec.embedding is not None})
-            await self._vectors.drop_other_vectors(tenant, used)
-        if not expired and not doubled and not unindexed:
+            await self._vectors.drop_other_vectors(tenant, self._memory.embeddings_in_use(tenant, memories))
+        if not found.expired and not found.doubled and not unindexed:
             return {}
 
         async def work() -> Counter[str]:
             counts: Counter[str] = Counter()
-            for reason, records in (("expired", expired), ("duplicate", doubled)):
+            for reason, records in (("expired", found.expired), ("duplicate", found.doubled)):
                 gone = await self._memory.forget(tenant, records, reason=reason, by="system") if records else []
                 await self._memory.trim_indexes(tenant, memories, gone)
                 counts[reason] += len(gone)
-            for memory, page in unindexed:
-                if stop():
-                    break  # the next round goes on with what is left
-                failure = await self._memory.put(tenant, memory, page)
-                if failure is not None:
-                    raise HoldfastError(failure.code, failure.message)
-                counts["indexed"] += len(page)
+            counts["indexed"] += await self._index(tenant, memories, unindexed, stop)
             return counts
 
         return await self._recorded(tenant, "records", work)
 
-    async def _look(self, tenant: str, stop: Callable[[], bool]) -> tuple[list[MemoryRecord], list[MemoryRecord]]:
-        """Records whose time is over, and those that repeat another in force."""
-        now = self._clock.now_ms()
-        expired: list[MemoryRecord] = []
-        doubled: list[MemoryRecord] = []
-        seen: dict[tuple[str, str], MemoryRecord] = {}
+    async def _index(
+        self, tenant: str, memories: Mapping[str, CompiledMemory], lacking: Lacking, stop: Callable[[], bool]
+    ) -> int:
+        """Until nothing is lacking: after a change of the model that may be many pages. How many were indexed."""
+        done: set[str] = set()
+        while lacking:
+            for memory, page in lacking:
+                if stop():
+                    return len(done)  # the next round goes on with what is left
+                failure = await self._memory.put(tenant, memory, page)
+                if failure is not None:
+                    raise HoldfastError(failure.code, failure.message)
+                done |= {record.id for record in page}
+            left = await self._unindexed(tenant, memories)
+            # What an index does not take is tried once a round.
+            lacking = [] if all(record.id in done for _, page in left for record in page) else left
+        return len(done)
+
+    async def _look(self, tenant: str, stop: Callable[[], bool]) -> _Findings:
+        now, found = self._clock.now_ms(), _Findings()
         after = 0
         while not stop() and (page := await self._table.records(tenant, RecordFilter(), after, PAGE)):
             after = page[-1].seq
             left = [record for record in page if record.status != "forgotten"]
-            expired += [record for record in left if self._is_over(record, now)]
-            contents = await self._memory.recollection.contents(tenant, left)
-            for record in left:
-                content = contents.get(record.id)
-                if record.status != "accepted" or content is None or record.kind == "working":
-                    continue
-                key = (record.namespace, index_entry(record.id, content["text"]).fingerprint)
-                if key in seen:
-                    doubled.append(record)
-                seen.setdefault(key, record)
-        over = {record.id for record in expired}
-        return expired, [record for record in doubled if record.id not in over]
+            over = {record.id for record in left if self._is_over(record, now)}
+            facts = [one for one in left if one.status == "accepted" and one.kind != "working" and one.id not in over]
+            repeated = await self._table.repeated(tenant, [record.seq for record in facts]) if facts else set()
+            found.expired += [record for record in left if record.id in over]
+            found.doubled += [record for record in facts if record.seq in repeated]
+            found.forgotten += [
+                record for record in page if record.status == "forgotten" and record.updated_at > now - _TRIM_AGAIN_MS
+            ]
+        return found
 
     def _is_over(self, record: MemoryRecord, now: int) -> bool:
         if record.expires_at is not None and record.expires_at <= iso(now):
@@ -121,11 +155,9 @@ class Maintenance:
         unused = now - max(record.created_at, record.used_at)
         return record.confidence < _UNCERTAIN and unused > _UNUSED_MS
 
-    async def _unindexed(
-        self, tenant: str, memories: Mapping[str, CompiledMemory]
-    ) -> list[tuple[CompiledMemory, Sequence[MemoryRecord]]]:
+    async def _unindexed(self, tenant: str, memories: Mapping[str, CompiledMemory]) -> Lacking:
         """For kinds that index after the commit: what they lack."""
-        lacking: list[tuple[CompiledMemory, Sequence[MemoryRecord]]] = []
+        lacking: Lacking = []
         for memory in memories.values():
             if not self._memory.is_transactional(memory):
                 lacking += [(memory, page) for page in await self._memory.lacking(tenant, memory)]

@@ -5,14 +5,12 @@ records have a term; to `terms`: what a term is.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from app.views.memory_record import MemoryRecord
 
-K1: Final = 1.2
-B: Final = 0.75
 HALF_LIFE_MS: Final = 30 * 86_400_000
 """After this time without use a record counts half as recent."""
 _HALF_SCORE: Final = 2.0
@@ -20,18 +18,18 @@ _HALF_SCORE: Final = 2.0
 RECIPROCAL: Final = 60
 """The constant of reciprocal rank fusion, as it is usually chosen."""
 
+# BM25 with k1 = 1.2 and b = 0.75, in whole numbers: their sum is the same in whatever order a database gives the rows.
+# The scales keep most sums under 2**30, which Python sorts fastest.
+_WEIGHT: Final = 1_000
+_SHARE: Final = 10_000
+_SCALE: Final = _WEIGHT * _SHARE
+_OCCURRENCE: Final = 1_000  # thousandths, as the next two: k1 * (1 - b) and k1 * b
+_FLAT: Final = 300
+_BY_LENGTH: Final = 900
+_MOST: Final = 2_200  # k1 + 1
 
-@dataclass(frozen=True, slots=True)
-class Matches:
-    """What the index says about a query in one namespace."""
-
-    records: int = 0
-    length: int = 0
-    """Of all records together, in terms."""
-    having: Mapping[str, int] = field(default_factory=dict)
-    """Each term of the query that occurs: how many records have it."""
-    postings: Mapping[str, Sequence[tuple[int, int, int]]] = field(default_factory=dict)
-    """Each term: `(seq, occurrences, length)` of the records that were looked at."""
+Posting = Sequence[int]
+"""`(term, seq, occurrences, length)`: a record that has a term, with how many terms it has altogether."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,37 +38,59 @@ class Ranked:
     score: float
 
 
-def relevance(matches: Matches, limit: int) -> list[tuple[int, float]]:
-    """`(seq, BM25)`, best first; of equals the newest."""
-    if not matches.records:
-        return []
-    average = max(1.0, matches.length / matches.records)
-    scores: dict[int, float] = {}
-    for term in sorted(matches.postings):  # in one order: sums of floats depend on it
-        having = min(matches.having[term], matches.records)
-        weight = math.log(1 + (matches.records - having + 0.5) / (having + 0.5))
-        for seq, occurrences, length in matches.postings[term]:
-            share = occurrences * (K1 + 1) / (occurrences + K1 * (1 - B + B * length / average))
-            scores[seq] = scores.get(seq, 0.0) + weight * share
-    best = sorted(scores.items(), key=lambda found: (-found[1], -found[0]))
-    return best[:limit]
+class Relevance:
+    """Adds up BM25 for the records of one namespace."""
+
+    def __init__(self, records: int, length: int) -> None:
+        """How many records the namespace has, and how many terms they have together."""
+        self._records, self._length = max(1, records), max(1, length)
+        self._scores: dict[int, int] = {}
+        self._shares: dict[tuple[int, int], int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._scores)
+
+    def add(self, having: Mapping[int, int], postings: Iterable[Posting]) -> None:
+        """`having`: each term with how many records have it. A posting is given once."""
+        weights = {term: self._weight(count) for term, count in having.items()}
+        scores, shares = self._scores, self._shares
+        for term, seq, occurrences, length in postings:
+            share = shares.get((occurrences, length))
+            if share is None:
+                share = shares[occurrences, length] = self._share(occurrences, length)
+            scores[seq] = scores.get(seq, 0) + weights[term] * share
+
+    def best(self, limit: int) -> list[tuple[int, float]]:
+        """`(seq, BM25)`, best first; of equals the newest."""
+        scores = self._scores
+        newest = sorted(scores, reverse=True)
+        newest.sort(key=scores.__getitem__, reverse=True)  # equals keep their order
+        return [(seq, scores[seq] / _SCALE) for seq in newest[:limit]]
+
+    def _weight(self, having: int) -> int:
+        having = min(having, self._records)
+        return round(math.log(1 + (self._records - having + 0.5) / (having + 0.5)) * _WEIGHT)
+
+    def _share(self, occurrences: int, length: int) -> int:
+        relative = _FLAT + _BY_LENGTH * length * self._records // self._length
+        return occurrences * _MOST * _SHARE // (occurrences * _OCCURRENCE + relative)
 
 
-def weighted(relevant: Sequence[tuple[int, float]], records: Mapping[int, MemoryRecord], now: int) -> list[Ranked]:
-    """Relevance with recency and confidence, between 0 and 1. What is not among the records is left out."""
-    made = [
-        Ranked(records[seq], score / (score + _HALF_SCORE) * freshness(records[seq], now))
-        for seq, score in relevant
-        if seq in records
-    ]
-    return sorted(made, key=lambda ranked: (-ranked.score, -ranked.record.seq))
+def ceiling(relevance: float) -> float:
+    """Relevance between 0 and 1: the most that a record of it can score."""
+    return relevance / (relevance + _HALF_SCORE)
 
 
-def freshness(record: MemoryRecord, now: int) -> float:
+def ordered(ranked: Iterable[Ranked]) -> list[Ranked]:
+    """Best first; of equals the newest."""
+    return sorted(ranked, key=lambda one: (-one.score, -one.record.seq))
+
+
+def freshness(created_at: int, used_at: int, confidence: float, now: int) -> float:
     """Between 0.25 and 1: recency and confidence each decide about half."""
-    age = max(0, now - max(record.created_at, record.used_at))
+    age = max(0, now - max(created_at, used_at))
     recency = math.pow(0.5, age / HALF_LIFE_MS)
-    return (0.5 + 0.5 * recency) * (0.5 + 0.5 * record.confidence)
+    return (0.5 + 0.5 * recency) * (0.5 + 0.5 * confidence)
 
 
 def fused(*orders: Sequence[Ranked]) -> list[Ranked]:
@@ -82,5 +102,4 @@ def fused(*orders: Sequence[Ranked]) -> list[Ranked]:
             seq = ranked.record.seq
             records[seq] = ranked.record
             scores[seq] = scores.get(seq, 0.0) + (RECIPROCAL + 1) / (RECIPROCAL + 1 + place) / len(orders)
-    made = [Ranked(records[seq], score) for seq, score in scores.items()]
-    return sorted(made, key=lambda ranked: (-ranked.score, -ranked.record.seq))
+    return ordered(Ranked(records[seq], score) for seq, score in scores.items())

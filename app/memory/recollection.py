@@ -12,7 +12,7 @@ import structlog
 from app.core.clock import Clock, iso
 from app.core.errors import Failure, HoldfastError
 from app.events.salted import unsalted
-from app.memory.contract import Recalled, RecordIndex, RecordQuery, RecordTable, RunIdentity
+from app.memory.contract import Embeddings, Recalled, RecordIndex, RecordQuery, RecordTable, RunIdentity
 from app.memory.ranking import Ranked
 from app.memory.terms import MAX_TEXT
 from app.views.memory_record import MemoryRecord
@@ -27,7 +27,7 @@ _BYTES_PER_TOKEN: Final = 4
 
 log = structlog.get_logger("holdfast.memory")
 
-IndexOf = Callable[[CompiledMemory], RecordIndex]
+IndexOf = Callable[[CompiledMemory, str, Embeddings | None], RecordIndex]
 
 
 class Recollection:
@@ -35,7 +35,12 @@ class Recollection:
         self._table, self._clock, self._index_of = table, clock, index_of
 
     async def recall(
-        self, identity: RunIdentity, memory: CompiledMemory, query: str, seen: frozenset[str] = frozenset()
+        self,
+        identity: RunIdentity,
+        memory: CompiledMemory,
+        query: str,
+        seen: frozenset[str] = frozenset(),
+        embeddings: Embeddings | None = None,
     ) -> Recalled:
         """`seen` are records that the run has got already. A kind that fails is no failure of the run."""
         spec = memory.spec
@@ -43,7 +48,8 @@ class Recollection:
         failure: Failure | None = None
         found: list[Ranked] = []
         try:
-            found = await self.search(identity.tenant, memory, namespace, query, spec.recall.top_k + len(seen))
+            wanted = spec.recall.top_k + len(seen)
+            found = await self.search(identity.tenant, memory, namespace, query, wanted, embeddings)
         except HoldfastError as error:
             failure = error.failure
         except Exception as error:  # a kind may come from another package
@@ -53,13 +59,22 @@ class Recollection:
         records, context = await self._told(identity.tenant, memory, fresh[: spec.recall.top_k])
         return Recalled(memory.name, namespace, records, context, failure)
 
-    async def search(self, tenant: str, memory: CompiledMemory, namespace: str, query: str, limit: int) -> list[Ranked]:
+    async def search(
+        self,
+        tenant: str,
+        memory: CompiledMemory,
+        namespace: str,
+        query: str,
+        limit: int,
+        embeddings: Embeddings | None = None,
+    ) -> list[Ranked]:
         """Working memory is short and recalled by its order; the others are searched."""
         now = self._clock.now_ms()
         if memory.spec.type == "working":
             newest = await self._table.newest(tenant, namespace, limit, iso(now))
             return [Ranked(record, 1.0) for record in newest]
-        return await self._index_of(memory).search(RecordQuery(tenant, namespace, query[:MAX_TEXT], limit, now))
+        index = self._index_of(memory, tenant, embeddings)
+        return await index.search(RecordQuery(tenant, namespace, query[:MAX_TEXT], limit, now))
 
     async def contents(self, tenant: str, records: Sequence[MemoryRecord]) -> dict[str, Mapping[str, Any]]:
         """By record id, `{text, attributes}`; without those whose text is gone."""

@@ -5,7 +5,7 @@ thread (the run's steps).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final
 
@@ -16,6 +16,8 @@ from app.core.errors import Failure, HoldfastError
 from app.events.recorder import Recorder
 from app.memory.candidates import offered
 from app.memory.contract import (
+    Embeddings,
+    EmbeddingsOf,
     IndexEntry,
     MemoryCandidate,
     MemoryDeps,
@@ -26,6 +28,7 @@ from app.memory.contract import (
     RunIdentity,
     Said,
     Submitted,
+    VectorTable,
 )
 from app.memory.forgetting import Forgetting
 from app.memory.governance import Check, Clean, Governance
@@ -70,18 +73,27 @@ class MemoryService:
         clean: Clean,
         kinds: Kinds[MemoryKind],
         deps: MemoryDeps,
+        tenant_embeddings: EmbeddingsOf | None = None,
     ) -> None:
         self.table, self._clock, self._kinds, self._deps = table, clock, kinds, deps
+        self._tenant_embeddings = tenant_embeddings
         self.log = RecordLog(recorder)
         self.recollection = Recollection(table, clock, self.index_of)
         self.governance = Governance(self.log, table, clock, clean)
         self.forgetting = Forgetting(self.log, table, reader)
 
-    def index_of(self, memory: CompiledMemory) -> RecordIndex:
+    @property
+    def vectors(self) -> VectorTable | None:
+        return self._deps.vectors
+
+    def index_of(self, memory: CompiledMemory, tenant: str, embeddings: Embeddings | None = None) -> RecordIndex:
+        """The tenant pays for embeddings unless a run brings its own."""
         kind = self._kinds.usable(memory.spec.kind)
         if kind is None:
             raise HoldfastError("MEMORY_KIND_GONE", f"The kind of memory {memory.spec.kind!r} is not installed.")
-        return kind.make(memory, self._deps)
+        if embeddings is None and self._tenant_embeddings is not None and memory.spec.embedding is not None:
+            embeddings = self._tenant_embeddings(tenant)
+        return kind.make(memory, replace(self._deps, embeddings=embeddings))
 
     def is_transactional(self, memory: CompiledMemory) -> bool:
         kind = self._kinds.usable(memory.spec.kind)
@@ -90,9 +102,14 @@ class MemoryService:
     # -- what runs ask ---------------------------------------------------------------------------------
 
     async def recall(
-        self, identity: RunIdentity, memories: Sequence[CompiledMemory], query: str, seen: frozenset[str]
+        self,
+        identity: RunIdentity,
+        memories: Sequence[CompiledMemory],
+        query: str,
+        seen: frozenset[str],
+        embeddings: Embeddings | None = None,
     ) -> list[Recalled]:
-        return [await self.recollection.recall(identity, memory, query, seen) for memory in memories]
+        return [await self.recollection.recall(identity, memory, query, seen, embeddings) for memory in memories]
 
     async def learn(
         self,
@@ -102,13 +119,18 @@ class MemoryService:
         key: str,
         check: Check | None,
         used: Sequence[str],
+        embeddings: Embeddings | None = None,
     ) -> list[Learned]:
         """Offers what the run said to each memory. Given the same key again, nothing is stored again."""
         learned: list[Learned] = []
         for number, memory in enumerate(memories):
             candidates = offered(memory.spec.type, said)
             first_used = used if number == 0 else ()
-            learned.append(await self.submit(identity, memory, candidates, key, check=check, used=first_used))
+            learned.append(
+                await self.submit(
+                    identity, memory, candidates, key, check=check, used=first_used, embeddings=embeddings
+                )
+            )
         return learned
 
     async def submit(
@@ -121,29 +143,42 @@ class MemoryService:
         check: Check | None = None,
         used: Sequence[str] = (),
         namespace: str | None = None,
+        embeddings: Embeddings | None = None,
     ) -> Learned:
         place = namespace or filled(memory.spec.namespace, memory.spec.type, identity.values(memory.name))
         submitted = await self.governance.submit(
             identity, memory, candidates, key, check=check, used=used, namespace=place
         )
-        failure = await self.index_later(identity.tenant, memory, submitted)
+        failure = await self.index_later(identity.tenant, memory, submitted, embeddings)
         await self.trim(identity.tenant, memory, place)
         later = None if self.is_transactional(memory) else memory.spec.kind
         return Learned(memory, place, submitted, later, failure)
 
-    async def index_later(self, tenant: str, memory: CompiledMemory, submitted: Sequence[Submitted]) -> Failure | None:
+    async def index_later(
+        self,
+        tenant: str,
+        memory: CompiledMemory,
+        submitted: Sequence[Submitted],
+        embeddings: Embeddings | None = None,
+    ) -> Failure | None:
         """For kinds whose index is not written with the events. What fails is done by maintenance."""
         accepted = {one.record_id for one in submitted if one.outcome == "accepted" and one.record_id is not None}
         if self.is_transactional(memory) or not accepted:
             return None
         found = [await self.table.record(tenant, record_id) for record_id in sorted(accepted)]
-        return await self.put(tenant, memory, [record for record in found if record is not None])
+        return await self.put(tenant, memory, [record for record in found if record is not None], embeddings)
 
-    async def put(self, tenant: str, memory: CompiledMemory, records: Sequence[MemoryRecord]) -> Failure | None:
+    async def put(
+        self,
+        tenant: str,
+        memory: CompiledMemory,
+        records: Sequence[MemoryRecord],
+        embeddings: Embeddings | None = None,
+    ) -> Failure | None:
         contents = await self.recollection.contents(tenant, records)
         entries = [IndexEntry(record, contents[record.id]["text"]) for record in records if record.id in contents]
         try:
-            await self.index_of(memory).put(tenant, entries)
+            await self.index_of(memory, tenant, embeddings).put(tenant, entries)
         except HoldfastError as error:
             return error.failure
         except Exception as error:  # a kind may come from another package
@@ -161,7 +196,8 @@ class MemoryService:
         kept = await self.table.newest(tenant, namespace, int(limit) + _TRIMMED_AT_ONCE)
         over = kept[int(limit) :]
         if over:
-            await self.forget(tenant, over, reason="over the limit of the memory", by="system")
+            gone = await self.forget(tenant, over, reason="over the limit of the memory", by="system")
+            await self.trim_indexes(tenant, {memory.name: memory}, gone)
         return len(over)
 
     async def forget(self, tenant: str, records: Sequence[MemoryRecord], *, reason: str, by: str) -> list[MemoryRecord]:
@@ -174,11 +210,19 @@ class MemoryService:
         for memory in memories.values():
             own = [record for record in records if record.memory == memory.name]
             if own and not self.is_transactional(memory):
-                await self.index_of(memory).trim(tenant, own)
+                await self.index_of(memory, tenant).trim(tenant, own)
+
+    def embeddings_in_use(self, tenant: str, memories: Mapping[str, CompiledMemory]) -> list[str]:
+        """The identities of the Models by which the memories make vectors now."""
+        named = {memory.spec.embedding for memory in memories.values() if memory.spec.embedding is not None}
+        if not named or self._tenant_embeddings is None:
+            return []
+        made = self._tenant_embeddings(tenant)
+        return sorted({identity for model in named if (identity := made.identity(model)) is not None})
 
     async def lacking(self, tenant: str, memory: CompiledMemory) -> list[Sequence[MemoryRecord]]:
         """Pages of records that the memory's own index does not have yet; of a bounded number."""
-        index = self.index_of(memory)
+        index = self.index_of(memory, tenant)
         missing = getattr(index, "missing", None)
         if missing is None:
             return []

@@ -91,6 +91,8 @@ def _words(text: str) -> frozenset[str]:
 
 def skill_file(candidate: SkillCandidate) -> str:
     """The SKILL.md: valid frontmatter, the steps, and the runs that are the evidence."""
+    # Letters only; in quotes, because YAML takes a few words for something else.
+    quoted = ", ".join(f'"{word}"' for word in candidate.triggers)
     listed = ", ".join(dict.fromkeys(candidate.tools))
     steps = "\n".join(f"{number}. Call `{tool}`." for number, tool in enumerate(candidate.tools, 1))
     cited = "\n".join(f"- `{run}`" for run in candidate.runs[:_MAX_CITED])
@@ -98,9 +100,9 @@ def skill_file(candidate: SkillCandidate) -> str:
     rest = f"\n- and {more} more" if more > 0 else ""
     return (
         "---\n"
-        f"name: {candidate.name}\n"
+        f'name: "{candidate.name}"\n'
         f"description: Does what {len(candidate.runs)} runs of {candidate.agent} did for the same kind of request.\n"
-        f"triggers: [{', '.join(candidate.triggers)}]\n"
+        f"triggers: [{quoted}]\n"
         f"allowed-tools: [{listed}]\n"
         "version: 1\n"
         "schema_version: v1\n"

@@ -32,7 +32,7 @@ class LocalBudget:
                 return self._exceeded("tokens", self._tokens, self.used_tokens)
         if self._cost is not None and self.used_cost_usd + sum(e.cost_usd for e in (*open, estimate)) > self._cost:
             return self._exceeded("cost", self._cost, self.used_cost_usd)
-        if self._calls is not None and self.used_calls + len(self._open) + 1 > self._calls:
+        if self._calls is not None and self.used_calls + sum(e.calls for e in (*open, estimate)) > self._calls:
             return self._exceeded("calls", self._calls, self.used_calls)
         reservation = Reservation(f"local-{next(self._ids)}", estimate)
         self._open[reservation.id] = estimate
@@ -47,11 +47,12 @@ class LocalBudget:
         self._open.pop(reservation.id, None)
 
     async def settle(self, reservation: Reservation, usage: TokenUsage) -> None:
-        if self._open.pop(reservation.id, None) is None:
+        estimate = self._open.pop(reservation.id, None)
+        if estimate is None:
             return  # settled before: counting twice would be worse than ignoring
         self.used_tokens += usage.input_tokens + usage.output_tokens
         self.used_cost_usd += usage.cost_usd or 0.0
-        self.used_calls += 1
+        self.used_calls += estimate.calls
 
     def _exceeded(self, what: str, limit: float, used: float) -> Failure:
         return exceeded(what, limit, used, self._scope)

@@ -240,6 +240,8 @@ class Estimate(NamedTuple):
     input_tokens: int
     output_tokens: int
     cost_usd: float
+    calls: int = 1
+    """Of a model: 0 for an embedding, which no limit of model calls counts."""
 
 
 class Reservation(NamedTuple):

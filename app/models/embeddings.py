@@ -1,4 +1,5 @@
-"""Embeddings: texts to vectors, by a Model of the workspace. In batches, with retries, cached by content.
+"""Embeddings: texts to vectors, by a Model of the workspace. In batches, with retries, within a budget, cached by
+content.
 
 The port of the models room for memory. A vector is float32, little-endian, of length one, so that a dot product is the
 cosine. Leaves to others: what is embedded and where vectors are kept (memory).
@@ -8,7 +9,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -17,8 +18,10 @@ from cachetools import LRUCache
 
 from app.core import json
 from app.core.errors import Failure
+from app.models.completion import TokenUsage
 from app.models.config import ModelConfig
-from app.models.contract import ProviderDeps
+from app.models.contract import Budget, Estimate, ProviderDeps
+from app.models.prepare import priced
 from app.models.transport import status_failure
 from app.outside.addresses import AddressPolicy, normal_host
 from app.outside.http import Deadlines, OutgoingRequest, OutsideError
@@ -33,8 +36,11 @@ TOTAL_SECONDS: Final = 30.0
 MAX_ANSWER: Final = 32 * 1024 * 1024
 MAX_DIMENSIONS: Final = 8_192
 CACHED: Final = 4_096
+MAX_TOKENS: Final = 10_000_000
+"""Of one request: a provider that says more is not believed."""
 _SCRIPTED_DIMENSIONS: Final = 256
 _WORD: Final = re.compile(r"\w+")
+_NOTHING: Final = TokenUsage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +50,10 @@ class EmbeddingDialect:
     default_url: str
     path: Callable[[str], str]
     headers: Callable[[str | None], Mapping[str, str]]
-    body: Callable[[str, Sequence[str]], Any]
+    body: Callable[[str, Sequence[str]], dict[str, Any]]
     vectors: Callable[[Any], list[list[float]]]
+    tokens: Callable[[Any], Any] = lambda _document: None
+    """How many the provider counted, where it says so."""
 
 
 def _bearer(key: str | None) -> Mapping[str, str]:
@@ -63,6 +71,7 @@ DIALECTS: Final[Mapping[str, EmbeddingDialect]] = {
         _bearer,
         lambda model, texts: {"model": model, "input": list(texts), "encoding_format": "float"},
         _openai_vectors,
+        lambda document: document["usage"]["prompt_tokens"],
     ),
     "gemini": EmbeddingDialect(
         "https://generativelanguage.googleapis.com/v1beta",
@@ -72,6 +81,7 @@ DIALECTS: Final[Mapping[str, EmbeddingDialect]] = {
             "requests": [{"model": f"models/{model}", "content": {"parts": [{"text": text}]}} for text in texts]
         },
         lambda document: [item["values"] for item in document["embeddings"]],
+        lambda document: document["usageMetadata"]["promptTokenCount"],
     ),
     "ollama": EmbeddingDialect(
         "http://127.0.0.1:11434",
@@ -79,48 +89,95 @@ DIALECTS: Final[Mapping[str, EmbeddingDialect]] = {
         _bearer,
         lambda model, texts: {"model": model, "input": list(texts)},
         lambda document: document["embeddings"],
+        lambda document: document["prompt_eval_count"],
     ),
 }
 """By provider. `scripted` needs no server."""
 
 
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """One vector per text, in order, and what making them has used. With a failure there are no vectors, but earlier
+    requests may have been made."""
+
+    vectors: list[bytes] = field(default_factory=list)
+    usage: TokenUsage = _NOTHING
+    texts: int = 0
+    """Those that the provider was asked for; the others were known."""
+    requests: int = 0
+    failure: Failure | None = None
+
+
+def embedding_identity(config: ModelConfig) -> str:
+    """The same as long as vectors can be compared: of the same model, from the same server, with the same options."""
+    whole = (config.provider, config.base_url or "", config.model, json.canonical(config.extra_body).decode())
+    return sha256("\x00".join(whole).encode()).hexdigest()[:24]
+
+
 class Embedder:
     def __init__(self, deps: ProviderDeps) -> None:
         self._deps = deps
-        self._cache: LRUCache[tuple[str, str, str, str], bytes] = LRUCache(CACHED)
+        self._cache: LRUCache[tuple[str, str], bytes] = LRUCache(CACHED)
 
-    async def embed(self, config: ModelConfig, texts: Sequence[str]) -> list[bytes] | Failure:
-        """One vector per text, in order. What was embedded lately is not asked for again."""
+    async def embed(self, config: ModelConfig, texts: Sequence[str], budget: Budget | None = None) -> Embedded:
+        """What was embedded lately is not asked for again. Each request is reserved in the budget before it is made; of
+        several, those that were made stay counted and known when a later one fails."""
         if config.provider == "scripted":
-            return [scripted_vector(text) for text in texts]
+            return Embedded([scripted_vector(text) for text in texts])
         dialect = DIALECTS.get(config.provider)
         if dialect is None:
-            return Failure("EMBEDDING_NOT_AVAILABLE", f"The provider {config.provider!r} makes no embeddings.")
-        whole = (config.provider, config.base_url or "", config.model)
-        keys = [(*whole, sha256(text.encode("utf-8", "surrogatepass")).hexdigest()) for text in texts]
-        missing = {key: text[:MAX_TEXT] for key, text in zip(keys, texts, strict=True) if key not in self._cache}
-        made: dict[tuple[str, str, str, str], bytes] = {}
+            message = f"The provider {config.provider!r} makes no embeddings."
+            return Embedded(failure=Failure("EMBEDDING_NOT_AVAILABLE", message))
+        whole = embedding_identity(config)
+        keys = [(whole, sha256(text.encode("utf-8", "surrogatepass")).hexdigest()) for text in texts]
+        known = {key: self._cache[key] for key in keys if key in self._cache}
+        missing = {key: text[:MAX_TEXT] for key, text in zip(keys, texts, strict=True) if key not in known}
+        used, texts_asked, requests = _NOTHING, 0, 0
         for batch in _batches(list(missing.items())):
-            vectors = await self._asked(config, dialect, [text for _, text in batch])
-            if isinstance(vectors, Failure):
-                return vectors
-            made |= {key: vector for (key, _), vector in zip(batch, vectors, strict=True)}
-        self._cache.update(made)
-        return [made.get(key) or self._cache[key] for key in keys]
+            made = await self._within(budget, config, dialect, [text for _, text in batch])
+            if isinstance(made, Failure):
+                return Embedded([], used, texts_asked, requests, made)
+            vectors, usage = made
+            fresh = {key: vector for (key, _), vector in zip(batch, vectors, strict=True)}
+            known |= fresh
+            self._cache.update(fresh)
+            used, texts_asked, requests = _sum(used, usage), texts_asked + len(batch), requests + 1
+        return Embedded([known[key] for key in keys], used, texts_asked, requests)
+
+    async def _within(
+        self, budget: Budget | None, config: ModelConfig, dialect: EmbeddingDialect, texts: Sequence[str]
+    ) -> tuple[list[bytes], TokenUsage] | Failure:
+        estimated = priced(TokenUsage(sum(map(_estimated_tokens, texts))), config.prices)
+        if budget is None:
+            return await self._asked(config, dialect, texts, estimated)
+        estimate = Estimate(config.name, estimated.input_tokens, 0, estimated.cost_usd or 0.0, calls=0)
+        reservation = await budget.reserve(estimate)
+        if isinstance(reservation, Failure):
+            return reservation
+        used = _NOTHING
+        try:
+            made = await self._asked(config, dialect, texts, estimated)
+            if not isinstance(made, Failure):
+                used = made[1]
+            return made
+        finally:
+            await budget.settle(reservation, used)
 
     async def _asked(
-        self, config: ModelConfig, dialect: EmbeddingDialect, texts: Sequence[str]
-    ) -> list[bytes] | Failure:
+        self, config: ModelConfig, dialect: EmbeddingDialect, texts: Sequence[str], estimated: TokenUsage
+    ) -> tuple[list[bytes], TokenUsage] | Failure:
         pause = FIRST_PAUSE
         for attempt in range(1, ATTEMPTS + 1):
-            answer = await self._ask(config, dialect, texts)
+            answer = await self._ask(config, dialect, texts, estimated)
             if not isinstance(answer, Failure) or not answer.retryable or attempt == ATTEMPTS:
                 return answer
             await self._deps.sleep(pause)
             pause *= 2
         raise AssertionError("the last attempt returns")
 
-    async def _ask(self, config: ModelConfig, dialect: EmbeddingDialect, texts: Sequence[str]) -> list[bytes] | Failure:
+    async def _ask(
+        self, config: ModelConfig, dialect: EmbeddingDialect, texts: Sequence[str], estimated: TokenUsage
+    ) -> tuple[list[bytes], TokenUsage] | Failure:
         reference = config.api_key
         key = None if reference is None else self._deps.secrets(reference)
         if reference is not None and not key:
@@ -134,7 +191,7 @@ class Embedder:
             "POST",
             base + dialect.path(config.model),
             headers,
-            json.dumps(dialect.body(config.model, texts)),
+            json.dumps({**config.extra_body, **dialect.body(config.model, texts)}),
             policy,
             Deadlines(config.timeouts.connect_seconds, TOTAL_SECONDS, TOTAL_SECONDS),
             MAX_ANSWER,
@@ -148,16 +205,39 @@ class Embedder:
             )
         if reply.status != 200:
             return status_failure(reply.status, "the embedding server refused the request")
+        document: Any = None
         try:
-            vectors = [packed(vector) for vector in dialect.vectors(json.loads(body))]
+            document = json.loads(body)
+            vectors = [packed(vector) for vector in dialect.vectors(document)]
         except (KeyError, TypeError, ValueError, json.JsonError, OverflowError, struct.error):
             vectors = []
         if len(vectors) != len(texts) or len({len(vector) for vector in vectors}) != 1:
             return Failure("PROVIDER_MALFORMED", "The embedding server did not answer with one vector per text.")
-        return vectors
+        return vectors, _counted(dialect, document, config, estimated)
 
     def _resolved(self, text: str | None) -> str | None:
         return self._deps.secrets(text) if text is not None and "${" in text else text
+
+
+def _counted(dialect: EmbeddingDialect, document: Any, config: ModelConfig, estimated: TokenUsage) -> TokenUsage:
+    """As the provider says, or as estimated where it says nothing sensible."""
+    try:
+        tokens = dialect.tokens(document)
+    except (KeyError, TypeError):
+        return estimated
+    if isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens <= MAX_TOKENS:
+        return estimated
+    return priced(TokenUsage(tokens), config.prices)
+
+
+def _sum(one: TokenUsage, other: TokenUsage) -> TokenUsage:
+    cost = round((one.cost_usd or 0.0) + (other.cost_usd or 0.0), 9)
+    return TokenUsage(one.input_tokens + other.input_tokens, cost_usd=cost)
+
+
+def _estimated_tokens(text: str) -> int:
+    """The most it may be, roughly: a byte of another script is a fraction of a token, a letter of English a quarter."""
+    return len(text.encode("utf-8", "surrogatepass")) // 3 + 1
 
 
 def _batches(items: list[Any]) -> list[list[Any]]:

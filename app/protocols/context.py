@@ -25,6 +25,7 @@ from app.runtime.run.toolsets import Toolsets
 from app.runtime.workspaces import CurrentWorkspace
 from app.views.file import Files
 from app.views.ports import Reader
+from app.workspace.compiled import CompiledWorkspace
 
 
 class SharedRates(Protocol):
@@ -71,6 +72,10 @@ class ServerContext:
     files: Files
     evals: EvalServices
     max_upload_bytes: int
+    workspace_of: Callable[[str | None], Awaitable[CompiledWorkspace | None]]
+    """The compiled workspace of a digest, if it can still be compiled."""
+    adapters: Container[str]
+    """The workflow adapters that this installation can run."""
     backends: Container[str]
     """The kinds of backend that this installation can run."""
     access: Access

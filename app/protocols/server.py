@@ -41,6 +41,7 @@ from app.protocols.http import (
     threads,
     tools,
     ui,
+    workflows,
     workspace,
 )
 from app.protocols.http.caller import authorise
@@ -143,6 +144,7 @@ _ROUTES = (
     artifacts,
     files,
     workspace,
+    workflows,
     keys,
     memory,
     skills,

@@ -1,42 +1,37 @@
 """Reads the memory records and their index. Every query carries the tenant."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from app.events.catalog.memory import MEMORY_THREAD
 from app.events.ports import MemoryIndexed
 from app.memory.contract import RecordFilter
-from app.memory.ranking import Matches
+from app.memory.ranking import Ranked
 from app.store.codec import decode
 from app.store.engine import Database, Row, Sql, Tx
 from app.store.memory_index import index_record, unindex_record
+from app.store.memory_pgvector import PgVector
+from app.store.memory_search import BY_SEQ, NAMESPACE, OF_TENANT, search
 from app.views.memory_record import MemoryRecord
 
-_OF_TENANT: Final = f"r.thread_key = (SELECT t.key FROM threads t WHERE t.tenant = $1 AND t.id = '{MEMORY_THREAD}')"
-_RECORD: Final = Sql(f"SELECT r.state FROM memory_records r WHERE {_OF_TENANT} AND r.id = $2")
-_BY_SEQ: Final = Sql(
-    f"SELECT r.state FROM memory_records r WHERE {_OF_TENANT} AND r.seq {{in:$2}} AND r.status = 'accepted' "
-    "AND (r.expires_at IS NULL OR r.expires_at > $3)"
-)
+_RECORD: Final = Sql(f"SELECT r.state FROM memory_records r WHERE {OF_TENANT} AND r.id = $2")
 _PAGE: Final = Sql(
-    f"SELECT r.state FROM memory_records r WHERE {_OF_TENANT} AND r.seq > $2 "
+    f"SELECT r.state FROM memory_records r WHERE {OF_TENANT} AND r.seq > $2 "
     "AND (CAST($3 AS TEXT) IS NULL OR r.namespace = $3) "
     "AND (CAST($4 AS TEXT) IS NULL OR substr(r.namespace, 1, length($4)) = $4) "
     "AND (CAST($5 AS TEXT) IS NULL OR r.status = $5) AND (CAST($6 AS TEXT) IS NULL OR r.kind = $6) "
     "AND (CAST($7 AS TEXT) IS NULL OR r.person = $7) ORDER BY r.seq LIMIT $8"
 )
 _NEWEST: Final = Sql(
-    f"SELECT r.state FROM memory_records r WHERE {_OF_TENANT} AND r.namespace = $2 AND r.status = 'accepted' "
+    f"SELECT r.state FROM memory_records r WHERE {OF_TENANT} AND r.namespace = $2 AND r.status = 'accepted' "
     "AND (r.expires_at IS NULL OR r.expires_at > $4) ORDER BY r.seq DESC LIMIT $3"
 )
 _CONTENTS: Final = Sql("SELECT sha256, data FROM blobs WHERE tenant = $1 AND sha256 {in:$2}")
-_NAMESPACE: Final = Sql("SELECT key, records, length FROM memory_namespaces WHERE tenant = $1 AND namespace = $2")
-_TERMS: Final = Sql("SELECT key, term, records FROM memory_terms WHERE namespace_key = $1 AND term {in:$2}")
-_POSTINGS: Final = Sql(
-    "SELECT seq, occurrences, length FROM memory_postings WHERE term_key = $1 ORDER BY seq DESC LIMIT $2"
-)
-_POSTINGS_OF: Final = Sql(
-    "SELECT seq, occurrences, length FROM memory_postings WHERE term_key = $1 AND seq {in:$2} ORDER BY seq DESC"
+_REPEATED: Final = Sql(
+    f"SELECT r.seq FROM memory_records r JOIN memory_namespaces n ON n.tenant = $1 AND n.namespace = r.namespace "
+    "JOIN memory_index i ON i.namespace_key = n.key AND i.seq = r.seq "
+    f"WHERE {OF_TENANT} AND r.seq {{in:$2}} AND r.status = 'accepted' AND EXISTS (SELECT 1 FROM memory_index o "
+    "WHERE o.namespace_key = i.namespace_key AND o.fingerprint = i.fingerprint AND o.seq < i.seq)"
 )
 _SAME: Final = Sql("SELECT seq FROM memory_index WHERE namespace_key = $1 AND fingerprint = $2")
 _SAME_SLOT: Final = Sql("SELECT seq FROM memory_index WHERE namespace_key = $1 AND slot = $2")
@@ -57,7 +52,7 @@ _STAMP: Final = Sql(
     "ON n.key = v.namespace_key WHERE n.tenant = $1 AND n.namespace = $2 AND v.model = $3"
 )
 _WITHOUT_VECTOR: Final = Sql(
-    f"SELECT r.state FROM memory_records r WHERE {_OF_TENANT} AND r.status = 'accepted' AND NOT EXISTS "
+    f"SELECT r.state FROM memory_records r WHERE {OF_TENANT} AND r.status = 'accepted' AND NOT EXISTS "
     "(SELECT 1 FROM memory_vectors v JOIN memory_namespaces n ON n.key = v.namespace_key "
     "WHERE n.tenant = $1 AND n.namespace = r.namespace AND v.model = $2 AND v.seq = r.seq) ORDER BY r.seq LIMIT $3"
 )
@@ -66,13 +61,11 @@ _OTHER_VECTORS: Final = Sql(
     "AND NOT model {in:$2} RETURNING 1"
 )
 
-_REFINED: Final = 300
-"""How many of the records that rare terms found are looked up for a common one."""
-
 
 class MemoryTable:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, pgvector: PgVector | None = None) -> None:
+        """`pgvector` where the database is Postgres."""
+        self._database, self._pgvector = database, pgvector
 
     async def record(self, tenant: str, record_id: str) -> MemoryRecord | None:
         found = await self._database.look(lambda tx: tx.rows(_RECORD, tenant, record_id))
@@ -88,7 +81,7 @@ class MemoryTable:
         return [_decoded(row) for row in found]
 
     async def by_seq(self, tenant: str, seqs: Sequence[int], now: str = "") -> dict[int, MemoryRecord]:
-        found = await self._database.look(lambda tx: tx.rows(_BY_SEQ, tenant, list(seqs), now))
+        found = await self._database.look(lambda tx: tx.rows(BY_SEQ, tenant, list(seqs), now))
         return {record.seq: record for record in map(_decoded, found)}
 
     async def contents(self, tenant: str, digests: Sequence[str]) -> dict[str, bytes]:
@@ -97,28 +90,31 @@ class MemoryTable:
         found = await self._database.look(lambda tx: tx.rows(_CONTENTS, tenant, list(digests)))
         return {digest: bytes(data) for digest, data in found}
 
-    async def matches(self, tenant: str, namespace: str, terms: Sequence[str], budget: int) -> Matches:
-        return await self._database.read(lambda tx: _matches(tx, tenant, namespace, terms, budget))
+    async def search(self, tenant: str, namespace: str, terms: Sequence[str], limit: int, now: int) -> list[Ranked]:
+        return await self._database.read(lambda tx: search(tx, tenant, namespace, terms, limit, now))
 
     async def similar(
         self, tenant: str, namespace: str, fingerprint: str, slot: str | None
     ) -> tuple[list[MemoryRecord], list[MemoryRecord]]:
         async def work(tx: Tx) -> tuple[list[MemoryRecord], list[MemoryRecord]]:
-            known = await tx.rows(_NAMESPACE, tenant, namespace)
+            known = await tx.rows(NAMESPACE, tenant, namespace)
             if not known:
                 return [], []
             same = [row[0] for row in await tx.rows(_SAME, known[0][0], fingerprint)]
             of_slot = [row[0] for row in await tx.rows(_SAME_SLOT, known[0][0], slot)] if slot is not None else []
-            found = await tx.rows(_BY_SEQ, tenant, [*same, *of_slot], "")
+            found = await tx.rows(BY_SEQ, tenant, [*same, *of_slot], "")
             records = {record.seq: record for record in map(_decoded, found)}
             return [records[seq] for seq in same if seq in records], [records[seq] for seq in of_slot if seq in records]
 
         return await self._database.read(work)
 
+    async def repeated(self, tenant: str, seqs: Sequence[int]) -> set[int]:
+        return {row[0] for row in await self._database.look(lambda tx: tx.rows(_REPEATED, tenant, list(seqs)))}
+
     async def index(self, tenant: str, record: MemoryRecord, entry: MemoryIndexed) -> None:
         async def work(tx: Tx) -> None:
             # Only what is in force at this moment: it may have been forgotten since it was read.
-            if await tx.rows(_BY_SEQ, tenant, [record.seq], ""):
+            if await tx.rows(BY_SEQ, tenant, [record.seq], ""):
                 await index_record(tx, tenant, record.namespace, record.seq, entry)
 
         await self._database.write(work)
@@ -135,16 +131,38 @@ class MemoryTable:
     # -- vectors ---------------------------------------------------------------------------------------
 
     async def put_vectors(self, tenant: str, namespace: str, model: str, vectors: Mapping[int, bytes]) -> None:
+        pgvector = self._pgvector
+        if pgvector is not None and not await pgvector.present():
+            pgvector = None
+
         async def work(tx: Tx) -> None:
-            known = await tx.rows(_NAMESPACE, tenant, namespace)
+            known = await tx.rows(NAMESPACE, tenant, namespace)
             if known:
                 # Only of what is in the index: it may have been forgotten while its vector was made.
                 key = known[0][0]
                 left = [row[0] for row in await tx.rows(_INDEXED, key, sorted(vectors))]
                 if left:
                     await tx.many(_PUT_VECTOR, [(key, model, seq, vectors[seq]) for seq in left])
+                    if pgvector is not None:
+                        await pgvector.put(tx, key, model, {seq: vectors[seq] for seq in left})
 
         await self._database.write(work)
+
+    async def nearest(
+        self, tenant: str, namespace: str, model: str, vector: bytes, limit: int
+    ) -> list[tuple[int, bytes]] | None:
+        pgvector = self._pgvector
+        if pgvector is None or not await pgvector.searchable():
+            return None
+
+        async def work(tx: Tx) -> list[tuple[int, bytes]]:
+            known = await tx.rows(NAMESPACE, tenant, namespace)
+            return await pgvector.nearest(tx, known[0][0], known[0][1], model, vector, limit) if known else []
+
+        return await self._database.read(work)
+
+    async def tend_vectors(self, stop: Callable[[], bool]) -> int:
+        return await self._pgvector.tend(stop) if self._pgvector is not None else 0
 
     async def vectors(self, tenant: str, namespace: str, model: str, after: int, limit: int) -> list[tuple[int, bytes]]:
         found = await self._database.look(lambda tx: tx.rows(_VECTORS, tenant, namespace, model, after, limit))
@@ -160,29 +178,6 @@ class MemoryTable:
 
     async def drop_other_vectors(self, tenant: str, models: Sequence[str]) -> int:
         return len(await self._database.write(lambda tx: tx.rows(_OTHER_VECTORS, tenant, list(models))))
-
-
-async def _matches(tx: Tx, tenant: str, namespace: str, terms: Sequence[str], budget: int) -> Matches:
-    known = await tx.rows(_NAMESPACE, tenant, namespace)
-    if not known:
-        return Matches()
-    key, records, length = known[0]
-    found = sorted(await tx.rows(_TERMS, key, list(terms)), key=lambda row: (row[2], row[1]))
-    having: dict[str, int] = {}
-    postings: dict[str, list[tuple[int, int, int]]] = {}
-    seen: dict[int, None] = {}
-    for term_key, term, count in found:
-        rows: list[Row]
-        if budget > 0 and (count <= budget or not seen):
-            rows = await tx.rows(_POSTINGS, term_key, budget)
-            budget -= len(rows)
-            seen.update((row[0], None) for row in rows)
-        else:
-            # A common term: it decides only among what the rarer ones found, first of all the first found.
-            rows = await tx.rows(_POSTINGS_OF, term_key, list(seen)[:_REFINED])
-        having[term] = count
-        postings[term] = [(row[0], row[1], row[2]) for row in rows]
-    return Matches(records, length, having, postings)
 
 
 def _decoded(row: Row) -> MemoryRecord:

@@ -3,7 +3,7 @@
 Deleting marks space as free; a database overwrites it only later. Leaves to the memory room: forgetting itself.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from app.core.errors import HoldfastError
 from app.core.settings import Settings
@@ -16,11 +16,22 @@ _TABLES: Final = (
     "memory_postings",
     "memory_index",
     "memory_vectors",
+    "memory_embeddings",
     "memory_citations",
     "memory_records",
     "interrupts",
 )
 """Those that hold texts of memory, or what was made from them."""
+_MAX_SEGMENTS: Final = 256
+"""Of the write-ahead log that are overwritten: 4 GiB with the usual size."""
+
+# Segments that are kept for later use still have what was once written to them. Each is filled once: switching to the
+# next one fills the rest of a segment with zeros.
+_AHEAD: Final = (
+    "SELECT count(*) FROM pg_ls_waldir() WHERE length(name) = 24 AND name > pg_walfile_name(pg_current_wal_lsn())"
+)
+_WRITE: Final = "SELECT pg_logical_emit_message(true, 'holdfast', 'purge')"
+_SWITCH: Final = "SELECT pg_switch_wal()"
 
 
 async def purge_memory(settings: Settings) -> str:
@@ -47,13 +58,35 @@ async def _purge_postgres(settings: Settings) -> str:
     connection = await asyncpg.connect(settings.direct_url)
     try:
         for table in _TABLES:
-            await connection.execute(f"VACUUM (FULL) {table}")
-        # The write-ahead log is the server's own: from here on a checkpoint lets it recycle what is older.
+            # One of them is made only where a memory needs vectors.
+            if await connection.fetchval("SELECT to_regclass($1)", table) is not None:
+                await connection.execute(f"VACUUM (FULL) {table}")
         try:
-            await connection.execute("CHECKPOINT")
-            checkpoint = ""
+            written = await _overwrite_log(connection)
+            log = f"; the write-ahead log was recycled ({written} segments)"
         except asyncpg.InsufficientPrivilegeError:
-            checkpoint = "; run CHECKPOINT as a superuser, so that the write-ahead log can be recycled"
+            log = (
+                "; the write-ahead log is the server's and may hold texts until it is overwritten: run this command as "
+                "a superuser, or ask whoever runs the database"
+            )
     finally:
         await connection.close()
-    return f"{len(_TABLES)} tables were rewritten{checkpoint}"
+    return f"the tables with texts were rewritten{log}"
+
+
+async def _overwrite_log(connection: Any) -> int:
+    """Until nothing that was written before is left in it; how many segments were filled."""
+    await connection.execute("ALTER SYSTEM SET wal_recycle = off")
+    try:
+        await connection.execute("SELECT pg_reload_conf()")
+        ahead = min(int(await connection.fetchval(_AHEAD)), _MAX_SEGMENTS)
+        for _ in range(ahead + 1):
+            await connection.execute(_WRITE)
+            await connection.execute(_SWITCH)
+        # Removes what lies before it, instead of keeping it for later.
+        await connection.execute("CHECKPOINT")
+        await connection.execute("CHECKPOINT")
+    finally:
+        await connection.execute("ALTER SYSTEM RESET wal_recycle")
+        await connection.execute("SELECT pg_reload_conf()")
+    return ahead + 1

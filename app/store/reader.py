@@ -90,7 +90,8 @@ _NEWEST_THREADS: Final = Sql(
 _INTERRUPTS: Final = Sql(
     "SELECT i.state FROM interrupts i JOIN threads t ON t.key = i.thread_key WHERE i.tenant = $1 "
     "AND (CAST($2 AS TEXT) IS NULL OR t.id = $2) AND (CAST($3 AS TEXT) IS NULL OR i.status = $3) "
-    "AND t.deleted_at IS NULL AND i.id > $4 ORDER BY i.id LIMIT $5"
+    # Timers are answered by the clock alone, so no list of questions has them; their ids begin with tmr_.
+    "AND t.deleted_at IS NULL AND i.id > $4 AND i.id < 'tmr' ORDER BY i.id LIMIT $5"
 )
 _INTERRUPT: Final = Sql("SELECT state FROM interrupts WHERE tenant = $1 AND id = $2")
 _INTERRUPTS_OF_CALLS: Final = Sql("SELECT state FROM interrupts WHERE tenant = $1 AND call_id {in:$2} ORDER BY id")

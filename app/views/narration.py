@@ -31,6 +31,7 @@ _PAUSES: Final = {
     "external": "Waiting for a tool of the client's",
     "recovery": "Waiting for an operator",
     "paused": "Paused",
+    "timer": "Waiting for a timer",
 }
 _COMMANDS: Final = {
     "steer": "A person gave directions.",
@@ -71,6 +72,11 @@ def _raised(payload: PayloadMap) -> str:
     return f"{_PAUSES[payload['kind']]}: {_quoted(payload['title'])}"
 
 
+def _expired(payload: PayloadMap) -> str | None:
+    """A timer fired, and nobody was asked."""
+    return None if payload["interruptId"].startswith("tmr_") else "Nobody answered in time."
+
+
 def _retried(payload: PayloadMap) -> str:
     if payload.get("nextModel"):
         return f"{payload['model']} did not answer; trying {payload['nextModel']}."
@@ -94,7 +100,7 @@ _BRIEF: Final[Mapping[str, Sentence]] = {
     tool.ToolInvoked.type: lambda payload: f"Using {payload['tool']}.",
     tool.ToolResulted.type: _resulted,
     interrupt.InterruptRaised.type: _raised,
-    interrupt.InterruptExpired.type: lambda payload: "Nobody answered in time.",
+    interrupt.InterruptExpired.type: _expired,
     execution.CommandInjected.type: lambda payload: _COMMANDS.get(payload["command"]),
     execution.ContextCompacted.type: lambda payload: "Summing up the conversation so far.",
     execution.BudgetExceeded.type: lambda payload: f"The limit of {payload['budget'].replace('_', ' ')} is reached.",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.core.clock import iso
-from app.events.catalog import execution, interrupt, model, request
+from app.events.catalog import execution, interrupt, memory, model, request
 from app.events.envelope import Event
 
 ACTIVE: Final = frozenset({"queued", "running", "waiting"})
@@ -136,6 +136,7 @@ RUN_CHANGES: Final[dict[str, Callable[[Run, Event], None]]] = {
     interrupt.InterruptExpired.type: _answered,
     execution.CommandInjected.type: _commanded,
     model.ModelCompleted.type: _used,
+    memory.MemoryEmbeddingCompleted.type: _used,
 }
 """By type, what an event changes of its run beyond the counters."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from app.core.json import JsonObject
-from app.events.catalog import model, request, tool
+from app.events.catalog import memory, model, request, tool
 from app.events.envelope import Event
 
 RECORDED: Final = (
@@ -19,6 +19,7 @@ RECORDED: Final = (
     request.RequestFailed.type,
     request.RequestCancelled.type,
     model.ModelCompleted.type,
+    memory.MemoryEmbeddingCompleted.type,
     tool.ToolInvoked.type,
     tool.ToolResulted.type,
 )
@@ -101,6 +102,8 @@ def run_record(run_id: str, events: Iterable[Event], *, now_ms: int | None = Non
             if payload.get("role") != model.JUDGE:  # what judging costs is not the run's doing
                 _used(record, payload)
                 last = event.at
+        elif event.type == memory.MemoryEmbeddingCompleted.type:
+            _used(record, payload)
         elif event.type == tool.ToolResulted.type:
             last = event.at
         if event.run_id != run_id:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from app.events.catalog import model, tool
+from app.events.catalog import memory, model, tool
 from app.events.envelope import Event
 
 
@@ -13,11 +13,11 @@ def usage(events: Iterable[Event]) -> dict[str, Any]:
     for event in events:
         if event.type == tool.ToolInvoked.type:
             tool_calls += 1
-        if event.type != model.ModelCompleted.type:
+        if event.type not in (model.ModelCompleted.type, memory.MemoryEmbeddingCompleted.type):
             continue
         payload = event.payload
         row = by_model.setdefault(payload["model"], {"calls": 0, "inputTokens": 0, "outputTokens": 0, "costUsd": 0.0})
-        row["calls"] += 1
+        row["calls"] += payload.get("requestCount", 1)
         for name in ("inputTokens", "outputTokens", "costUsd"):
             row[name] += payload["usage"].get(name, 0)
     total = {

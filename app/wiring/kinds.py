@@ -108,7 +108,7 @@ GUARDRAILS: Final = (
     python_rule.KIND,
     presidio.KIND,
 )
-ADAPTERS: Final = (native_adapter,)
+ADAPTERS: Final = (native_adapter, langgraph.WORKFLOWS)
 BUSES: Final = (local_bus.KIND, postgres_bus.KIND, nats_bus.KIND)
 NARRATORS: Final = {"template": TemplateNarrator}
 
@@ -302,6 +302,10 @@ class WorkflowAdapters(Mapping[str, WorkflowAdapter]):
                 log.warning("workflow adapter cannot be made", kind=name, reason=f"{type(error).__name__}: {error}")
                 raise KeyError(name) from error
         return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether it can be used, without importing what it needs."""
+        return name in self._made or (isinstance(name, str) and self._kinds.usable(name) is not None)
 
     def __iter__(self) -> Iterator[str]:
         yield from {**dict.fromkeys(self._kinds), **self._made}

@@ -8,54 +8,96 @@ from typing import Any, Final
 from app.core.clock import Clock
 from app.core.errors import Failure
 from app.core.principal import Principal
-from app.events.catalog.memory import MEMORY_THREAD
+from app.events.catalog.memory import MEMORY_THREAD, MemoryEmbeddingCompleted
 from app.events.ports import StoreError
-from app.memory.contract import Embed, MemoryDeps
+from app.memory.contract import EmbeddingsOf, MemoryDeps
 from app.memory.maintenance import Maintenance
+from app.memory.record_log import RecordLog
 from app.memory.service import MemoryService
-from app.models.config import model_config
 from app.models.embeddings import Embedder
 from app.policy.guardrails.secret_patterns import SECRETS
 from app.policy.redaction import CurrentRedaction
 from app.runtime.intake.interrupts import Follows
 from app.runtime.intake.skill_desk import SkillDesk
+from app.runtime.run.budgets import BudgetAccounts, Spent, Used
+from app.runtime.run.embedding_calls import EmbeddingCalls
 from app.runtime.workspaces import CurrentWorkspace
 from app.store.memory import MemoryTable
+from app.store.memory_pgvector import PgVector
+from app.store.reader import StoreReader
 from app.views.interrupt import Interrupt
 from app.wiring.kinds import memories
 from app.wiring.store import Store
+from app.workspace.specs.base import Limits
 
 MAINTENANCE_SECONDS: Final = 3600.0
 _FIRST_SECONDS: Final = 60.0
 """After the start, when the server has other things to do."""
 
+_LATEST: Final = 2**62
+_PAGE: Final = 1_000
+
 _MARKS: Final = tuple(f"[REDACTED:{kind}]" for kind in (*SECRETS, "secret"))
 
 
-def open_memory(store: Store, clock: Clock, redaction: CurrentRedaction, embed: Embed | None = None) -> MemoryService:
+def open_memory(
+    store: Store, clock: Clock, redaction: CurrentRedaction, tenant_embeddings: EmbeddingsOf | None = None
+) -> MemoryService:
     def clean(text: str) -> tuple[str, bool]:
         cleaned = redaction.text(text)
-        return cleaned, cleaned != text and any(mark in cleaned for mark in _MARKS)
+        # Also where it was redacted on the way here: what is left of such a text is worth nothing.
+        return cleaned, any(mark in cleaned for mark in _MARKS)
 
-    table = MemoryTable(store.database)
-    deps = MemoryDeps(table, clock, embed, table)
-    return MemoryService(store.recorder, store.reader, table, clock, clean, memories(), deps)
-
-
-def make_maintenance(memory: MemoryService, store: Store, clock: Clock) -> Maintenance:
-    return Maintenance(memory, memory.table, clock, MemoryTable(store.database))
+    url = store.settings.database_url
+    table = MemoryTable(store.database, PgVector(url) if url is not None else None)
+    deps = MemoryDeps(table, clock, vectors=table)
+    return MemoryService(store.recorder, store.reader, table, clock, clean, memories(), deps, tenant_embeddings)
 
 
-def embed_with(embedder: Embedder, workspace: CurrentWorkspace) -> Embed:
-    """Makes embeddings with the models of the workspace as it is now."""
+def make_maintenance(memory: MemoryService, clock: Clock) -> Maintenance:
+    return Maintenance(memory, memory.table, clock, memory.vectors)
 
-    async def embed(model: str, texts: Sequence[str]) -> list[bytes] | Failure:
-        named = workspace.current.models.get(model)
-        if named is None:
-            return Failure("MODEL_NOT_FOUND", f"The workspace has no Model named {model!r}.")
-        return await embedder.embed(model_config(model, named.spec), texts)
 
-    return embed
+class TenantEmbeddings:
+    """Embeddings that no run asked for: searches of clients, and maintenance. Paid from the tenant's day, by the Models
+    of the workspace as it is now, and recorded on the tenant's memory thread."""
+
+    def __init__(
+        self, embedder: Embedder, workspace: CurrentWorkspace, budgets: BudgetAccounts, records: RecordLog, tenant: str
+    ) -> None:
+        self._embedder, self._workspace, self._budgets = embedder, workspace, budgets
+        self._records, self._tenant = records, tenant
+
+    def identity(self, model: str) -> str | None:
+        return EmbeddingCalls(self._embedder, self._workspace.current.models, None).identity(model)
+
+    async def embed(self, model: str, texts: Sequence[str]) -> list[bytes] | Failure:
+        workspace = self._workspace.current
+        daily = workspace.runtime.budgets.tenant
+        budget = await self._budgets.of(self._tenant, [], Limits(), Used(), daily)
+        calls = EmbeddingCalls(self._embedder, workspace.models, budget)
+        made = await calls.embed(model, texts)
+        if calls.spent:
+            with contextlib.suppress(StoreError):  # it counts all the same, and a search needs no room on the disk
+                await self._records.append(self._tenant, calls.taken())
+        return made
+
+
+def spent_since(reader: StoreReader) -> Spent:
+    """What a tenant's runs have used, and what its memory used outside of them."""
+
+    async def spent(tenant: str, since: int) -> tuple[int, float]:
+        tokens, cost = await reader.spent_since(tenant, since)
+        after, types = 0, [MemoryEmbeddingCompleted.type]
+        while page := await reader.events_of(tenant, MEMORY_THREAD, types, after, _LATEST, _PAGE):
+            after = page[-1].seq
+            for event in page:
+                if event.at >= since:
+                    tokens += event.payload["usage"].get("inputTokens", 0)
+                    cost += event.payload["usage"].get("costUsd", 0.0)
+        return tokens, cost
+
+    return spent
 
 
 async def candidate_decision(

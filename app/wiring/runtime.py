@@ -26,6 +26,7 @@ from app.evals.shadow import ShadowGates
 from app.events.envelope import Event
 from app.events.ports import Appended, StorageFull, StoreError
 from app.memory.maintenance import Maintenance
+from app.memory.record_log import RecordLog
 from app.memory.service import MemoryService
 from app.models.router import ModelRouter
 from app.models.shared_limits import SharedLimits
@@ -54,6 +55,7 @@ from app.runtime.narration_queue import NarrationQueue
 from app.runtime.run.budgets import BudgetAccounts
 from app.runtime.run.conductor import Conductor
 from app.runtime.run.memory_tools import RunMemoryTools
+from app.runtime.run.run_memory import RunMemories
 from app.runtime.run.steps import RunServices
 from app.runtime.run.toolsets import Toolsets
 from app.runtime.schedule.delta_expiry import DeltaExpiry
@@ -92,7 +94,14 @@ from app.wiring.kinds import (
     sinks,
     workflow_adapters,
 )
-from app.wiring.memory import candidate_decision, embed_with, maintain_hourly, make_maintenance, open_memory
+from app.wiring.memory import (
+    TenantEmbeddings,
+    candidate_decision,
+    maintain_hourly,
+    make_maintenance,
+    open_memory,
+    spent_since,
+)
 from app.wiring.replicas import joined, make_replicas
 from app.wiring.store import Store, open_keys, open_store
 from app.workspace.catalog import KindCatalog
@@ -117,6 +126,7 @@ class Holdfast:
     workspace: CurrentWorkspace
     history: WorkspaceHistory
     backends: Mapping[str, Backend]
+    adapters: Mapping[str, WorkflowAdapter]
     service: Service
     lifecycle: Lifecycle
     commands: Commands
@@ -200,18 +210,31 @@ async def open_holdfast(
         shared = await parts.enter_async_context(_shared_limits(store, clock))
         router = model_router(settings, clock, client, shared)
         days = TenantDays(store.database) if settings.is_postgres else None
-        gates, budgets = make_gates(), BudgetAccounts(clock, store.reader.spent_since, days)
-        memory = open_memory(store, clock, redaction, embed_with(embedder(clock, client), workspace))
-        tools.memory = RunMemoryTools(memory, store.recorder, store.reader, history)
+        gates, budgets = make_gates(), BudgetAccounts(clock, spent_since(store.reader), days)
+        embeds, memory_runs = embedder(clock, client), RunMemories()
+        pays = partial(TenantEmbeddings, embeds, workspace, budgets, RecordLog(store.recorder))
+        memory = open_memory(store, clock, redaction, pays)
+        tools.memory = RunMemoryTools(memory, store.recorder, store.reader, history, memory_runs)
         blobs = Blobs(store.database)
         files = settings.data_dir / "files"
         services = RunServices(
-            store.recorder, store.reader, clock, router, blobs, budgets, redaction, files, gates=gates, memory=memory
+            store.recorder,
+            store.reader,
+            clock,
+            router,
+            blobs,
+            budgets,
+            redaction,
+            files,
+            gates=gates,
+            memory=memory,
+            embedder=embeds,
+            memory_runs=memory_runs,
         )
         traced = _conducting(settings, store, services, kinds, workflows, history, toolsets)
         executor = _executor(store, clock, history, effective, traced.run)
         intake = build_intake(store, clock, history, kinds, effective, signer, executor, executor)
-        maintenance, skills = make_maintenance(memory, store, clock), SkillDesk(store.reader, memory.log)
+        maintenance, skills = make_maintenance(memory, clock), SkillDesk(store.reader, memory.log)
         intake.interrupts.follow_up = partial(candidate_decision, memory)
         sandbox = SandboxReport()
         in_force = WorkspaceInForce(workspace, history, store.reader, LEDGER_THREAD)
@@ -235,6 +258,7 @@ async def open_holdfast(
             workspace=workspace,
             history=history,
             backends=kinds,
+            adapters=workflows,
             service=intake.service,
             lifecycle=intake.lifecycle,
             commands=intake.commands,
@@ -387,8 +411,7 @@ def _telemetry(
         return workspace.current.runtime.redaction.trace_fields
 
     def redact(value: Any) -> Any:
-        hidden = workspace.current.runtime.redaction.pii in ("traces", "both")
-        return without_personal_data(value) if hidden else value
+        return without_personal_data(value) if workspace.current.runtime.redaction.in_traces else value
 
     watched = store.log, store.hub, store.database.load, executor, router, store.reader.open_interrupts
     return telemetry(settings, *watched, traced, permitted, replicas, observers, redact)
@@ -448,8 +471,8 @@ async def _load_workspace(
         chosen = runtime.progress.narration
         store.recorder.narrator = narrator(chosen)
         narration.follow(package_narrator(chosen), chosen.provider, chosen.style)
-        hidden = without_personal_data if runtime.redaction.pii in ("traces", "both") else None
-        await sent.follow(runtime.telemetry.sinks, runtime.redaction.trace_fields, hidden)
+        hide = without_personal_data if runtime.redaction.in_traces else None
+        await sent.follow(runtime.telemetry.sinks, runtime.redaction.trace_fields, hide)
 
     async def loaded(status: WorkspaceStatus) -> None:
         await follow()

@@ -77,6 +77,8 @@ def server_context(settings: Settings, holdfast: Holdfast) -> ServerContext:
         files=holdfast.files,
         evals=holdfast.evals,
         max_upload_bytes=settings.max_upload_bytes,
+        workspace_of=holdfast.history.of,
+        adapters=holdfast.adapters,
         backends=holdfast.backends,
         ping=store.health.ready,
         sandbox=holdfast.sandbox.as_json,

@@ -156,6 +156,14 @@ CODES: Final[dict[str, Code]] = {
         "A CEL expression does not compile to a bool.", "Write a comparison, such as `args.amount > 100`."
     ),
     "TEMPLATE_INVALID": Code("A template is malformed.", "Write each place as `{{ args.name }}`."),
+    "TEMPLATE_TYPE": Code(
+        "A template reads a value that its schema does not have, or of another type than is wanted.",
+        "Use a field that the message names, or correct the schema.",
+    ),
+    "NODE_NOT_BEFORE": Code(
+        "A template reads a step that never runs before.", "Read an earlier step, or add an edge that leads from it."
+    ),
+    "ARGUMENT_MISSING": Code("A step does not give an argument that its tool requires.", "Add it to `with`."),
     "ARGUMENT_UNKNOWN": Code("The tool has no such argument.", "Use a property of the input schema."),
     "SIGNATURE_DIFFERS": Code("A Python function takes other arguments than its schema.", "Make them the same."),
     "TEMPLATE_BRACES": Code("A template has single braces.", "Write `{{ args.name }}` with two braces."),

@@ -46,7 +46,15 @@ from app.workspace.workflows import WorkflowCompiler
 SpecT = TypeVar("SpecT", bound=Spec)
 
 TOLERATED: Final = frozenset(
-    {"NOT_SERVED", "ARGUMENT_UNKNOWN", "SIGNATURE_DIFFERS", "TEMPLATE_BRACES", "SKILL_WITHOUT_TOOLS"}
+    {
+        "NOT_SERVED",
+        "ARGUMENT_UNKNOWN",
+        "SIGNATURE_DIFFERS",
+        "TEMPLATE_BRACES",
+        "SKILL_WITHOUT_TOOLS",
+        "HOOK_NOT_LISTED",
+        "GUARDRAIL_NOT_LISTED",
+    }
 )
 _MAX_VALIDATORS: Final = 20_000  # some kilobytes each; begun anew when full
 

@@ -20,7 +20,7 @@ def check_guardrail(
     place = document.place
     if document.name not in _listed(index) and not index.may_be_unread(document.name):
         message = "no Agent lists this guardrail, so it is never asked"
-        report.warning("GUARDRAIL_NOT_LISTED", place, ("metadata", "name"), message)
+        report.error("GUARDRAIL_NOT_LISTED", place, ("metadata", "name"), message)
     if not check_kind("GUARDRAIL_KIND_UNKNOWN", known, spec.kind, place, ("spec", "kind"), _WORD, report):
         return
     check_config(known, spec.kind, spec.config, place, ("spec", "config"), _WORD, report)

@@ -237,7 +237,7 @@ class Resolver:
         self.index.refers_all("Tool", spec.match.tools, place, ("spec", "match", "tools"), self.report)
         if not self._is_listed(document.name):
             message = "no Runtime and no Agent lists this hook, so it is never asked"
-            self.report.warning("HOOK_NOT_LISTED", place, ("metadata", "name"), message)
+            self.report.error("HOOK_NOT_LISTED", place, ("metadata", "name"), message)
 
     def _is_listed(self, hook: str) -> bool:
         """Whether somebody asks the hook; a lister with mistakes may yet turn out to be one."""

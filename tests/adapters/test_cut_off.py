@@ -5,16 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from app.core.ids import new_id
 from app.core.settings import Settings
-from app.events.catalog import request, thread
-from app.events.catalog.base import EVENTS
+from app.events.catalog import request
 from app.events.envelope import Event
-from app.events.ports import Appended
-from app.events.recorder import Scope
-from app.views.run import Run
-from app.wiring.runtime import Holdfast
 from tests.adapters.space import ADAPTERS, write
+from tests.cut_runs import left_behind
 from tests.runs import ended, events_until, opened, payloads, submit
 
 RULES = (
@@ -32,16 +27,6 @@ TOOLS = "".join(
 QUICK = ("langgraph", "deepagents")
 """Those that report more than the runtime itself. The others run in `make faults`, and in the conformance suite."""
 FULL = pytest.mark.faults
-
-
-async def left_behind(holdfast: Holdfast, events: list[Event]) -> Run:
-    """The same run on a thread of its own, as far as a server had come that was killed."""
-    scope = Scope("default", new_id("thread"), new_id("run"))
-    recorded = [EVENTS[event.type].unchecked(event.payload) for event in events]
-    assert isinstance(await holdfast.store.recorder.record(scope, thread.ThreadCreated(), *recorded), Appended)
-    found = await holdfast.store.reader.run("default", scope.run_id or "")
-    assert found is not None
-    return found
 
 
 def signals(events: list[Event]) -> list[str]:

@@ -145,3 +145,59 @@ async def test_a_subagent_of_deepagents_has_only_the_tools_it_names(settings: Se
         assert {"note", "publish", "task"} <= set(first["tools"])
         assert "note" in inside["tools"] and not {"publish", "task"} & set(inside["tools"])
         assert effects(tmp_path) == [] and payloads(events, "tool.invoked") == []
+
+
+OPTIONS = """\
+  config:
+    deepagents:
+      backend: "disk:files"
+      memory: [/AGENTS.md]
+      permissions: [{operations: [write], paths: [/secrets/**], mode: deny}]
+      interruptOn: {note: true}
+      middleware: ["ware:Counting"]
+"""
+WARE = """
+from pathlib import Path
+from langchain.agents.middleware import AgentMiddleware
+
+class Counting(AgentMiddleware):
+    async def abefore_model(self, state, runtime):
+        with Path(FILE).open("a") as lines:
+            lines.write("model\\n")
+"""
+OPTION_RULES = (
+    "{match: {afterTool: write_file}, reply: {text: '{{ toolResult }}'}}",
+    "{match: {afterTool: note}, reply: {text: noted}}",
+    "{match: {contains: secret}, reply: {toolCalls: [{name: write_file, "
+    "args: {file_path: /secrets/a.md, content: x}}]}}",
+    "{match: {contains: note it}, reply: {toolCalls: [{name: note, args: {what: that}}]}}",
+)
+
+
+@pytest.mark.requirement("SH-8", "G9")
+async def test_memory_permissions_middleware_and_confirmations_are_those_of_deepagents(
+    settings: Settings, tmp_path: Path
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    (disk / "AGENTS.md").write_text("Bees dance.")
+    files = {
+        "disk.py": DISK.replace("ROOT", repr(str(disk))),
+        "ware.py": WARE.replace("FILE", repr(str(tmp_path / "ware"))),
+    }
+    root = write(tmp_path, {"deep": ("deepagents", OPTIONS)}, OPTION_RULES, files)
+    async with opened(settings, root) as holdfast:
+        refused = await submit(holdfast, "deep", "secret")
+        over, events = await ended(holdfast, refused), await events_until(holdfast, refused)
+        assert "denied" in over.output.lower(), over.output
+        assert "Bees dance." in payloads(events, "model.requested")[0]["messages"][0]["content"]
+        assert not (disk / "secrets").exists()
+        assert (tmp_path / "ware").read_text().splitlines() == ["model"] * 2
+        run = await submit(holdfast, "deep", "note it")
+        asked = await waiting(holdfast, run)
+        assert (asked.kind, effects(tmp_path)) == ("question", [])
+    async with opened(settings, root) as holdfast:
+        answer = {"answers": {"answer": {"decisions": [{"type": "approve"}]}}}
+        await holdfast.interrupts.answer(LOCAL, asked.id, answer)
+        over = await ended(holdfast, run)
+        assert (over.status, over.output, effects(tmp_path)) == ("completed", "noted", ["note that"]), over.error

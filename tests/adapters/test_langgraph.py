@@ -357,6 +357,10 @@ async def test_edges_are_a_graph_whose_routers_choose_labels(settings: Settings,
         assert [s["nodeId"] for s in signals(events, "agent.node.completed")] == ["tools.note", "skills.polish"]
         (asked,) = payloads(events, "model.requested")
         assert "Polish it." in asked["messages"][0]["content"]
+        text = await submit(holdfast, "router", "bee")
+        await ended(holdfast, text)
+        (guarded,) = payloads(await events_until(holdfast, text), "tool.guarded")
+        assert "input" in str(guarded), "a text is the tool's `input`, which the guard makes of what the tool takes"
         bad = await ended(holdfast, await submit(holdfast, "router", {"wrong": 1}))
         assert bad.status == "failed", "a failed node without an edge for it fails the run"
 

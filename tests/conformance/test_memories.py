@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
@@ -9,16 +10,19 @@ from app.core.clock import ManualClock
 from app.core.settings import Settings
 from app.memory.contract import IndexEntry, MemoryCandidate, RecordIndex, RecordQuery, RunIdentity
 from app.memory.service import MemoryService
-from app.models.embeddings import scripted_vector
 from app.policy.redaction import CurrentRedaction
 from app.views.memory_record import MemoryRecord
+from app.wiring import kinds
 from app.wiring.kinds import memories
 from app.wiring.memory import open_memory
 from app.wiring.store import open_store
 from app.workspace.compiled import CompiledMemory
 from app.workspace.specs.others import MemorySpec
+from tests.memory.scripted_embeddings import ScriptedEmbeddings
+from tests.server import ROOT
 
-KINDS = sorted(memories())
+OF_A_PACKAGE = EntryPoint("shared_words", "tests.memory.shared_words_kind:KIND", "holdfast.memories")
+KINDS = [*sorted(memories()), OF_A_PACKAGE.name]
 TEXTS = ("The green door leads to the garden.", "The blue door leads to the cellar.", "Tea is served at five.")
 
 
@@ -30,7 +34,7 @@ class Room:
 
     @property
     def index(self) -> RecordIndex:
-        return self.service.index_of(self.memory)
+        return self.service.index_of(self.memory, "acme")
 
     async def stored(self, user: str = "lena", tenant: str = "acme") -> list[MemoryRecord]:
         who = RunIdentity(tenant, "clerk", user, "t", None, f"user:{user}")
@@ -50,16 +54,18 @@ class Room:
 
 
 @pytest.fixture(params=KINDS)
-async def room(settings: Settings, request: pytest.FixtureRequest) -> AsyncIterator[Room]:
-    async def embed(_model: str, texts: object) -> list[bytes]:
-        return [scripted_vector(text) for text in texts]  # type: ignore[attr-defined]  # a list of texts
-
+async def room(
+    settings: Settings, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Room]:
+    monkeypatch.setattr(kinds, "_entry_points", lambda: EntryPoints([OF_A_PACKAGE]))
+    memories.cache_clear()
     async with open_store(settings) as store:
         clock = ManualClock()
-        service = open_memory(store, clock, CurrentRedaction(), embed)
-        embedding = "words" if request.param != "store" else None
+        service = open_memory(store, clock, CurrentRedaction(), ScriptedEmbeddings)
+        embedding = "words" if request.param == "vector" else None
         memory = CompiledMemory("facts", "", {}, MemorySpec(kind=request.param, embedding=embedding))
         yield Room(service, memory, clock)
+    memories.cache_clear()
 
 
 async def test_the_best_record_is_found_first_and_only_so_many(room: Room) -> None:
@@ -107,3 +113,8 @@ async def test_an_expired_record_is_not_found(room: Room) -> None:
     assert await room.found("door")
     room.clock.advance(2 * 86_400)
     assert await room.found("door") == []
+
+
+def test_the_documentation_has_the_kind_that_is_tested_here() -> None:
+    code = (ROOT / "tests" / "memory" / "shared_words_kind.py").read_text(encoding="utf-8").split('"""\n\n', 1)[1]
+    assert code in (ROOT / "docs" / "memory.md").read_text(encoding="utf-8")

@@ -37,20 +37,40 @@ def test_the_commands_of_a_page_print_what_it_says(page: str, server: ServerProc
     assert len(steps) >= 5
 
 
-@pytest.mark.requirement("HK-20", "HK-21", "HK-22", "HK-23", "HK-33")
-def test_the_commands_of_the_page_on_evaluations_print_what_it_says(tmp_path: Path) -> None:
+@pytest.mark.requirement("HK-17", "HK-18", "HK-20", "HK-21", "HK-22", "HK-23", "HK-33")
+@pytest.mark.parametrize(
+    ("page", "workspace", "least"),
+    [("docs/evaluations.md", "judged", 15), ("workspaces/guarded/README.md", "guarded", 13)],
+)
+def test_the_commands_of_a_page_with_its_own_workspace_print_what_it_says(
+    tmp_path: Path, page: str, workspace: str, least: int
+) -> None:
     missing = [program for program in ("bash", "curl", "jq") if shutil.which(program) is None]
     if missing:
         pytest.skip(f"the pages use {', '.join(missing)}")
-    server = ServerProcess.start(tmp_path / "data", None, ROOT / "workspaces" / "judged")
+    server = ServerProcess.start(tmp_path / "data", None, ROOT / "workspaces" / workspace)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    try:
+        steps = run_page(ROOT / page, {ADDRESS: server.url}, clean_environment() | {"PATH": path}, tmp_path)
+    finally:
+        server.stop()
+    assert len(steps) >= least
+
+
+@pytest.mark.requirement("SH-5")
+def test_the_commands_of_the_page_on_workflows_print_what_it_says(tmp_path: Path) -> None:
+    missing = [program for program in ("bash", "curl", "jq") if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"the pages use {', '.join(missing)}")
+    server = ServerProcess.start(tmp_path / "data", None, ROOT / "workspaces" / "release-notes")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     try:
         steps = run_page(
-            ROOT / "docs/evaluations.md", {ADDRESS: server.url}, clean_environment() | {"PATH": path}, tmp_path
+            ROOT / "docs/workflows.md", {ADDRESS: server.url}, clean_environment() | {"PATH": path}, tmp_path
         )
     finally:
         server.stop()
-    assert len(steps) >= 15
+    assert len(steps) >= 8
 
 
 def test_a_page_is_read_as_commands_with_what_they_print() -> None:

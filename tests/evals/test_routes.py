@@ -10,6 +10,8 @@ import pytest
 
 from app.core import json
 from app.core.settings import Settings
+from app.evals.cases import Case
+from app.evals.sampling import sample
 from tests.clients import submit
 from tests.evals.judged import agent, write
 from tests.server import InProcessServer, in_process
@@ -83,6 +85,12 @@ async def test_runs_become_a_dataset_that_an_agent_is_evaluated_on(client: httpx
         ("friendly", "blocking", 1, 1), ("polite", "shadow", 4, 3),
     }  # fmt: skip
 
+    shown = await client.get("/api/gates/report", params={"agent": "clerk"})
+    assert shown.headers["content-type"] == "text/html; charset=utf-8" and "sandbox" in str(shown.headers)
+    assert "<td>polite</td>" in shown.text and "75.0%" in shown.text and "<script" not in shown.text
+    metrics = (await client.get("/metrics")).text
+    assert 'holdfast_gate_verdicts_total{gate="polite",mode="shadow",outcome="passed"} 3' in metrics
+
     # Collecting: by agent, label, status, score and feedback; with redaction and provenance.
     made = await post(client, "/api/datasets", {"name": "talks", "collect": {"agent": "clerk"}}, 201)
     assert (made["version"], made["cases"], made["source"]) == (1, 4, "collected")
@@ -142,6 +150,22 @@ async def test_runs_become_a_dataset_that_an_agent_is_evaluated_on(client: httpx
     assert "<svg" in page and "passed" in page and "http://" not in page and "<script" not in page
     listed = (await client.get("/api/evals")).json()["items"]
     assert [one["id"] for one in listed] == [other["id"], again["id"], started["id"]]
+
+
+@pytest.mark.requirement("HK-21")
+async def test_a_sample_of_stored_cases_is_the_one_that_seed_and_ids_give(client: httpx2.AsyncClient) -> None:
+    """What the two databases have in common is the expected sample, which is drawn without one."""
+    made = [Case(f"c{number}", "x", metadata={"kind": "abc"[number % 7 % 3]}) for number in range(431)]
+    cases = [{"id": case.id, "input": case.input, "metadata": dict(case.metadata)} for case in made]
+    await post(client, "/api/datasets", {"name": "many", "cases": cases}, 201)
+    for seed, by in ((0, None), (7, None), (7, "metadata.kind")):
+        asked = {"seed": seed} | ({"by": by} if by else {})
+        taken = await post(client, "/api/datasets/many/sample", asked)
+        expected = sample(made, 200, seed, by)
+        assert (taken["size"], taken["of"]) == (200, 431)
+        assert [case["id"] for case in taken["cases"]] == [case.id for case in expected.cases]
+        for stratum in taken["strata"]:
+            assert abs(stratum["taken"] - stratum["of"] * 200 / 431) < 1
 
 
 @pytest.mark.requirement("HK-20")

@@ -122,6 +122,6 @@ async def test_shadow_verdicts_are_those_of_blocking_gates(settings: Settings, t
 @pytest.mark.faults
 @pytest.mark.timeout(3600)
 @pytest.mark.requirement("HK-M")
-async def test_a_thousand_shadow_runs_have_the_verdicts_of_blocking_ones(tmp_path: Path) -> None:
-    async with opened(Settings(data_dir=tmp_path / "data"), workspace(tmp_path)) as holdfast:
+async def test_a_thousand_shadow_runs_have_the_verdicts_of_blocking_ones(settings: Settings, tmp_path: Path) -> None:
+    async with opened(settings, workspace(tmp_path)) as holdfast:
         await compare(holdfast, 1000)

@@ -116,14 +116,16 @@ class _DoomedDatabase(Passing):
             if not self._point.type:
                 found = found or row[_RUN] in self._doomed
             elif row[_TYPE] == self._point.type:
-                # What a run leaves on another thread, such as memory, names it in the payload.
-                named = row[_RUN] is None and any(run_id.encode() in row[_PAYLOAD] for run_id in self._doomed)
-                marked = row[_RUN] is None and self._point.word.encode() in row[_PAYLOAD]
-                found = found or row[_RUN] in self._doomed or named or marked
+                found = found or row[_RUN] in self._doomed or (row[_RUN] is None and self._named(events))
         if not self._point.type:
             found = found or any(row[_THREAD] in self._threads for row in deltas)
         self._commits += found
         self._reached = self._reached or (found and self._commits == self._point.number)
+
+    def _named(self, events: Sequence[Row]) -> bool:
+        """What a run leaves on another thread, such as memory, names it in the payload of one of its events."""
+        words = [self._point.word.encode(), *(run_id.encode() for run_id in self._doomed)]
+        return any(word in row[_PAYLOAD] for row in events if row[_RUN] is None for word in words)
 
 
 def _serve(arguments: list[str], output: str, point: Point | None, environment: dict[str, str]) -> None:

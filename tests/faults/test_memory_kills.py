@@ -1,6 +1,7 @@
 """`kill -9` of the real server at the events of recall, learning and forgetting: nothing double, nothing lost."""
 
 import contextlib
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,33 +10,53 @@ import pytest
 
 from app.core.settings import Settings
 from app.events.catalog import memory as facts
+from app.events.catalog.interrupt import InterruptRaised
 from app.memory.contract import RecordFilter
 from app.store.memory import MemoryTable
 from app.wiring.store import open_store
 from tests.clients import reached
 from tests.faults.doomed import Point, server
 from tests.faults.test_run_kills import end_leases
+from tests.memory.test_embeddings import embedding_server
 from tests.memory.workspaces import agent, memory, model, rule, write
 from tests.store_equals_replay import assert_tables_equal_replay
 
 POINTS: Final = [
     (side, type_)
     for type_ in (
+        # Of a recall, all in one commit on the run's thread.
+        facts.MemoryLifecycle.type,
+        facts.MemoryEmbeddingCompleted.type,
         facts.MemoryRecallCompleted.type,
+        # Of what is learned, first on the thread of the memory, in one commit.
         facts.MemoryRecordStored.type,
+        facts.MemoryRecordChanged.type,
+        facts.MemoryRecordSuperseded.type,
+        InterruptRaised.type,
+        # Then on the run's thread, in another.
+        facts.MemoryPluginStarted.type,
         facts.MemoryCandidateSubmitted.type,
+        facts.MemoryApprovalRequested.type,
+        facts.MemoryPluginCompleted.type,
     )
     for side in ("before", "after")
 ]
-QUICK: Final = [POINTS[1], POINTS[3], POINTS[4]]
+QUICK: Final = [
+    ("after", facts.MemoryRecallCompleted.type),
+    ("after", facts.MemoryRecordStored.type),
+    ("before", facts.MemoryCandidateSubmitted.type),
+]
 
 
-def _workspace(folder: Path) -> Path:
+def _workspace(folder: Path, url: str) -> Path:
     rules = rule('{system: "colour is blue"}', '{text: "It is blue."}')
+    words = "---\napiVersion: holdfast/v1\nkind: Model\nmetadata: {name: words}\n"
+    words += f"spec: {{provider: openai, model: small, baseUrl: '{url}'}}\n"
     return write(
         folder,
         model(rules),
-        memory("facts", "{type: semantic}"),
+        words,
+        memory("facts", "{type: semantic, kind: vector, embedding: words}"),
         memory("episodes", "{type: episodic, read: [beforeFinalize]}"),
         agent("clerk", "{model: script, memory: [facts, episodes]}"),
     )
@@ -43,38 +64,51 @@ def _workspace(folder: Path) -> Path:
 
 @pytest.mark.requirement("SH-17", "G5")
 @pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.faults)], ids=["quick", "all"])
-async def test_a_server_killed_while_a_run_recalls_or_learns_stores_everything_once(
+async def test_a_server_killed_at_any_event_of_recall_and_learning_stores_everything_once(
     settings: Settings, tmp_path: Path, full: bool
 ) -> None:
-    workspace = _workspace(tmp_path / "workspace")
     points = POINTS if full else QUICK[:: 2 if settings.is_postgres else 1]
+    # The first run has nothing to merge with and nothing to supersede.
+    points = [("after", facts.MemoryRecallCompleted.type), *points] if full else points
     runs: list[str] = []
-    for number, (side, type_) in enumerate(points):
-        word = f"doomed-{number}-"
-        async with server(settings, workspace, Point(side, type_, word)) as doomed:  # type: ignore[arg-type]  # one of two
-            async with httpx2.AsyncClient(base_url=doomed.url, timeout=30) as client:
-                for earlier in runs:
-                    assert (await reached(client, earlier))["status"] == "completed"
-                body = {"agent": "clerk", "input": f"My colour is blue. I have the number {word}x."}
-                runs.append((await client.post("/api/runs", json=body)).json()["id"])
-            await doomed.died()
-        await end_leases(settings)
-    async with server(settings, workspace) as alive, httpx2.AsyncClient(base_url=alive.url, timeout=30) as client:
-        for number, run_id in enumerate(runs):
-            run = await reached(client, run_id)
-            # The first run knows nothing yet; each later one is given what an earlier one learned.
-            assert (run["status"], run["output"]) == ("completed", "It is blue." if number else "I do not know.")
-            events = (await client.get(f"/api/runs/{run_id}/events?limit=1000")).json()["items"]
-            assert _hooks(events) == ["read-before-plan", "read-before-finalize", "write-after-run"]
-            submitted = [e["payload"] for e in events if e["type"] == facts.MemoryCandidateSubmitted.type]
-            assert len(submitted) == 3
+    async with embedding_server() as embeddings:
+        workspace = _workspace(tmp_path / "workspace", embeddings.url)
+        for number, (side, type_) in enumerate(points):
+            word = f"doomed-{number}-"
+            async with server(settings, workspace, Point(side, type_, word)) as doomed:  # type: ignore[arg-type]  # one of two
+                async with httpx2.AsyncClient(base_url=doomed.url, timeout=30) as client:
+                    for earlier in runs[-1:]:
+                        assert (await reached(client, earlier))["status"] == "completed"
+                    body = {"agent": "clerk", "input": f"My colour is blue. My lucky number is {word}x."}
+                    runs.append((await client.post("/api/runs", json=body)).json()["id"])
+                await doomed.died()
+            await end_leases(settings)
+        async with server(settings, workspace) as alive, httpx2.AsyncClient(base_url=alive.url, timeout=30) as client:
+            for number, run_id in enumerate(runs):
+                await _assert_all_happened_once(client, run_id, first=number == 0)
     async with open_store(settings) as store:
         await assert_tables_equal_replay(store)
         table = MemoryTable(store.database)
-        accepted = await table.records("default", RecordFilter(status="accepted"), 0, 1000)
-        proposed = await table.records("default", RecordFilter(status="proposed"), 0, 1000)
-        # One record of the colour, merged into by the later runs, one number and one episode of each run.
-        assert len(accepted) == 1 + len(runs) and len(proposed) == len(runs)
+        counts = {
+            status: len(await table.records("default", RecordFilter(status=status), 0, 1000))
+            for status in ("accepted", "proposed", "superseded")
+        }
+        # One record of the colour, merged into by the later runs, the last number, and one episode of each run.
+        assert counts == {"accepted": 2, "proposed": len(runs), "superseded": len(runs) - 1}
+        (colour, _) = await table.records("default", RecordFilter(status="accepted"), 0, 10)
+        assert len(colour.sources) == min(20, len(runs))
+
+
+async def _assert_all_happened_once(client: httpx2.AsyncClient, run_id: str, *, first: bool) -> None:
+    run = await reached(client, run_id)
+    # The first run knows nothing yet; each later one is given what an earlier one learned.
+    assert (run["status"], run["output"]) == ("completed", "I do not know." if first else "It is blue.")
+    events = (await client.get(f"/api/runs/{run_id}/events?limit=1000")).json()["items"]
+    assert _hooks(events) == ["read-before-plan", "read-before-finalize", "write-after-run"]
+    counted = Counter(event["type"] for event in events)
+    assert counted[facts.MemoryCandidateSubmitted.type] == 3 and counted[facts.MemoryApprovalRequested.type] == 1
+    assert counted[facts.MemoryPluginStarted.type] == counted[facts.MemoryPluginCompleted.type] == 1
+    assert counted[facts.MemoryPluginFailed.type] == 0
 
 
 def _hooks(events: list[dict[str, Any]]) -> list[str]:
@@ -85,7 +119,7 @@ def _hooks(events: list[dict[str, Any]]) -> list[str]:
 async def test_a_forget_that_was_cut_off_is_either_complete_or_did_not_begin(
     settings: Settings, tmp_path: Path, side: Any
 ) -> None:
-    workspace = _workspace(tmp_path / "workspace")
+    workspace = _workspace(tmp_path / "workspace", "http://127.0.0.1:9")  # found by words alone
     text = "My unmistakable secretive word is xylophoneism."
     async with server(settings, workspace) as first, httpx2.AsyncClient(base_url=first.url, timeout=30) as client:
         body = {"memory": "facts", "agent": "clerk", "text": text}

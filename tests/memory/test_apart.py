@@ -49,7 +49,7 @@ async def test_no_search_or_list_gives_a_record_of_another_namespace_or_tenant(s
             tenant, place = chance.choice(sorted(places))
             asked = chance.choice(TENANTS)
             query = RecordQuery(asked, place, " ".join(chance.choices(WORDS, k=2)), 50, clock.now_ms())
-            hits = await service.index_of(plain).search(query)
+            hits = await service.index_of(plain, asked).search(query)
             assert {owner[hit.record.id] for hit in hits} <= {(asked, place)}
             assert asked == tenant or not hits
         for tenant in TENANTS:

@@ -230,7 +230,6 @@ OTHER = AGENT.replace("name: helper", "name: other")
         (True, "", "match: {agents: [other]}", {"other"}),
         (False, "  hooks: [h]\n", "", {"helper"}),
         (False, "  hooks: [h]\n", "match: {agents: [other]}", set()),
-        (False, "", "", set()),
     ],
 )
 async def test_a_hook_is_asked_for_the_agents_that_list_it(

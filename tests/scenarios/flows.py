@@ -99,6 +99,11 @@ spec:
     properties: {seconds: {type: number}}
 ---
 apiVersion: holdfast/v1
+kind: Guardrail
+metadata: {name: nosecrets}
+spec: {kind: regex, action: block, config: {patterns: [secret word]}}
+---
+apiVersion: holdfast/v1
 kind: Hook
 metadata: {name: gate}
 spec: {on: [WorkflowStart, WorkflowComplete], kind: python, entry: "ledger:hook"}
@@ -110,11 +115,10 @@ from collections import Counter
 from pathlib import Path
 
 _times = Counter()
-_FILE = Path(os.environ.get("FLOW_LEDGER", "/dev/null"))
 
 
 def _line(text):
-    with _FILE.open("a") as file:
+    with Path(os.environ.get("FLOW_LEDGER", "/dev/null")).open("a") as file:
         file.write(text + "\\n")
 
 
@@ -226,10 +230,14 @@ FLOWS: Final[dict[str, str]] = {
 """,
     "chain": """
   nodes:
-    - {id: one, ref: tools.note, with: {text: "one {{ input }}"}}
-    - {id: two, ref: agents.writer, with: {input: "two {{ input }}"}}
+    - {id: one, ref: tools.note, with: {text: "one {{ input.mark }}"}}
+    - {id: two, ref: agents.writer, with: {input: "two {{ input.mark }}"}}
     - {id: ok, ask: {title: Go on?}}
-    - {id: three, ref: tools.note, foreach: input.items, with: {text: "three {{ item }}"}, concurrency: 1}
+    - id: three
+      ref: tools.note
+      foreach: input.items
+      with: {text: "three {{ item }} {{ input.mark }}"}
+      concurrency: 1
     - {id: four, ref: workflows.leaf, with: {input: "{{ nodes.two.output }}"}}
   subworkflows: {}
   result: {two: "{{ nodes.two.output }}", three: "{{ nodes.three.output }}", four: "{{ nodes.four.output }}"}
@@ -243,6 +251,26 @@ FLOWS: Final[dict[str, str]] = {
     - {id: ok, ask: {title: "Go on with {{ input }}?"}}
     - {id: end, join: any, ref: tools.look, with: {text: "{{ input }}"}}
   edges: [{from: START, to: hold}, {from: START, to: ok}, {from: hold, to: end}, {from: ok, to: end}]
+""",
+    "beside": """
+  nodes:
+    - {id: ok, ask: {title: Go on?}}
+    - {id: quick, ref: tools.look, with: {text: quick}}
+    - {id: after, ref: tools.look, with: {text: after}}
+    - {id: both, ref: tools.look, with: {text: all}}
+  edges:
+    - {from: START, to: ok}
+    - {from: START, to: quick}
+    - {from: quick, to: after}
+    - {from: ok, to: both}
+    - {from: after, to: both}
+""",
+    "steered": """
+  nodes: [{id: ok, ask: {title: Go on?}}, {id: write, ref: agents.writer, with: {input: "{{ input }}"}}]
+""",
+    "guarded": """
+  guardrails: {output: [nosecrets]}
+  nodes: [{id: look, ref: tools.look, with: {text: "{{ input }}"}}]
 """,
     "alone": """
   nodes: [{id: hold, wait: {seconds: 3600}}]

@@ -1,4 +1,4 @@
-"""A backend, a provider and a kind of tool from a package, as docs/extending.md writes it, in a real server process."""
+"""Kinds from a package, as docs/extending.md writes it, in a real server process."""
 
 import re
 import tomllib
@@ -35,8 +35,8 @@ def workspace(folder: Path, text: str = WORKSPACE) -> Path:
     return folder
 
 
-@pytest.mark.requirement("SH-4", "HK-16")
-async def test_package_adds_a_backend_a_provider_and_a_kind_of_tool(tmp_path: Path) -> None:
+@pytest.mark.requirement("SH-4", "HK-16", "HK-17")
+async def test_package_adds_a_backend_a_provider_and_kinds_of_tools_and_guardrails(tmp_path: Path) -> None:
     points = tomllib.loads(POINTS)["project"]["entry-points"]
     variables = install(tmp_path / "site", points)
     server = ServerProcess.start(tmp_path / "data", workspace=workspace(tmp_path / "space"), variables=variables)
@@ -46,6 +46,9 @@ async def test_package_adds_a_backend_a_provider_and_a_kind_of_tool(tmp_path: Pa
             run = answer.json()
             assert (run["status"], run["output"]) == ("completed", 'In stock: {"stock":40}'), run
             events = (await client.get(f"/api/runs/{run['id']}/events")).json()["items"]
+            refused = (await client.post("/api/runs?wait=20", json={"input": "How many of screw"})).json()
+            assert refused["error"]["code"] == "GUARDRAIL_DENIED", refused
+            assert refused["error"]["message"] == "That cannot be right."
     finally:
         server.stop()
     facts = {event["type"]: event["payload"] for event in events}

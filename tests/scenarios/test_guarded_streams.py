@@ -1,6 +1,8 @@
 """What a model streams in pieces: nothing that is redacted leaves or is stored, wherever it is cut, on any protocol."""
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+from json import JSONDecoder
 from typing import Any, Final
 
 import httpx2
@@ -63,17 +65,6 @@ async def _chat(client: httpx2.AsyncClient, agent: str, text: str) -> tuple[str,
     chunks: list[Any] = [json.loads(line) for line in lines]
     deltas = [choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"]]
     return "".join(deltas), answer.headers["x-holdfast-thread-id"], raw
-
-
-async def _over_socket(guarded: ServerProcess, thread_id: str) -> list[dict[str, Any]]:
-    """What a websocket gets of the thread, from its beginning to the run's end."""
-    frames: list[dict[str, Any]] = []
-    async with connect(f"{guarded.stream_url}?threadId={thread_id}&afterSeq=0") as socket:
-        while not frames or frames[-1].get("type") != "runtime.request.completed":
-            frame: dict[str, Any] = json.loads(await socket.recv())
-            if frame.get("seq"):
-                frames.append(frame)
-    return frames
 
 
 def _said(payloads: list[dict[str, Any]]) -> str:
@@ -145,12 +136,73 @@ async def test_text_without_anything_to_find_arrives_unchanged(
     await _everywhere(client, guarded, agent, PLAIN * 2, PLAIN * 2)
 
 
+async def _live(client: httpx2.AsyncClient, guarded: ServerProcess, agent: str, given: str) -> tuple[str, str]:
+    """The frames of a websocket and of server-sent events that are open before the run begins, as they came."""
+    thread_id = (await client.post("/api/threads", json={})).json()["id"]
+
+    async def over_socket() -> str:
+        got: list[str] = []
+        while not got or '"runtime.request.completed"' not in got[-1]:
+            got.append(str(await socket.recv()))
+        return "".join(got)
+
+    async with connect(f"{guarded.stream_url}?threadId={thread_id}&afterSeq=0") as socket:
+        reading = asyncio.create_task(over_socket())
+        body = {"agent": agent, "input": given, "threadId": thread_id}
+        run = (await client.post("/api/runs", json=body)).json()
+        async with asyncio.timeout(30):
+            frames, got = await asyncio.gather(sse.read(client, f"/api/runs/{run['id']}/stream"), reading)
+    return got, "".join(json.dumps(frame.data).decode() for frame in frames)
+
+
+async def _responses(client: httpx2.AsyncClient, agent: str, given: str) -> tuple[str, str]:
+    body = {"model": agent, "stream": True, "input": given}
+    async with client.stream("POST", "/v1/responses", json=body) as answer:
+        assert answer.status_code == 200
+        raw = b"".join([chunk async for chunk in answer.aiter_bytes()]).decode()
+    events = [json.loads(line.removeprefix("data: ")) for line in raw.splitlines() if line.startswith("data: {")]
+    return "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta"), raw
+
+
+def _frames(text: str) -> list[dict[str, Any]]:
+    """The events of a stream, without those that contain what was asked."""
+    asked = ("runtime.request.queued", "runtime.model.requested", "runtime.transcript.upserted")
+    found, decoder, at = [], JSONDecoder(), 0
+    while at < len(text):
+        frame, at = decoder.raw_decode(text, at)
+        if isinstance(frame, dict) and "payload" in frame and frame.get("type") not in asked:
+            found.append(frame)
+    return found
+
+
+async def _every_cut(client: httpx2.AsyncClient, guarded: ServerProcess, pads: Iterable[int]) -> int:
+    """The model speaks in pieces of sixteen characters: with sixteen paddings there is a cut at every place."""
+    tried = 0
+    for pad in pads:
+        given = "." * pad + ALL_TEXT
+        want = _redacted(given)
+        live, over_sse = await _live(client, guarded, "redacts16", given)
+        for frames in (_frames(live), _frames(over_sse)):
+            assert _said([f["payload"] for f in frames if f["type"] == "runtime.adapter.event"]) == want, pad
+            for piece in (*SECRETS, *PERSONAL):
+                assert json.dumps(piece)[1:-1] not in json.dumps(frames), (pad, piece)
+        text, raw = await _responses(client, "redacts16", given)
+        assert text == want, pad
+        assert not [piece for piece in (*SECRETS, *PERSONAL) if json.dumps(piece)[1:-1].decode() in raw], pad
+        await _everywhere(client, guarded, "redacts16", given, want)
+        secrets = "." * pad + SECRET_TEXT
+        await _everywhere(client, guarded, "plain16", secrets, LogRedaction(known=[KNOWN_SECRET]).text(secrets))
+        tried += 1
+    return tried
+
+
 @pytest.mark.requirement("G21", "HK-18")
-async def test_a_websocket_gets_the_same(client: httpx2.AsyncClient, guarded: ServerProcess) -> None:
-    want = _redacted(ALL_TEXT)
-    _, thread_id, _ = await _chat(client, "redacts_pieces", ALL_TEXT)
-    frames = await _over_socket(guarded, thread_id)
-    events = [frame for frame in frames if frame["type"] == "runtime.adapter.event"]
-    assert _said([frame["payload"] for frame in events]) == want
-    for piece in (*SECRETS, *PERSONAL):
-        assert json.dumps(piece)[1:-1] not in json.dumps(events)
+async def test_live_streams_of_every_protocol_get_the_same(client: httpx2.AsyncClient, guarded: ServerProcess) -> None:
+    assert await _every_cut(client, guarded, [2]) == 1
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("G21", "HK-18")
+async def test_a_cut_at_every_place_lets_nothing_leave(client: httpx2.AsyncClient, guarded: ServerProcess) -> None:
+    assert await _every_cut(client, guarded, range(16)) == 16

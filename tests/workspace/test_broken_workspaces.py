@@ -10,10 +10,10 @@ from tests.workspace.broken.files import ENVELOPE, YAML
 from tests.workspace.broken.kinds import KINDS
 from tests.workspace.broken.meaning import MARKDOWN, MEANING, SECRETS
 from tests.workspace.broken.references import REFERENCES
-from tests.workspace.broken.workflows import GRAPHS
+from tests.workspace.broken.workflows import GRAPHS, TYPES
 from tests.workspace.building import MODEL, TOOL, build, document, findings
 
-CASES = [*YAML, *ENVELOPE, *REFERENCES, *KINDS, *MEANING, *SECRETS, *MARKDOWN, *CYCLES, *GRAPHS]
+CASES = [*YAML, *ENVELOPE, *REFERENCES, *KINDS, *MEANING, *SECRETS, *MARKDOWN, *CYCLES, *GRAPHS, *TYPES]
 
 
 @pytest.mark.requirement("SH-1", "S13", "OS-L5", "OS-I4")
@@ -24,7 +24,17 @@ def test_broken_workspace_is_reported_with_code_file_and_line(case: Case) -> Non
     assert isinstance(result, Compiled) == case.warning
 
 
+@pytest.mark.requirement("SH-5")
+@pytest.mark.parametrize("case", [*GRAPHS, *TYPES], ids=lambda case: case.name.replace(" ", "-"))
+def test_broken_workflow_says_how_to_correct_it(case: Case) -> None:
+    result = build(case.changes)
+    assert not isinstance(result, Compiled)
+    found = next(iter(result))
+    assert (found.hint or CODES[found.code].remedy) in result.as_text()
+
+
 def test_there_are_enough_broken_workspaces() -> None:
+    assert len([*GRAPHS, *TYPES]) >= 40
     assert len(CASES) >= 60
 
 

@@ -99,6 +99,7 @@ def test_new_refuses_an_unknown_template(tmp_path: Path) -> None:
         "brainstorm-cycle",
         "compare",
         "demo",
+        "guarded",
         "judged",
         "local",
         "memory",

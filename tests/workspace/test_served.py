@@ -157,8 +157,8 @@ def test_a_guardrail_without_its_extra_is_an_error_with_the_line_that_installs_i
     rule = document("Guardrail", "rule", f"kind: {name}\naction: flag")
     result = compile(files({"rule.yaml": rule}), replace(kind_catalog(), guardrails=missing))
     assert isinstance(result, Diagnostics)
-    (found,) = [item for item in result.items if item.severity == "error"]
-    assert (found.code, found.file) == ("KIND_NOT_INSTALLED", "rule.yaml")
+    (found,) = [item for item in result.items if item.code == "KIND_NOT_INSTALLED"]
+    assert (found.severity, found.file) == ("error", "rule.yaml")
     assert found.remedy == f"run: pip install 'holdfast[{extra}]'"
 
 
@@ -229,7 +229,9 @@ def test_field_that_its_kind_does_not_read_is_a_conflict(kind: str, spec: str) -
     assert {item.code for item in found if item.severity == "error"} == {"FIELD_CONFLICT"}
 
 
-@pytest.mark.parametrize("name", ["demo", "openai", "local", "plan-work-review", "judged", "brainstorm-cycle"])
+@pytest.mark.parametrize(
+    "name", ["demo", "openai", "local", "plan-work-review", "judged", "guarded", "brainstorm-cycle"]
+)
 def test_shipped_workspace_declares_only_what_is_served(name: str) -> None:
     result = compile(read_folder(shipped("workspaces") / name), kind_catalog())
     assert isinstance(result, Compiled), result.as_text()

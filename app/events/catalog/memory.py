@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from app.events.catalog.base import EventModel, event
-from app.events.catalog.values import ErrorValue
+from app.events.catalog.values import ErrorValue, Usage
 
 MEMORY_THREAD: Final = "sys_memory"
 """The tenant's thread of memory records."""
@@ -37,7 +37,8 @@ class MemoryRecallCompleted(EventModel):
 @event("runtime.memory.candidate.submitted")
 class MemoryCandidateSubmitted(EventModel):
     candidate: dict[str, Any]
-    """`{memoryId, namespace, kind, source, confidence, content?}`; without content where nothing may be stored."""
+    """`{memoryId, namespace, kind, source, confidence, content?, callId?}`; without content where nothing may be
+    stored, and with the call where a tool proposed it."""
     decision: dict[str, Any]
     """`{outcome: accepted | rejected | merged | asked, reason}`."""
     record: dict[str, Any] | None = None
@@ -68,6 +69,17 @@ class MemoryPluginCompleted(_Plugin):
 @event("runtime.memory.plugin.failed")
 class MemoryPluginFailed(_Plugin):
     error: ErrorValue
+
+
+@event("runtime.memory.embedding.completed")
+class MemoryEmbeddingCompleted(EventModel):
+    """Vectors that a provider made. What was embedded lately is not asked for again, and not counted again."""
+
+    model: str
+    provider: str
+    text_count: int
+    request_count: int
+    usage: Usage
 
 
 @event("runtime.memory.maintenance.started")

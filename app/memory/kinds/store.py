@@ -6,20 +6,14 @@ Finds by words, in every script. Leaves to the store: the tables; to `ranking`: 
 from collections.abc import Sequence
 from typing import Final
 
-from app.core.clock import iso
 from app.memory.contract import IndexEntry, MemoryDeps, MemoryKind, RecordIndex, RecordQuery, RecordTable
 from app.memory.index_entries import index_entry
-from app.memory.ranking import Ranked, relevance, weighted
+from app.memory.ranking import Ranked
 from app.memory.terms import terms
 from app.views.memory_record import MemoryRecord
 from app.workspace.compiled import CompiledMemory
 from app.workspace.specs.base import Count, Spec
 
-POSTINGS_BUDGET: Final = 2_000
-"""Entries of the index that one search reads: rare terms first, so that common ones decide only among what those
-found."""
-RERANKED: Final = 100
-"""Of the most relevant records, how many are ranked by recency and confidence as well."""
 MAX_QUERY_TERMS: Final = 64
 
 
@@ -40,12 +34,7 @@ class LexicalIndex:
         wanted = [term for term, _ in terms(query.text).most_common(MAX_QUERY_TERMS)]
         if not wanted:
             return []
-        matches = await self._table.matches(query.tenant, query.namespace, sorted(wanted), POSTINGS_BUDGET)
-        relevant = relevance(matches, max(RERANKED, query.limit))
-        if not relevant:
-            return []
-        records = await self._table.by_seq(query.tenant, [seq for seq, _ in relevant], iso(query.now))
-        return weighted(relevant, records, query.now)[: query.limit]
+        return await self._table.search(query.tenant, query.namespace, sorted(wanted), query.limit, query.now)
 
     async def trim(self, tenant: str, records: Sequence[MemoryRecord]) -> None:
         for record in records:

@@ -149,6 +149,7 @@ class _Scene:
         return UsageReport(
             estimate_tokens(self._request) if given[0] is None else given[0],
             size // 4 + 1 if given[1] is None else given[1],
+            reply.usage.get("reasoningTokens"),
         )
 
     def finish(self, reply: ScriptReply) -> FinishReason:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from app.core.errors import Failure
-from app.policy.guardrails.contract import DEFAULT_MESSAGE, GuardrailRule, Stage
-from app.policy.guardrails.inspection import Inspection
+from app.policy.guardrails.contract import DEFAULT_MESSAGE, GuardrailRule, Stage, Subject
+from app.policy.guardrails.inspection import Inspected, Inspection, Recall
 from app.policy.guardrails.kind import GuardrailDeps, GuardrailKind
 from app.policy.guardrails.patterns import PatternError
 from app.workspace.catalog import Kinds
@@ -30,6 +30,12 @@ class AgentRules:
 
     def at(self, stage: Stage) -> Inspection | None:
         return self.stages.get(stage)
+
+    async def inspect(self, subject: Subject, recall: Recall | None = None) -> Inspected:
+        """What the rules of the subject's stage make of it. Nothing is recorded or performed: that is left to whoever
+        asks, in a run or outside of one. Without `subject.ask_model` a rule of a model blocks."""
+        inspection = self.at(subject.stage)
+        return Inspected(subject.content) if inspection is None else await inspection.inspect(subject, recall)
 
 
 @dataclass(frozen=True, slots=True)

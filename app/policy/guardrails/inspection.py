@@ -70,11 +70,11 @@ class Inspection:
         try:
             found = await in_thread(look, "guardrails") if sum(len(t) for _, t in texts) > LARGE else look()
         except TimeoutError:
-            rule = self._scanned[0]
-            verdict = GuardrailVerdict(
-                rule.name, rule.action, failed="it did not come to the end of the content in time"
-            )
-            return Inspected(subject.content, (verdict,), rule)
+            return _unscanned(subject, self._scanned[0], "it did not come to the end of the content in time")
+        except Exception as error:
+            # A kind may come from another package. They look together, so the first of them speaks for all.
+            log.warning("guardrail.failed", rule=self._scanned[0].name, error=type(error).__name__)
+            return _unscanned(subject, self._scanned[0], f"it failed with {type(error).__name__}")
         inspected = Inspected(subject.content)
         for rule, positions in zip(self._scanned, found, strict=True):
             if len(positions) > MAX_FINDS:
@@ -117,6 +117,10 @@ class Inspection:
                     found[last][-1] = found[last][-1]._replace(end=match.end)
             elif len(found[self._owners[number]]) <= MAX_FINDS:
                 found[self._owners[number]].append(Position(path, *match))
+
+
+def _unscanned(subject: Subject, rule: GuardrailRule, failed: str) -> Inspected:
+    return Inspected(subject.content, (GuardrailVerdict(rule.name, rule.action, failed=failed),), rule)
 
 
 def _last_of(found: list[list[Position]], path: str, end: int) -> int | None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from app.policy.guardrails.contract import Match
 from app.policy.guardrails.national_ids import NATIONAL_IDS, luhn
-from app.policy.guardrails.patterns import BoundedPattern
+from app.policy.guardrails.patterns import BoundedPattern, compiled
 from app.policy.guardrails.secret_patterns import SECRETS, SecretPattern
 
 _IBAN_LENGTHS: Final = {
@@ -25,6 +25,9 @@ _IBAN_LENGTHS: Final = {
     "SI": 19, "SK": 24, "SM": 27, "ST": 25, "SV": 28, "TL": 23, "TN": 24, "TR": 26, "UA": 29, "VA": 22, "VG": 24,
     "XK": 20,
 }  # fmt: skip
+
+
+_NEAR: Final = 128  # characters around a candidate that are looked through for more of them
 
 
 class NumberScanner:
@@ -53,11 +56,12 @@ class NumberScanner:
         # What follows decides whether more groups follow, so a stream has to wait for it.
         self._pattern = BoundedPattern(f"(?:{pattern})[ -]?" if whole else pattern)
         assert self._pattern.opening_source is not None and self._pattern.longest is not None
+        self._find, self._longest = compiled(pattern), self._pattern.longest
         self._shortest = max(5, self._pattern.shortest)
         self._sources = (pattern, self._pattern.opening_source)
-        # A number is looked for by Python's own expressions: hostile text has a candidate at every word, and a call of
-        # RE2 takes longer than the few characters that a bounded pattern can go through. Each of these patterns is
-        # ours, short, and written so that a failed attempt costs no more than its longest match has characters.
+        # RE2 finds where one may be; around there Python's own expressions look: hostile text has a candidate at every
+        # word, and a call of RE2 takes longer than the few characters that a bounded pattern can go through. These
+        # patterns are ours, and a failed attempt of one costs no more than its longest match has characters.
         joint = f"(?:{_JOINT}|[{re.escape(apart)}])" if apart else _JOINT
         edge = f"(?:(?<!{joint})|(?!{joint}))"
         shape = _CODE_POINT.sub(lambda found: rf"\u{int(found[1], 16):04x}", pattern)
@@ -70,15 +74,40 @@ class NumberScanner:
     def sources(self) -> tuple[str, ...]:
         return self._sources
 
+    @property
+    def longest(self) -> int:
+        """Characters that a stream may have to be held for it."""
+        return self._longest
+
     def search(self, text: str, start: int) -> Match | None:
         at = start
-        while (found := self._begin.search(text, at)) is not None:
-            begin, end = found.span()
-            if not (self._alone and _follows_number(text, begin)):
-                last = self._accepted(text, begin, end)
-                if last is not None:
-                    return Match(begin, last, self._label)
-            at = begin + 1
+        while (near := self._possible(text, at)) is not None:
+            at, until = near, near + _NEAR
+            # What begins before `until` may end that much later.
+            while (found := self._begin.search(text, at, until + self._longest)) is not None and found.start() < until:
+                begin, end = found.span()
+                if not (self._alone and _follows_number(text, begin)):
+                    last = self._accepted(text, begin, end)
+                    if last is not None:
+                        return Match(begin, last, self._label)
+                at = begin + 1
+            at = until
+        return None
+
+    def _possible(self, text: str, at: int) -> int | None:
+        """Where the first piece from there on begins that the pattern allows. RE2 looks for it, in slices that grow: a
+        search costs as much as the text that it is given is long."""
+        length = 4 * self._longest
+        while at < len(text):
+            piece = text[at : at + length]
+            found = self._find.search(piece)
+            if found is not None:
+                return at + int(found.start())
+            if at + length >= len(text):
+                return None
+            # What begins in the last characters of a slice may go on after it, so it is looked at again.
+            at += len(piece) - self._longest + 1
+            length *= 4
         return None
 
     def opening(self, text: str, start: int) -> int:

@@ -38,7 +38,17 @@ class StreamScanners:
 class StreamScreen:
     """One message on its way out."""
 
-    __slots__ = ("_before", "_escapes", "_has_rules", "_scanners", "_suspects", "_windows", "blocked", "found")
+    __slots__ = (
+        "_before",
+        "_escapes",
+        "_has_rules",
+        "_scanners",
+        "_suspects",
+        "_windows",
+        "blocked",
+        "failed",
+        "found",
+    )
 
     def __init__(self, scanners: StreamScanners) -> None:
         self._scanners, self._suspects, self._has_rules = scanners, scanners.suspects, bool(scanners.rules)
@@ -49,6 +59,8 @@ class StreamScreen:
         """Of a call's arguments: the beginning of an escape that is not complete."""
         self.blocked: GuardrailRule | None = None
         """The rule that found what must not leave; nothing leaves any more."""
+        self.failed: str | None = None
+        """Why the rule that blocks could not be asked."""
         self.found: list[tuple[GuardrailRule, Position]] = []
         """What rules found, in order, with its place in the message as it came."""
 
@@ -70,7 +82,7 @@ class StreamScreen:
         window = self._windows.get(key)
         if window is None:
             window = self._windows[key] = StreamWindow(self._scanners.set, self._before.get(key, ""))
-        made = self._made(key, window.take(text))
+        made = self._taken(key, window, text)
         if not self._has_rules and window.idle:
             # Without rules nobody asks for places in the text, so a window need not go on counting.
             del self._windows[key]
@@ -82,13 +94,24 @@ class StreamScreen:
         rest: list[tuple[str, int, str]] = []
         for (phase, part), window in list(self._windows.items()):
             cut = self._escapes.pop(part, "") if phase == TOOL_DELTA else ""
-            text = self._made((phase, part), window.take(cut)) if cut else ""
-            text += self._made((phase, part), window.end())
+            text = self._taken((phase, part), window, cut) if cut else ""
+            text += self._taken((phase, part), window, None)
             if text and self.blocked is None:
                 rest.append((phase, part, text))
         rest += [(TOOL_DELTA, part, cut) for part, cut in self._escapes.items() if self.blocked is None]
         self._windows.clear()
         return [] if self.blocked is not None else rest
+
+    def _taken(self, key: tuple[str, int], window: StreamWindow, text: str | None) -> str:
+        """What may leave after this text, or after the end; nothing any more once a rule has failed."""
+        try:
+            return self._made(key, window.end() if text is None else window.take(text))
+        except Exception as error:
+            if not self._has_rules:
+                raise
+            # A kind may come from another package. They look together, so the first of them speaks for all.
+            self.blocked, self.failed = self._scanners.rules[0], f"it failed with {type(error).__name__}"
+            return ""
 
     def _made(self, key: tuple[str, int], released: Released) -> str:
         if not released.finds:

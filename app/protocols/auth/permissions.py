@@ -58,6 +58,7 @@ NEEDS: Final[dict[str, str]] = {
     "POST /api/runs/{}/gates": "runs:write",
     # evaluations
     "GET /api/gates": "runs:read",
+    "GET /api/gates/report": "runs:read",
     "POST /api/datasets": "runs:write",
     "GET /api/datasets": "runs:read",
     "GET /api/datasets/{}": "runs:read",
@@ -114,6 +115,11 @@ NEEDS: Final[dict[str, str]] = {
     "POST /api/workspace/reload": "workspace:reload",
     "GET /api/agents": "workspace:read",
     "GET /api/agents/{}": "workspace:read",
+    "GET /api/workflows": "workspace:read",
+    "GET /api/workflows/{}": "workspace:read",
+    "GET /api/workflows/{}/graph": "workspace:read",
+    "POST /api/workflows/{}/plan": "workspace:read",
+    "GET /api/runs/{}/graph": "runs:read",
     # memory
     "GET /api/memory": "memory:read",
     "POST /api/memory/search": "memory:read",

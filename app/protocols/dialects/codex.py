@@ -96,6 +96,8 @@ def _signal(event: Event, known: Known, notification: Notification, request_id: 
 def _request(event: Event, known: Known) -> Iterator[Alias]:
     asked = Interrupt(event.payload["interruptId"], event.thread_id)
     asked.apply(event)
+    if asked.kind == "timer":
+        return  # nobody is asked
     method, params = method_of(asked), pending(asked)
     signal = _signal(event, known, Notification(method, params), asked.id)
     yield Alias(f"app_server.request.{normal(method)}", signal)
@@ -108,6 +110,8 @@ def _request(event: Event, known: Known) -> Iterator[Alias]:
 
 def _answered(event: Event, known: Known) -> Iterator[Alias]:
     asked = known.interrupt
+    if asked is not None and asked.kind == "timer":
+        return
     if asked is not None and asked.kind in RESOLVED:
         yield Alias(RESOLVED[asked.kind], resolved(asked.id, asked.kind, event.payload.get("answer")))
 

@@ -400,8 +400,16 @@ _CONTROLS: Final = {
 }
 
 
+def _timer(source: _SpelledEvent, status: str, title: str) -> Said:
+    """A timer is no action: nobody can do anything about it."""
+    task, action = f"workflow:{source.event.run_id}", source.payload["interruptId"]
+    return _say("task.updated", "state", status, title, taskId=task, payload={"timerId": action})
+
+
 def _raised(source: _SpelledEvent) -> Said:
     payload = source.payload
+    if payload["kind"] == "timer":
+        return _timer(source, "blocked", payload["title"])
     call = payload.get("callId")
     shown = {
         "actionKind": payload["kind"],
@@ -428,6 +436,8 @@ _DECISIONS: Final = {"approve": "approved", "deny": "rejected"}
 
 
 def _expired(source: _SpelledEvent) -> Said:
+    if source.payload["interruptId"].startswith("tmr_"):
+        return _timer(source, "running", "The timer fired")
     action = source.payload["interruptId"]
     return _say(
         "action.expired", "action", "canceled", "Action expired", actionId=action, payload={"decision": "expired"}
@@ -538,6 +548,7 @@ _SPELLINGS: Final[dict[str, Callable[[_SpelledEvent], Said]]] = {
     request.RequestQueued.type: _queued,
     request.RequestStarted.type: _started,
     request.RequestResumed.type: _status("Run resumed", "reason", "epoch"),
+    request.RequestSuspended.type: _status("Run waits"),
     request.RequestCompleted.type: _completed,
     request.RequestFailed.type: _failed,
     request.RequestCancelled.type: _cancelled,

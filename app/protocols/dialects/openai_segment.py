@@ -205,10 +205,12 @@ class SegmentReading:
             self.tokens.add(payload["usage"])
 
     def _sibling_paused(self, _event: Event, payload: Payload) -> None:
-        if payload["kind"] != "external":
+        if payload["kind"] not in ("external", "timer"):
             self.waiting_for_person.add(payload["interruptId"])
 
     def _paused(self, event: Event, payload: Payload) -> None:
+        if payload["kind"] == "timer":
+            return
         if payload["kind"] != "external":
             self.waiting_for_person.add(payload["interruptId"])
             return

@@ -62,6 +62,7 @@ STATUS: Final[dict[str, int]] = {
     "WORKSPACE_GONE": 409,
     "RUN_IS_A_SUBAGENT": 409,
     "RUN_NOT_ENDED": 409,
+    "RUN_HAS_NO_GRAPH": 409,
     "EVALUATION_RUNNING": 409,
     "DATASET_BUSY": 409,
     "INTERRUPT_NOT_OPEN": 409,

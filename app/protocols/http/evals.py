@@ -20,7 +20,7 @@ from app.protocols.http.errors import HttpProblem
 from app.protocols.http.parameters import After, Limit
 from app.protocols.http.submission import Request as Fields
 
-_PAGE_HEADERS = {
+PAGE_HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox",
     "x-content-type-options": "nosniff",
 }
@@ -110,7 +110,7 @@ def routes(server: ServerContext) -> APIRouter:
     async def report(evaluation_id: str, caller: Caller) -> Response:
         found = _found(await server.evals.evaluations.report(caller.tenant, evaluation_id))
         page = await off_loop(len(found["cases"]) * 2000, lambda: as_html(found))
-        return Response(page, 200, _PAGE_HEADERS, "text/html; charset=utf-8")
+        return Response(page, 200, PAGE_HEADERS, "text/html; charset=utf-8")
 
     @router.post(
         "/{evaluation_id}/cancel",

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import AwareDatetime, Field
 
 from app.core.errors import Failure
+from app.evals.html_report import gates_as_html
 from app.evals.run_judgements import Feedback
 from app.policy.gates import pass_rate
 from app.protocols.context import ServerContext
@@ -15,8 +16,9 @@ from app.protocols.http.answers import json_answer, page_answer
 from app.protocols.http.body import read_model
 from app.protocols.http.caller import Caller
 from app.protocols.http.deferred_route import DeferredRoute
-from app.protocols.http.documents import may_answer, takes
+from app.protocols.http.documents import may_answer, streams, takes
 from app.protocols.http.errors import HttpProblem
+from app.protocols.http.evals import PAGE_HEADERS
 from app.protocols.http.lookups import existing_run
 from app.protocols.http.submission import IdempotencyKey
 from app.protocols.http.submission import Request as Fields
@@ -105,3 +107,18 @@ def _add_gates(router: APIRouter, server: ServerContext) -> None:
         at = 0 if since is None else round(since.timestamp() * 1000)
         found = await server.evals.runs.rates(caller.tenant, at, agent)
         return page_answer([rate.to_json() for rate in found])
+
+    @router.get(
+        "/api/gates/report",
+        summary="The same as one HTML page",
+        responses=streams("text/html", "The page."),
+    )
+    async def page(
+        caller: Caller,
+        agent: Annotated[str | None, Query(max_length=200)] = None,
+        since: Annotated[AwareDatetime | None, Query(description="only verdicts from then on")] = None,
+    ) -> Response:
+        at = 0 if since is None else round(since.timestamp() * 1000)
+        found = await server.evals.runs.rates(caller.tenant, at, agent)
+        shown = gates_as_html([rate.to_json() for rate in found])
+        return Response(shown, 200, PAGE_HEADERS, "text/html; charset=utf-8")

@@ -108,7 +108,9 @@ def _add_views(router: APIRouter, server: ServerContext) -> None:
         run = await existing_run(server, caller, run_id)
         # Which hooks a run had is known for certain only of the workspace in use.
         workspace = server.workspace.current
-        hooks = expected_hooks(workspace, run.agent) if run.workspace_digest == workspace.digest else ()
+        acting = workspace.acting(run.agent, run.workflow)
+        name = acting.name if acting is not None else run.agent
+        hooks = expected_hooks(workspace, name) if run.workspace_digest == workspace.digest else ()
         dropped = dropped_numbers(await compactions(server.reader, caller.tenant, run), run.id)
         return json_answer(audit(await whole_run(server, caller, run), hooks, dropped).to_json())
 

@@ -169,7 +169,7 @@ class InterruptShape(Shape):
     id: str
     thread_id: str
     run_id: str | None
-    kind: Literal["approval", "question", "external", "recovery", "paused"]
+    kind: Literal["approval", "question", "external", "recovery", "paused", "timer"]
     status: Literal["open", "resolved", "expired"]
     title: str
     tool: str | None
@@ -380,6 +380,46 @@ class Agent(Shape):
 
 class AgentPage(Page[Agent]):
     pass
+
+
+class WorkflowShape(Shape):
+    name: str
+    description: str
+    labels: dict[str, str]
+    adapter: str
+    available: bool
+    nodes: int
+    input: dict[str, Any] | None
+    output: dict[str, Any] | None
+    max_visits: int
+
+
+class WorkflowPage(Page[WorkflowShape]):
+    pass
+
+
+class WorkflowGraph(Shape):
+    workflow: str
+    adapter: str
+    nodes: list[dict[str, Any]]
+    edges: list[dict[str, Any]]
+    run_id: str | None = None
+    status: str | None = None
+    order: list[str] | None = None
+    """Of a run: the visits that have ended, such as `plan.1`, in order."""
+
+
+class WorkflowPlan(Shape):
+    workflow: str
+    adapter: str
+    available: bool
+    input: dict[str, Any]
+    begins: list[str]
+    steps: list[dict[str, Any]]
+    max_visits: int
+    limits: dict[str, Any]
+    asks_people: list[str]
+    unsafe: list[str]
 
 
 class Workspace(Shape):

@@ -24,10 +24,12 @@ _TYPES: Final = {
 _CODES: Final = {
     "UNAUTHENTICATED": "invalid_api_key",
     "AGENT_NOT_FOUND": "model_not_found",
+    "WORKFLOW_NOT_FOUND": "model_not_found",
     "INPUT_TOO_LONG": "context_length_exceeded",
 }
 _PARAMS: Final = {
     "AGENT_NOT_FOUND": "model",
+    "WORKFLOW_NOT_FOUND": "model",
     "AGENT_REQUIRED": "model",
     "THREAD_NOT_FOUND": "metadata.thread_id",
     "UPLOAD_NOT_FOUND": "file_id",

@@ -56,11 +56,12 @@ def routes(server: ServerContext) -> APIRouter:
 def _add_models(router: APIRouter, server: ServerContext) -> None:
     @router.get("/models", summary="The agents, as models")
     async def models(_caller: Caller) -> Response:
-        return _json({"object": "list", "data": [_model(server, name) for name in server.workspace.current.agents]})
+        names = server.workspace.current.acting_agents  # a workflow is the model `workflow:NAME`
+        return _json({"object": "list", "data": [_model(server, name) for name in names]})
 
     @router.get("/models/{model}", summary="One agent, as a model")
     async def model(model: str, _caller: Caller) -> Response:
-        if model not in server.workspace.current.agents:
+        if model not in server.workspace.current.acting_agents:
             raise Refusal("AGENT_NOT_FOUND", "There is no such model.", param="model", status=404)
         return _json(_model(server, model))
 

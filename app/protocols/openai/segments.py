@@ -42,6 +42,10 @@ _MAX_LOOKED_AT: Final = 2000
 """Runs that are looked through for an earlier try; only retries look."""
 
 
+WORKFLOW: Final = "workflow:"
+"""Before the name of a workflow, where a client names a model."""
+
+
 @value(frozen=True, slots=True)
 class Segment:
     run: Run
@@ -118,8 +122,10 @@ async def _submission(
     stored = [*history, *fresh]
     if any("parts" in message for message in stored):
         stored = [await _stored(server, caller, message, blobs) for message in stored]
+    named = (ask.agent or "").removeprefix(WORKFLOW) if (ask.agent or "").startswith(WORKFLOW) else None
     return Submission(
-        agent=ask.agent,
+        agent=ask.agent if named is None else None,
+        workflow=named,
         input=_input(stored[len(history) :]),
         thread_id=thread_id,
         metadata=dict(ask.metadata),

@@ -11,7 +11,7 @@ from typing import Any, Final
 import structlog
 
 from app.core.metrics import Metrics
-from app.events.catalog import execution, interrupt, model, policy, request, tool
+from app.events.catalog import execution, interrupt, memory, model, policy, request, tool
 from app.events.catalog.log import LogCompacted
 from app.events.envelope import Event
 from app.protocols.telemetry.open_runs import OpenRun, OpenRuns
@@ -44,6 +44,7 @@ class Metering:
             request.RequestCancelled.type: self._ended_as("cancelled"),
             request.RequestResumed.type: self._resumed,
             model.ModelCompleted.type: self._model_completed,
+            memory.MemoryEmbeddingCompleted.type: self._embedded,
             model.ModelFailed.type: self._model_failed,
             model.ModelRetryScheduled.type: self._model_retried,
             tool.ToolResulted.type: self._tool_resulted,
@@ -177,6 +178,15 @@ class Metering:
         if (first := payload.get("firstTokenMs")) is not None:
             self._first_token.of(name).observe(first / 1000)
         self._took("model", payload)
+
+    def _embedded(self, event: Event, payload: dict[str, Any]) -> None:
+        name, usage = payload["model"], payload["usage"]
+        if (run := self._open.of(event)) is not None:
+            run.input_tokens += usage.get("inputTokens") or 0
+        self._calls.of(name, "completed").inc(payload["requestCount"])
+        self._tokens.of(name, "input").inc(usage.get("inputTokens") or 0)
+        if cost := usage.get("costUsd"):
+            self._cost.of(name).inc(cost)
 
     def _model_failed(self, event: Event, payload: dict[str, Any]) -> None:
         self._calls.of(payload["model"], "abandoned" if payload.get("abandoned") else "failed").inc()

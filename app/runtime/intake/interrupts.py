@@ -103,6 +103,9 @@ class InterruptAnswers:
         if (why := not_the_approver(who, asked)) is not None:
             self.denied(who.tenant, who.id, f"approver {asked.approver}")
             return NotAnswered(Failure("APPROVER_NOT_ALLOWED", why))
+        if asked.kind == "timer":
+            message = "a timer takes no answer: it fires by itself; cancel the run to end it"
+            return NotAnswered(Failure("ANSWER_INVALID", message))
         if issues := _SHAPES[asked.kind].issues(answer):
             return NotAnswered(
                 Failure("ANSWER_INVALID", f"this is not a valid answer to an interrupt of kind {asked.kind}"), issues

@@ -15,7 +15,7 @@ from app.core import json
 from app.core.artifact import ArtifactRef
 from app.core.errors import Failure, HoldfastError
 from app.core.json import present
-from app.events.catalog import Payload, artifact, model, request, skill, thread, tool
+from app.events.catalog import Payload, artifact, memory, model, request, skill, thread, tool
 from app.events.catalog.builders import BuiltRequestCompleted
 from app.events.catalog.values import ArtifactValue, ErrorValue
 from app.events.envelope import Event
@@ -178,18 +178,7 @@ class Conductor:
             over_time=budget.over_time,
             rerun_check=RerunCheck(asked["replay"], memo) if asked.get("replay") else None,
         )
-        rules, guardrails = toolset.guardrails.of(agent.name), None
-        if rules is not None:
-            guardrails = RunGuardrails(
-                rules,
-                self._services.secrets,
-                run_log,
-                About(run_log.run_id, scope.thread_id, scope.tenant, agent.name),
-                family,
-                self._blobs(scope),
-                submitted_by=family[0].actor if family else None,
-                ask_nobody=asked.get("approvalPolicy") == "never",
-            )
+        guardrails = self._guardrails(toolset, agent, run_log, asked, family)
         return RunScope(
             self._services,
             run,
@@ -206,10 +195,59 @@ class Conductor:
             partial(ask_agent, self._run_child),
             partial(run_child, self._run_child),
             self._hooks(run_log, toolset, agent.name, family),
+            self._former_scope,
             guardrails,
             depth=parent.depth + 1 if parent else 0,
             root_run_id=parent.root_run_id if parent else run.id,
             workflow=workspace.workflows.get(run.workflow) if run.workflow is not None else None,
+        )
+
+    def _guardrails(
+        self, toolset: Toolset, agent: CompiledAgent, run_log: RunLog, asked: Mapping[str, Any], family: Sequence[Event]
+    ) -> RunGuardrails | None:
+        rules, scope = toolset.guardrails.of(agent.name), run_log.scope
+        if rules is None:
+            return None
+        return RunGuardrails(
+            rules,
+            self._services.secrets,
+            run_log,
+            About(run_log.run_id, scope.thread_id, scope.tenant, agent.name),
+            family,
+            self._blobs(scope),
+            submitted_by=family[0].actor if family else None,
+            ask_nobody=asked.get("approvalPolicy") == "never",
+        )
+
+    async def _former_scope(self, run_scope: RunScope, digest: str) -> RunScope | Failure:
+        """The request, log and budget of this run; agent, tools, models, hooks and rules as they were then."""
+        workspace = await self._workspaces.of(digest)
+        if workspace is None:
+            return Failure(
+                "WORKSPACE_GONE", f"The workspace {digest} was never used here, or does not compile any more."
+            )
+        toolset = await self._toolsets.of(workspace)
+        if isinstance(toolset, Failure):
+            return toolset
+        name, run_log, family = run_scope.agent.name, run_scope.log, run_scope.family
+        agent = workspace.agents.get(name)
+        backend = self._backends.get(agent.spec.backend) if agent is not None else None
+        if agent is None or backend is None:
+            return Failure("BACKEND_NOT_AVAILABLE", f"The workspace {digest} has no agent {name!r} that can run here.")
+        return replace(
+            run_scope,
+            workspace=workspace,
+            agent=agent,
+            backend=backend,
+            toolset=toolset,
+            hooks=self._hooks(run_log, toolset, name, family),
+            guardrails=self._guardrails(toolset, agent, run_log, run_scope.asked, family),
+            skill=None if run_scope.skill is None else workspace.skills.get(run_scope.skill.name),
+            state=None,
+            tools=None,
+            context=None,
+            models=None,
+            output=None,
         )
 
     def _backend(self, workspace: CompiledWorkspace, run: Run) -> Backend | Failure:
@@ -248,7 +286,7 @@ class Conductor:
         try:
             ending = await self._ended(steps(), run_scope.run)
         finally:
-            run_scope.tools = run_scope.context = run_scope.models = (
+            run_scope.tools = run_scope.context = run_scope.models = run_scope.memory_access = (
                 None  # their ports refer to the scope: without the cycle, memory is freed at once
             )
         ok = ending[-1].type == request.RequestCompleted.type
@@ -339,11 +377,14 @@ def _used(run: Run, memo: Memo, family: Sequence[Event], parent: RunScope | None
     )
 
 
+_PAID: Final = frozenset({model.ModelCompleted.type, memory.MemoryEmbeddingCompleted.type})
+
+
 def run_usage(family: Iterable[Event]) -> dict[str, Any]:
     """What a root run and its subagents have used together."""
     whole = Run("", "")
     for event in family:
-        if event.type == model.ModelCompleted.type:
+        if event.type in _PAID:
             whole.apply(event)
     return whole.usage
 

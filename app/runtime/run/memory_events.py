@@ -10,9 +10,9 @@ from app.events.salted import salted
 from app.memory.contract import Submitted
 
 
-def candidate_events(one: Submitted) -> list[Payload | PayloadEntry]:
+def candidate_events(one: Submitted, call_id: str | None = None) -> list[Payload | PayloadEntry]:
     """The candidate and what became of it. Its text only where a record holds it as well, so that forgetting
-    the record forgets this, too."""
+    the record forgets this, too. `call_id` is of the tool call that proposed it."""
     candidate = one.candidate
     shown: dict[str, Any] = {
         "memoryId": one.memory,
@@ -22,6 +22,8 @@ def candidate_events(one: Submitted) -> list[Payload | PayloadEntry]:
         "confidence": candidate.confidence,
         "sources": list(candidate.sources),
     }
+    if call_id is not None:
+        shown["callId"] = call_id
     blobs: tuple[BlobDraft, ...] = ()
     if one.record_id is not None:
         reference, blob = salted({"text": candidate.text}, (one.record_id,))

@@ -16,6 +16,7 @@ from app.memory.candidates import MODEL_CONFIDENCE, TOOL_CONFIDENCE
 from app.memory.contract import MemoryCandidate, RunIdentity, Submitted
 from app.memory.service import MemoryService
 from app.runtime.run.memory_events import candidate_events
+from app.runtime.run.run_memory import RunMemories, RunMemory
 from app.runtime.workspaces import WorkspaceHistory
 from app.tools.contract import JsonResult, Result, ToolContext
 from app.tools.memory_tools import memory_tools_of
@@ -29,8 +30,16 @@ _MAX_DEPTH: Final = 10
 
 
 class RunMemoryTools:
-    def __init__(self, memory: MemoryService, recorder: Recorder, reader: Reader, history: WorkspaceHistory) -> None:
+    def __init__(
+        self,
+        memory: MemoryService,
+        recorder: Recorder,
+        reader: Reader,
+        history: WorkspaceHistory,
+        runs: RunMemories,
+    ) -> None:
         self._memory, self._recorder, self._reader, self._history = memory, recorder, reader, history
+        self._runs = runs
 
     async def remember(self, arguments: JsonObject, ctx: ToolContext) -> Result | Failure:
         found = await self._of_call(arguments, ctx, write=True)
@@ -46,9 +55,17 @@ class RunMemoryTools:
             min(confidence, TOOL_CONFIDENCE) if tainted else confidence,
             slot=arguments.get("about"),
         )
-        learned = await self._memory.submit(identity, memory, [candidate], f"call:{ctx.run_id}:{ctx.call_id}")
+        lent = self._runs.of(ctx.tenant, ctx.run_id) or RunMemory()
+        learned = await self._memory.submit(
+            identity,
+            memory,
+            [candidate],
+            f"call:{ctx.run_id}:{ctx.call_id}",
+            check=lent.check,
+            embeddings=lent.embeddings,
+        )
         (submitted,) = learned.submitted
-        await self._record(run, ctx, submitted)
+        await self._record(run, ctx, submitted, lent)
         made: JsonObject = {"outcome": submitted.outcome, "reason": submitted.reason}
         if submitted.record_id is not None:
             made["id"] = submitted.record_id
@@ -58,11 +75,15 @@ class RunMemoryTools:
         found = await self._of_call(arguments, ctx, write=False)
         if isinstance(found, Failure):
             return found
-        _, memory, identity, _ = found
+        run, memory, identity, _ = found
         namespace = filled(memory.spec.namespace, memory.spec.type, identity.values(memory.name))
         limit = int(arguments.get("limit", memory.spec.recall.top_k))
-        recollection = self._memory.recollection
-        ranked = await recollection.search(ctx.tenant, memory, namespace, arguments["query"], limit)
+        recollection, lent = self._memory.recollection, self._runs.of(ctx.tenant, ctx.run_id) or RunMemory()
+        ranked = await recollection.search(
+            ctx.tenant, memory, namespace, arguments["query"], limit, embeddings=lent.embeddings
+        )
+        if spent := lent.spent():
+            await self._recorder.record(self._scope(run, ctx), *spent, conditions=[RunNotTerminal(run.id)])
         contents = await recollection.contents(ctx.tenant, [one.record for one in ranked])
         records: list[Json] = [
             {"id": one.record.id, "text": contents[one.record.id]["text"], "score": round(one.score, 4)}
@@ -90,7 +111,7 @@ class RunMemoryTools:
     ) -> tuple[Run, CompiledMemory, RunIdentity, CompiledWorkspace] | Failure:
         run = await self._reader.run(ctx.tenant, ctx.run_id)
         workspace = await self._history.of(run.workspace_digest) if run is not None else None
-        agent = workspace.agents.get(run.agent or "") if run is not None and workspace is not None else None
+        agent = workspace.acting(run.agent, run.workflow) if run is not None and workspace is not None else None
         if run is None or workspace is None or agent is None:
             return Failure("MEMORY_NOT_AVAILABLE", "Only an agent can use this tool.")
         own = [workspace.memories[name] for name in agent.spec.memory]
@@ -126,12 +147,14 @@ class RunMemoryTools:
             after = page[-1].seq
         return False
 
-    async def _record(self, run: Run, ctx: ToolContext, submitted: Submitted) -> None:
+    async def _record(self, run: Run, ctx: ToolContext, submitted: Submitted, lent: RunMemory) -> None:
         """Once: a call that is repeated after a crash finds what it recorded."""
-        if submitted.record_id is not None and submitted.reason == "stored before":
-            types = [facts.MemoryCandidateSubmitted.type]
-            stored = await self._reader.events_of(ctx.tenant, run.thread_id, types, run.first_seq - 1, _LATEST, 1000)
-            if any(event.payload.get("record", {}).get("id") == submitted.record_id for event in stored):
-                return
-        scope = Scope(ctx.tenant, run.thread_id, run.id, actor=f"tool:{ctx.tool}")
-        await self._recorder.record(scope, *candidate_events(submitted), conditions=[RunNotTerminal(run.id)])
+        types = [facts.MemoryCandidateSubmitted.type]
+        stored = await self._reader.events_of(ctx.tenant, run.thread_id, types, run.first_seq - 1, _LATEST, 1000)
+        repeated = any(event.payload["candidate"].get("callId") == ctx.call_id for event in stored)
+        entries = [*lent.spent(), *(() if repeated else candidate_events(submitted, ctx.call_id))]
+        if entries:
+            await self._recorder.record(self._scope(run, ctx), *entries, conditions=[RunNotTerminal(run.id)])
+
+    def _scope(self, run: Run, ctx: ToolContext) -> Scope:
+        return Scope(ctx.tenant, run.thread_id, run.id, actor=f"tool:{ctx.tool}")

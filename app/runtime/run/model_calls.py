@@ -49,6 +49,7 @@ from app.tools.contract import ToolDefinition, definition_hash
 from app.views.history import answer_parts, recorded_call
 from app.workspace.compiled import CompiledAgent
 from app.workspace.specs.agent import ModelPlan
+from app.workspace.specs.runtime import Redaction
 
 REQUEST_WAITS_SECONDS: Final = 0.005
 """How long the note that a model is being asked may wait for the first of its answer, to be stored together."""
@@ -102,6 +103,14 @@ class ModelCalls:
             self.parallel = self._requested.parallel
         choice = request.get("toolChoice")
         self._choice = choice["name"] if isinstance(choice, Mapping) else choice
+
+    def take_over(self, other: "ModelCalls") -> None:
+        """Go on where others ended that belong to the same run: each recorded answer is used once."""
+        self.number, self._recorded = other.number, other._recorded
+
+    @property
+    def _hides_personal_data(self) -> bool:
+        return self._toolset.workspace.runtime.redaction.in_prompts
 
     @property
     def has_recorded(self) -> bool:
@@ -177,6 +186,8 @@ class ModelCalls:
     async def judge_content(self, model: str, instructions: str, content: str, schema: JsonObject) -> JsonObject:
         """One question to a model about a content, for a rule. Outside the conversation, so it has no number; what it
         is asked is not stored, because it is what the rule may have to keep from being stored."""
+        if self._hides_personal_data:
+            content = without_personal_data(content)
         request = CompletionRequest(
             messages=(Message("system", instructions), Message("user", content)), response_schema=schema
         )
@@ -226,7 +237,7 @@ class ModelCalls:
         recorded = self._log.memo.asides.get(key)
         if recorded is not None:
             return _recorded_judgement(recorded)
-        asked = judge_request(question)
+        asked = judge_request(question, self._toolset.workspace.runtime.redaction)
         before, self._negotiated = self._negotiated, None
         try:
             plan = self._plan(question.model)
@@ -370,7 +381,7 @@ class ModelCalls:
         reasoning = None
         if thinking.effort is not None or thinking.budget_tokens is not None:
             reasoning = ReasoningLevel(thinking.effort, thinking.budget_tokens)
-        if self._toolset.workspace.runtime.redaction.pii in ("prompts", "both"):
+        if self._hides_personal_data:
             messages = [_without_personal_data(message) for message in messages]
         load = await self._media.of(messages)
         return CompletionRequest(
@@ -406,8 +417,9 @@ def _without_personal_data(message: JsonObject) -> JsonObject:
     return message | hidden
 
 
-def judge_request(question: JudgeQuestion) -> CompletionRequest:
-    messages = (Message("system", question.instructions), Message("user", question.text))
+def judge_request(question: JudgeQuestion, redaction: Redaction) -> CompletionRequest:
+    text = without_personal_data(question.text) if redaction.in_prompts else question.text
+    messages = (Message("system", question.instructions), Message("user", text))
     return CompletionRequest(messages=messages, temperature=0.0, seed=question.seed, max_tokens=MAX_JUDGEMENT_TOKENS)
 
 

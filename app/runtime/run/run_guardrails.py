@@ -7,6 +7,7 @@ rules find; to the steps, the model calls and the gateway: where content passes.
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any, Final, Protocol
 
 from app.backends.contract import StepFailed
@@ -155,6 +156,11 @@ class RunGuardrails:
         # What was stored counts, redacted and all, so that a resumed run sees what this one saw.
         return (await inline(appended.events[-1], self._load)).payload
 
+    async def input_again(self, given: Any, digest: str) -> Any:
+        """The input for the agent of a former workspace, whose rules these are."""
+        self.go_on()
+        return await self._checked("input", given, f"input-{digest}") if self._rules.at("input") is not None else given
+
     async def message(self, text: str, command_id: str) -> str:
         """What somebody says to a run that works; part of its commands as they are recorded."""
         return str(await self._checked("input", text, command_id)) if self._rules.at("input") is not None else text
@@ -168,12 +174,13 @@ class RunGuardrails:
 
     # -- output ----------------------------------------------------------------------------------------
 
-    async def output(self, text: str) -> str:
-        """A run's answer, if it is not a message that was looked at before it left."""
+    async def output(self, text: str, anew: str | None = None) -> str:
+        """A run's answer, if it is not a message that was looked at before it left, or not by these rules: `anew` is
+        whose answer it is then."""
         self.go_on()
-        if self._rules.at("output") is None or text in self._passed:
+        if self._rules.at("output") is None or (text in self._passed and anew is None):
             return text
-        return str(await self._checked("output", text, "output"))
+        return str(await self._checked("output", text, "output" if anew is None else f"output-{anew}"))
 
     async def output_parts(self, parts: list[JsonObject]) -> list[JsonObject]:
         if self._rules.at("output") is None:
@@ -186,6 +193,8 @@ class RunGuardrails:
         if self._rules.at("output") is None:
             return text
         inspected = await self.inspect_message(text)
+        # Recorded like any verdict, but it ends no run: nothing has left it.
+        await self.record("output", f"memory-{sha256(text.encode()).hexdigest()[:16]}", inspected.verdicts)
         return None if inspected.blocked is not None or inspected.asks else str(inspected.content)
 
     def passed(self, text: str) -> None:
@@ -224,22 +233,17 @@ class RunGuardrails:
     async def inspect(
         self, stage: Stage, content: Any, key: str, *, tool: str | None = None, call_id: str | None = None
     ) -> Inspected:
-        inspection = self._rules.at(stage)
-        assert inspection is not None, "asked only where there are rules"
-
         async def recall(rule: GuardrailRule, subject: Subject, ask: Callable[[], Awaitable[Judgement]]) -> Judgement:
             return await self._recalled(rule, stage, key, ask)
 
         subject = Subject(stage, content, self._about, tool, call_id, self.ask_model)
-        inspected = await inspection.inspect(subject, recall if stage in _RECALLED else None)
+        inspected = await self._rules.inspect(subject, recall if stage in _RECALLED else None)
         await self.record(stage, key, inspected.verdicts, inspected.blocked, call_id=call_id)
         return inspected
 
     async def inspect_message(self, content: Any) -> Inspected:
         """A complete message; whoever asks records the verdicts with it."""
-        inspection = self._rules.at("output")
-        assert inspection is not None, "asked only where there are rules"
-        return await inspection.inspect(Subject("output", content, self._about, ask_model=self.ask_model))
+        return await self._rules.inspect(Subject("output", content, self._about, ask_model=self.ask_model))
 
     def pending(self, request_hash: str) -> Mapping[str, Any] | None:
         """The message that a person was asked about before it was recorded, if this request was made before."""
@@ -344,7 +348,12 @@ def streamed_verdicts(screen: StreamScreen) -> list[GuardrailVerdict]:
     found: dict[str, tuple[GuardrailRule, list[Position]]] = {}
     for rule, position in screen.found:
         found.setdefault(rule.name, (rule, []))[1].append(position)
-    return [GuardrailVerdict(rule.name, rule.action, tuple(places)) for rule, places in found.values()]
+    verdicts = [GuardrailVerdict(rule.name, rule.action, tuple(places)) for rule, places in found.values()]
+    if screen.failed is None or screen.blocked is None:
+        return verdicts
+    blocked = screen.blocked
+    failed = GuardrailVerdict(blocked.name, blocked.action, failed=screen.failed)
+    return [failed, *(verdict for verdict in verdicts if verdict.rule != blocked.name)]
 
 
 def _event(

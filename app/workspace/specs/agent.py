@@ -83,13 +83,17 @@ class Gate(Spec):
     sample: Annotated[float, Field(gt=0, le=1)] = 1.0
     on_fail: Literal["fail", "retry", "fallback", "ask"] = "fail"
     fallback_model: Name | None = None
+    fallback_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
 
     @model_validator(mode="after")
     def _acts_when_it_blocks(self) -> Self:
         if self.mode == "shadow" and "on_fail" in self.model_fields_set:
             raise ValueError("`onFail` belongs to blocking gates; a shadow gate never acts")
-        if (self.on_fail == "fallback") != (self.fallback_model is not None):
-            raise ValueError("`fallbackModel` belongs to `onFail: fallback`, which needs it")
+        named = [name for name in (self.fallback_model, self.fallback_digest) if name is not None]
+        if len(named) != (self.on_fail == "fallback"):
+            raise ValueError(
+                "`fallbackModel` and `fallbackDigest` belong to `onFail: fallback`, which needs one of them"
+            )
         return self
 
 

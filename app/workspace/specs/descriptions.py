@@ -422,6 +422,8 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "sample": "Share of the runs that are judged, chosen by run id.",
         "onFail": "What a blocking gate does with an output that does not pass.",
         "fallbackModel": "The model that answers instead. For `onFail: fallback`.",
+        "fallbackDigest": "The digest of a former workspace whose agent of the same name answers instead. For "
+        "`onFail: fallback`.",
     },
     "ScheduleSpec": {
         "everySeconds": "Seconds between runs.",

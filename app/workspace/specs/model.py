@@ -158,7 +158,7 @@ class ScriptReply(Spec):
     chunks: tuple[str, ...] = Field((), description="The deltas, instead of `text`.")
     delay_seconds: Annotated[float, Field(ge=0, le=600)] = 0.0
     chunk_delay_seconds: Annotated[float, Field(ge=0, le=60)] = 0.0
-    usage: Mapping[Literal["inputTokens", "outputTokens"], int] = Field(default_factory=dict)
+    usage: Mapping[Literal["inputTokens", "outputTokens", "reasoningTokens"], int] = Field(default_factory=dict)
 
 
 class ScriptRule(Spec):

@@ -93,6 +93,16 @@ class Redaction(Spec):
         (), description="fields of event payloads that are added to traces; without it a trace has no content"
     )
 
+    @property
+    def in_prompts(self) -> bool:
+        """Whether personal data is taken out of what models are sent."""
+        return self.pii in ("prompts", "both")
+
+    @property
+    def in_traces(self) -> bool:
+        """Whether personal data is taken out of what traces and sinks get."""
+        return self.pii in ("traces", "both")
+
 
 class Narration(Spec):
     enabled: bool = False

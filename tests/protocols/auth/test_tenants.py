@@ -62,7 +62,9 @@ WITHOUT_IDS: Final = {
     "WS /api/stream": "tests/protocols/auth/test_sockets.py",
 }
 
-ASKED_WITHOUT_IDS: Final = frozenset({"GET /api/datasets", "GET /api/evals", "GET /api/gates"}) | frozenset(
+ASKED_WITHOUT_IDS: Final = frozenset(
+    {"GET /api/datasets", "GET /api/evals", "GET /api/gates", "GET /api/gates/report"}
+) | frozenset(
     {"GET /api/runs", "GET /api/threads", "GET /api/interrupts", "GET /api/keys", "GET /api/sessions", "GET /api/files"}
     | {"GET /api/memory", "GET /api/memory/records", "GET /api/memory/export", "GET /api/skills/candidates"}
 )

@@ -49,6 +49,7 @@ spec:
   command: [{python}, -m, tests.tools.servers.mcp_server]
   env: {{PYTHONPATH: {root}}}
   mcpProtocolVersion: "2024-11-05"
+  connectSeconds: 60
 ---
 apiVersion: holdfast/v1
 kind: Tool

@@ -95,7 +95,6 @@ KINDS = [
         "h.yaml",
         4,
         {"h.yaml": document("Hook", "h", "on: [PreToolUse]\nkind: builtin\nentry: deny_tools\nconfig: {tools: [a]}")},
-        warning=True,
     ),
     Case(
         "an unknown kind of guardrail",
@@ -110,7 +109,6 @@ KINDS = [
         "g.yaml",
         4,
         {"g.yaml": document("Guardrail", "g", "kind: pii")},
-        warning=True,
     ),
     Case(
         "an unbounded pattern",

@@ -130,3 +130,79 @@ GRAPHS = [
     case("an item without foreach", "TEMPLATE_INVALID", 7, step("ref: tools.echo, with: {text: '{{ item }}'}")),
     case("foreach over a text", "TEMPLATE_INVALID", 7, step("ref: tools.echo, foreach: 'all of {{ input }}'")),
 ]
+
+PLAN = (
+    "agents/plan.yaml",
+    document(
+        "Agent",
+        "plan",
+        "model: main\noutputSchema:\n  type: object\n"
+        "  properties: {topics: {type: array, items: {type: string}}, n: {type: integer}}",
+    ),
+)
+SUM = (
+    "tools/sum.yaml",
+    document(
+        "Tool",
+        "sum",
+        "kind: python\nentry: json:loads\neffect: readonly\n"
+        "input: {type: object, required: [a], properties: {a: {type: integer}}}\n"
+        "output: {type: object, properties: {total: {type: integer}}}",
+    ),
+)
+
+
+def typed(second: str, more: str = "") -> dict[str, str]:
+    """A step `p` that plans, and a second one that reads it."""
+    return flow(f"nodes:\n  - {{id: p, ref: agents.plan}}\n  - {{id: s, {second}}}\n{more}") | dict([PLAN, SUM])
+
+
+TYPES = [
+    case(
+        "a value that an output does not have",
+        "TEMPLATE_TYPE",
+        8,
+        typed("ref: tools.echo, with: {text: '{{ nodes.p.output.topic }}'}"),
+    ),
+    case(
+        "a field of a text",
+        "TEMPLATE_TYPE",
+        8,
+        typed("ref: tools.echo, foreach: nodes.p.output.topics, with: {text: '{{ item.name }}'}"),
+    ),
+    case("a step without output", "TEMPLATE_TYPE", 8, typed("ref: tools.echo, with: {text: '{{ nodes.p.topics }}'}")),
+    case("foreach over a number", "TEMPLATE_TYPE", 8, typed("ref: tools.echo, foreach: nodes.p.output.n")),
+    case("a list for a number", "TEMPLATE_TYPE", 8, typed("ref: tools.sum, with: {a: '{{ nodes.p.output.topics }}'}")),
+    case("a text for a number", "TEMPLATE_TYPE", 8, typed("ref: tools.sum, with: {a: many}")),
+    case("an argument that is missing", "ARGUMENT_MISSING", 8, typed("ref: tools.sum, with: {}")),
+    case("an argument that is unknown", "ARGUMENT_UNKNOWN", 8, typed("ref: tools.sum, with: {a: 1, b: 2}")),
+    case(
+        "a template that reads an unknown step",
+        "NODE_UNKNOWN",
+        8,
+        typed("ref: tools.echo, with: {text: '{{ nodes.q.output }}'}"),
+    ),
+    case(
+        "a template that reads a later step",
+        "NODE_NOT_BEFORE",
+        7,
+        flow(
+            "nodes:\n  - {id: a, ref: tools.echo, with: {text: '{{ nodes.b.output }}'}}\n  - {id: b, ref: tools.echo}\n"
+        ),
+    ),
+    case(
+        "a result that no step makes",
+        "TEMPLATE_TYPE",
+        9,
+        typed("ref: tools.sum, with: {a: 1}", "result: '{{ nodes.s.output.sum }}'\n"),
+    ),
+    case(
+        "an input that the schema does not have",
+        "TEMPLATE_TYPE",
+        8,
+        flow(
+            "input: {type: object, properties: {goal: {type: string}}}\n"
+            "nodes:\n  - {id: a, ref: tools.echo, with: {text: '{{ input.gaol }}'}}\n"
+        ),
+    ),
+]

@@ -8,8 +8,9 @@ edges         the graph that `edges` describe
 own_tools     tools of the graph's own, as recorded steps
 session       one run of a graph: signals, questions, state
 state         the state as a JSON document
+workflow      the adapter of workflows
 """
 
-from app.backends.kinds.langgraph.kind import KIND
+from app.backends.kinds.langgraph.kind import KIND, WORKFLOWS
 
-__all__ = ["KIND"]
+__all__ = ["KIND", "WORKFLOWS"]

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from app.backends.contract import Backend, BackendKind
+from app.backends.workflow_contract import WorkflowAdapter, WorkflowAdapterKind
 from app.workspace.specs.base import Entry, Name, Spec, Text
 
 
@@ -39,6 +40,16 @@ def _make() -> Backend:
 
     return LangGraphBackend()
 
+
+def _make_adapter() -> WorkflowAdapter:
+    from app.backends.kinds.langgraph.workflow import LangGraphAdapter
+
+    return LangGraphAdapter()
+
+
+WORKFLOWS: Final = WorkflowAdapterKind(
+    name="langgraph", make=_make_adapter, extra="langgraph", module="langgraph.graph"
+)
 
 KIND: Final = BackendKind(
     name="langgraph",

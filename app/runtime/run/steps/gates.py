@@ -1,12 +1,13 @@
 """Judgement of a finished output: blocking gates decide about it here, shadow gates are noted for afterwards.
 
 Every verdict is recorded before it has an effect, and a resumed run takes it from the log. What does not pass fails the
-run, is answered again (`retry`), answered by another model (`fallback`) or shown to a person (`ask`); a retry and a
-fallback happen once each. Leaves to the policy room: scores and thresholds.
+run, is answered again (`retry`), by another model or the agent of a former workspace (`fallback`), or shown to a person
+(`ask`); a retry and a fallback happen once each. Leaves to the policy room: scores and thresholds.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from app.backends.contract import StepFailed
@@ -20,7 +21,7 @@ from app.policy.evaluator import JudgeAnswer, JudgeQuestion, NotEvaluated
 from app.policy.gates import FAILED, Evaluation, GateRule, Verdict, judge, subject_hash
 from app.runtime.run.run_log import CutOff, Superseded
 from app.runtime.run.run_records import read_record
-from app.runtime.run.steps.backend import answer
+from app.runtime.run.steps.backend import answer, make_context, models_of
 from app.runtime.run.steps.evidence import check_evidence
 from app.runtime.run.steps.guardrails import guard_output
 from app.runtime.run.steps.run_scope import RunScope
@@ -106,6 +107,9 @@ async def _judge(run_scope: RunScope, rules: Sequence[GateRule], attempt: int) -
 async def _answer_again(run_scope: RunScope, rule: GateRule) -> None:
     context, models = run_scope.context, run_scope.models
     assert context is not None and models is not None
+    if rule.spec.fallback_digest is not None:
+        await _answer_as_before(run_scope, rule.spec.fallback_digest)
+        return
     if rule.spec.on_fail == "fallback":
         models.model = rule.spec.fallback_model
     else:
@@ -113,6 +117,35 @@ async def _answer_again(run_scope: RunScope, rule: GateRule) -> None:
     await answer(run_scope, context)
     await check_evidence(run_scope)
     await guard_output(run_scope)
+
+
+async def _answer_as_before(run_scope: RunScope, digest: str) -> None:
+    """The agent of a former workspace answers, with its own models, tools and rules; today's rules for input and output
+    hold as well, and today's gates decide about the answer."""
+    former = await run_scope.former(run_scope, digest)
+    if isinstance(former, Failure):
+        raise StepFailed(former)
+    assert run_scope.models is not None
+    models = models_of(former)
+    models.take_over(run_scope.models)
+    if former.guardrails is not None:
+        former.guardrails.ask_model = models.judge_content
+        former.given = await former.guardrails.input_again(former.given, digest)
+    context = make_context(former)
+    context.held_back = models.held_back = True
+    try:
+        await answer(former, context)
+        await check_evidence(former)
+        await guard_output(former)
+    finally:
+        run_scope.models.take_over(models)
+        former.tools = former.context = former.models = None
+    run_scope.output, run_scope.left_state = former.output, None
+    if run_scope.guardrails is not None and run_scope.output is not None:
+        text = await run_scope.guardrails.output(run_scope.output.text, anew=digest)
+        parts = [dict(part) for part in run_scope.output.parts]
+        parts = await run_scope.guardrails.output_parts(parts) if parts else parts
+        run_scope.output = replace(run_scope.output, text=text, parts=parts, message_id=None)
 
 
 async def _ask(run_scope: RunScope, rule: GateRule, found: Mapping[str, Any], attempt: int) -> None:

@@ -5,6 +5,7 @@ Each of the three is recorded once, in one commit; a run that is entered again g
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from app.events.catalog import Payload
@@ -17,7 +18,9 @@ from app.memory.contract import Recalled, RunIdentity, Said
 from app.memory.service import Learned
 from app.models.router import error_value
 from app.policy.points import text_of
+from app.runtime.run.embedding_calls import EmbeddingCalls
 from app.runtime.run.memory_events import candidate_events
+from app.runtime.run.run_memory import RunMemory
 from app.runtime.run.steps.run_scope import RunScope
 from app.tools.memory_tools import memory_tools_of
 from app.workspace.compiled import CompiledMemory
@@ -30,6 +33,7 @@ _READ_AT: Final[Mapping[MemoryHook, str]] = {
 
 async def recall(run_scope: RunScope) -> None:
     if run_scope.agent.spec.memory:
+        _lent(run_scope)
         run_scope.memory = await recalled_at(run_scope, "read-before-plan", text_of(run_scope.given))
 
 
@@ -61,14 +65,17 @@ async def learn(run_scope: RunScope) -> None:
         given_event=next((e.id for e in run_scope.family if e.run_id == run_scope.run.id), None),
     )
 
-    async def check(text: str) -> str | None:
-        return text if run_scope.guardrails is None else await run_scope.guardrails.learnable(text)
-
-    run_id = run_scope.run.id
+    lent = _lent(run_scope)
     learned = await run_scope.services.memory.learn(
-        identity_of(run_scope), memories, said, f"run:{run_id}", check, run_scope.recalled
+        identity_of(run_scope),
+        memories,
+        said,
+        f"run:{run_scope.run.id}",
+        lent.check,
+        run_scope.recalled,
+        lent.embeddings,
     )
-    entries: list[Payload | PayloadEntry] = [facts.MemoryLifecycle(hook="write-after-run")]
+    entries: list[Payload | PayloadEntry] = [facts.MemoryLifecycle(hook="write-after-run"), *lent.spent()]
     for one in learned:
         entries += _learned_events(one)
     await run_scope.log.record(*entries)
@@ -84,15 +91,36 @@ async def recalled_at(run_scope: RunScope, hook: MemoryHook, query: str) -> str:
         found = [payload for payload in stored if payload.get("hook") == hook]
         run_scope.recalled += [record for payload in found for record in payload["recordIds"]]
         return _joined([_context(payload["context"]) for payload in found])
+    lent = _lent(run_scope)
     recalled = await run_scope.services.memory.recall(
-        identity_of(run_scope), memories, query, frozenset(run_scope.recalled)
+        identity_of(run_scope), memories, query, frozenset(run_scope.recalled), lent.embeddings
     )
-    entries: list[Payload | PayloadEntry] = [facts.MemoryLifecycle(hook=hook)]
+    entries: list[Payload | PayloadEntry] = [facts.MemoryLifecycle(hook=hook), *lent.spent()]
     for one in recalled:
+        one = _with_failure(one, run_scope.workspace.memories[one.memory], lent)
         entries += _recalled_events(one, hook, run_scope.workspace.memories[one.memory])
         run_scope.recalled += one.record_ids
     await run_scope.log.record(*entries)
     return _joined([one.context for one in recalled])
+
+
+def _lent(run_scope: RunScope) -> RunMemory:
+    """What the run lends to memory; its tools find it from then on."""
+    if run_scope.memory_access is None:
+        services, scope = run_scope.services, run_scope.log.scope
+        embeddings = None
+        if services.embedder is not None:
+            embeddings = EmbeddingCalls(services.embedder, run_scope.workspace.models, run_scope.budget)
+        run_scope.memory_access = RunMemory(run_scope.guardrails, embeddings)
+        services.memory_runs.enter(scope.tenant, run_scope.run.id, run_scope.memory_access)
+    return run_scope.memory_access
+
+
+def _with_failure(recalled: Recalled, memory: CompiledMemory, lent: RunMemory) -> Recalled:
+    """A search whose vectors could not be made found by words alone; the run records why."""
+    model = memory.spec.embedding
+    failed = lent.embeddings.failures.pop(model, None) if lent.embeddings is not None and model is not None else None
+    return recalled if failed is None else replace(recalled, failure=failed)
 
 
 def identity_of(run_scope: RunScope) -> RunIdentity:

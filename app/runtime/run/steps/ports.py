@@ -6,7 +6,7 @@ Every one can be added, left out and replaced alone.
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from app.memory.contract import Recalled, RunIdentity, Said
+from app.memory.contract import Embeddings, Recalled, RunIdentity, Said
 from app.memory.governance import Check
 from app.memory.service import Learned
 from app.policy.gates import AgentGates
@@ -23,7 +23,12 @@ class GateCatalog(Protocol):
 
 class Memory(Protocol):
     async def recall(
-        self, identity: RunIdentity, memories: Sequence[CompiledMemory], query: str, seen: frozenset[str]
+        self,
+        identity: RunIdentity,
+        memories: Sequence[CompiledMemory],
+        query: str,
+        seen: frozenset[str],
+        embeddings: Embeddings | None = None,
     ) -> Sequence[Recalled]:
         """What each memory knows about the query, without the records that were seen already."""
         ...
@@ -36,6 +41,7 @@ class Memory(Protocol):
         key: str,
         check: Check | None,
         used: Sequence[str],
+        embeddings: Embeddings | None = None,
     ) -> Sequence[Learned]:
         """Offer what a run said as candidates. Given the same key again, nothing is stored again."""
         ...
@@ -48,7 +54,12 @@ class NoGates:
 
 class NoMemory:
     async def recall(
-        self, identity: RunIdentity, memories: Sequence[CompiledMemory], query: str, seen: frozenset[str]
+        self,
+        identity: RunIdentity,
+        memories: Sequence[CompiledMemory],
+        query: str,
+        seen: frozenset[str],
+        embeddings: Embeddings | None = None,
     ) -> Sequence[Recalled]:
         return ()
 
@@ -60,5 +71,6 @@ class NoMemory:
         key: str,
         check: Check | None,
         used: Sequence[str],
+        embeddings: Embeddings | None = None,
     ) -> Sequence[Learned]:
         return ()

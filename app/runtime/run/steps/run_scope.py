@@ -10,10 +10,12 @@ from typing import Any
 
 from app.backends.contract import AgentAnswer, Backend, Output
 from app.core.clock import Clock
+from app.core.errors import Failure
 from app.core.json import JsonObject
 from app.core.schemas import SchemaRegistry
 from app.events.envelope import Event
 from app.events.recorder import Recorder
+from app.models.embeddings import Embedder
 from app.models.router import ModelRouter
 from app.policy.gates import AgentGates
 from app.runtime.ports import BlobStore
@@ -24,6 +26,7 @@ from app.runtime.run.model_calls import ModelCalls
 from app.runtime.run.run_guardrails import RunGuardrails, SecretScanners
 from app.runtime.run.run_hooks import RunHooks
 from app.runtime.run.run_log import RunLog
+from app.runtime.run.run_memory import RunMemories, RunMemory
 from app.runtime.run.steps.ports import GateCatalog, Memory, NoGates, NoMemory
 from app.runtime.run.tool_calls import ToolCalls
 from app.runtime.run.toolsets import Toolset
@@ -48,6 +51,8 @@ class RunServices:
     schemas: SchemaRegistry = field(default_factory=SchemaRegistry)
     gates: GateCatalog = field(default_factory=NoGates)
     memory: Memory = field(default_factory=NoMemory)
+    embedder: Embedder | None = None
+    memory_runs: RunMemories = field(default_factory=RunMemories)
 
 
 @dataclass(slots=True, repr=False)
@@ -70,6 +75,8 @@ class RunScope:
     ask_agent: Callable[["RunScope", str, Any, str], Coroutine[Any, Any, AgentAnswer]]
     run_child: Callable[["RunScope", ChildRequest, Branch], Coroutine[Any, Any, AgentAnswer]]
     hooks: RunHooks
+    former: Callable[["RunScope", str], Coroutine[Any, Any, "RunScope | Failure"]]
+    """The same run with the agent of a former workspace, by its digest."""
     guardrails: RunGuardrails | None = None
     """None for an agent that lists none."""
     ceiling: frozenset[str] | None = None
@@ -93,6 +100,8 @@ class RunScope:
     skill: CompiledSkill | None = None
     memory: str = ""
     """What was recalled before the run planned."""
+    memory_access: RunMemory | None = None
+    """What it lends to memory; None for an agent without."""
     recalled: list[str] = field(default_factory=list)
     """The memory records that the run has got so far."""
     finalized: bool = False

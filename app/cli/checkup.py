@@ -22,7 +22,7 @@ from app.events.ports import StoreError
 from app.outside.process import MISSING
 from app.outside.sandbox_report import sandbox_status
 from app.wiring.kinds import kind_catalog
-from app.wiring.upkeep import database_state, running_server
+from app.wiring.upkeep import database_state, pgvector_version, running_server
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled
 from app.workspace.files import read_folder
@@ -207,15 +207,13 @@ async def _vectors(settings: Settings) -> list[CheckResult]:
         return []
     if not any(memory.spec.embedding for memory in result.workspace.memories.values()):
         return []
-    from app.store.memory_pgvector import REMEDY, offered_version
-
     try:
-        version = await offered_version(settings.database_url)
+        version, remedy = await pgvector_version(settings.database_url)
     except StoreError:
         return []  # the check of the database says so
     if version is None:
         message = "Postgres has no pgvector: vectors of memories are compared in the server"
-        return [CheckResult("memory", "warning", message, REMEDY)]
+        return [CheckResult("memory", "warning", message, remedy)]
     return [CheckResult("memory", "ok", f"Postgres offers pgvector {version}")]
 
 

@@ -69,3 +69,10 @@ async def database_state(settings: Settings) -> "tuple[SchemaState, str, int]":
 
     schema, now_ms = await standing(settings)
     return schema, NEWEST, now_ms
+
+
+async def pgvector_version(url: str) -> tuple[str | None, str]:
+    """The version of pgvector that a Postgres offers, if any, and what to do where there is none."""
+    from app.store.memory_pgvector import REMEDY, offered_version
+
+    return await offered_version(url), REMEDY

@@ -230,7 +230,8 @@ def test_field_that_its_kind_does_not_read_is_a_conflict(kind: str, spec: str) -
 
 
 @pytest.mark.parametrize(
-    "name", ["demo", "openai", "local", "plan-work-review", "judged", "guarded", "brainstorm-cycle"]
+    "name",
+    ["demo", "openai", "local", "plan-work-review", "judged", "brainstorm-cycle", "spec-driven", "release-notes"],
 )
 def test_shipped_workspace_declares_only_what_is_served(name: str) -> None:
     result = compile(read_folder(shipped("workspaces") / name), kind_catalog())

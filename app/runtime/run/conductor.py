@@ -231,7 +231,7 @@ class Conductor:
             agent=agent,
             backend=backend,
             toolset=toolset,
-            hooks=self._hooks(run_log, toolset, name, family),
+            hooks=hooks_of(self._services, run_log, toolset, name, family),
             guardrails=self._guardrails(toolset, agent, run_log, run_scope.asked, family),
             skill=None if run_scope.skill is None else workspace.skills.get(run_scope.skill.name),
             state=None,

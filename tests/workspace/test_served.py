@@ -229,7 +229,13 @@ def test_field_that_its_kind_does_not_read_is_a_conflict(kind: str, spec: str) -
     assert {item.code for item in found if item.severity == "error"} == {"FIELD_CONFLICT"}
 
 
-SHIPPED = ("demo", "openai", "local", "plan-work-review", "judged", "guarded") + (
+SHIPPED = (
+    "demo",
+    "openai",
+    "local",
+    "plan-work-review",
+    "judged",
+    "guarded",
     "brainstorm-cycle",
     "spec-driven",
     "release-notes",

@@ -7,12 +7,8 @@ all (the gateway).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-<<<<<<< HEAD
 from dataclasses import dataclass, replace
-=======
-from dataclasses import dataclass
 from functools import partial
->>>>>>> main
 from typing import Any, Final
 
 from app.core.decisions import Approval, Approved, NotApproved

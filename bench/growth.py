@@ -81,6 +81,7 @@ async def stored_runs(settings: Settings, sizes: list[int], place: Path) -> dict
             while stored < size:
                 more = min(SEED_STEP, size - stored)
                 await seed(holdfast, more)
+                ends.forget()
                 stored += more
                 _say(f"{stored:,} of {size:,} runs after {time.monotonic() - began:.0f} s")
             rounds = [await play(holdfast, ends, CASES["model"], COUNT) for _ in range(3)]

@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -34,8 +35,8 @@ def _cpu(server: ServerProcess) -> float:
 
 async def _servers(folder: Path, url: str, count: int, bus: str) -> list[ServerProcess]:
     variables = {"HOLDFAST_BUS": bus, "HOLDFAST_LOG_LEVEL": "error"}
-    starting = [asyncio.to_thread(ServerProcess.start, folder / str(n), url, None, variables) for n in range(count)]
-    return list(await asyncio.gather(*starting))
+    # One after the other: on a busy machine three at once, cold, take longer than a start may.
+    return [await asyncio.to_thread(ServerProcess.start, folder / str(n), url, None, variables) for n in range(count)]
 
 
 async def _streams(servers: list[ServerProcess], clients: int, each: int) -> dict[str, float]:
@@ -133,13 +134,15 @@ async def measure(postgres: PostgresServer, nats: str, quick: bool) -> dict[str,
             servers = await _servers(Path(folder), postgres.url(f"bench_{number}"), 3, setting)
             try:
                 await asyncio.sleep(3)  # until they know each other
-                streams = await _compared(servers, each, 5 if quick else 9)
+                news, cancel = await _news(servers, runs), await _commands(servers, runs)
+                streams = await _compared(servers, each, 3 if quick else 9)
                 found[bus] = {
+                    "news": news,
+                    "cancel": cancel,
                     "streams": streams,
                     "cpuRatio3To1": round(streams["3"]["cpuMsPerStream"] / streams["1"]["cpuMsPerStream"], 2),
-                    "news": await _news(servers, runs),
-                    "cancel": await _commands(servers, runs),
                 }
+                print(bus, json.dumps(found[bus]), file=sys.stderr, flush=True)
             finally:
                 for server in servers:
                     server.kill()

@@ -94,6 +94,10 @@ class Ends:
     def _of(self, run_id: str) -> "asyncio.Future[str]":
         return self._ended.setdefault(run_id, asyncio.get_running_loop().create_future())
 
+    def forget(self) -> None:
+        """The ends of seeded runs, which nobody waits for; a million of them would take 300 MB."""
+        self._ended.clear()
+
     async def end(self, run_id: str) -> str:
         ended = await self._of(run_id)
         del self._ended[run_id]

@@ -3,9 +3,9 @@
 A message says only where to look. Anything that is not one of these is counted and dropped.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import orjson
 
@@ -16,14 +16,15 @@ ANNOUNCES: Final = 1
 ENDS: Final = 2
 """Among the events is the end of a run: the next one of the thread may start."""
 
+Row = TypeVar("Row")
+
 _MAX_ID: Final = 200
 _MAX_SEQ: Final = 2**53
 _MAX_NEWS: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadNews:
-    """A thread has new events, from one `seq` to another."""
+class ThreadNews(NamedTuple):
+    """A thread has new events, from one `seq` to another. Every server makes one for most runs of the others."""
 
     thread_id: str
     first: int
@@ -117,33 +118,29 @@ def beginning_of_news(sender: str) -> bytes:
 
 def portions(sender: str, threads: Iterable[ThreadNews]) -> Iterator[bytes]:
     """The news in as many messages as the largest one allows."""
-    rows: list[ThreadNews] = []
-    size = 0
-    for one in threads:
-        length = len(one.thread_id) + 50
-        if rows and size + length > MAX_MESSAGE_BYTES - 200:
-            yield encode(News(sender, tuple(rows)))
-            rows, size = [], 0
-        rows.append(one)
-        size += length
-    if rows:
-        yield encode(News(sender, tuple(rows)))
+    return _in_portions(threads, lambda one: len(one.thread_id) + 50, lambda rows: News(sender, rows))
 
 
 def use_portions(sender: str, used: Iterable[tuple[str, str, int]]) -> Iterator[bytes]:
     """What callers used, in as many messages as the largest one allows."""
-    rows: list[tuple[str, str, int]] = []
+    # An id may be written with escapes, six bytes for a character.
+    return _in_portions(used, lambda one: 6 * (len(one[0]) + len(one[1])) + 30, lambda rows: RateUse(sender, rows))
+
+
+def _in_portions(
+    rows: Iterable[Row], size_of: Callable[[Row], int], message: Callable[[tuple[Row, ...]], Message]
+) -> Iterator[bytes]:
+    portion: list[Row] = []
     size = 0
-    for one in used:
-        # An id may be written with escapes, six bytes for a character.
-        length = 6 * (len(one[0]) + len(one[1])) + 30
-        if rows and size + length > MAX_MESSAGE_BYTES - 300:
-            yield encode(RateUse(sender, tuple(rows)))
-            rows, size = [], 0
-        rows.append(one)
+    for row in rows:
+        length = size_of(row)
+        if portion and size + length > MAX_MESSAGE_BYTES - 200:
+            yield encode(message(tuple(portion)))
+            portion, size = [], 0
+        portion.append(row)
         size += length
-    if rows:
-        yield encode(RateUse(sender, tuple(rows)))
+    if portion:
+        yield encode(message(tuple(portion)))
 
 
 def decode(data: bytes) -> Message | None:
@@ -159,7 +156,7 @@ def _read(value: Sequence[object]) -> Message | None:
     sender = _text(value[1])
     match value[0], list(value[2:]):
         case "news", [list() as rows] if len(rows) <= _MAX_NEWS:
-            return News(sender, tuple(_thread_news(row) for row in rows))
+            return News(sender, tuple([_thread_news(row) for row in rows]))
         case "hello", [int() as waiting, bool() as answer]:
             return Hello(sender, waiting, answer)
         case "work", []:
@@ -176,12 +173,19 @@ def _read(value: Sequence[object]) -> Message | None:
 
 
 def _thread_news(row: object) -> ThreadNews:
-    if not isinstance(row, list) or len(row) != 4:
+    """All tests in one place: this is read for most runs of every other server."""
+    if type(row) is not list or len(row) != 4:
         raise ValueError
-    first, last = _number(row[1]), _number(row[2])
-    if not 1 <= first <= last:
+    thread_id, first, last, flags = row
+    if (
+        type(thread_id) is not str
+        or not 0 < len(thread_id) <= _MAX_ID
+        or not type(first) is type(last) is type(flags) is int
+        or not 1 <= first <= last <= _MAX_SEQ
+        or not 0 <= flags <= _MAX_SEQ
+    ):
         raise ValueError
-    return ThreadNews(_text(row[0]), first, last, _number(row[3]))
+    return ThreadNews(thread_id, first, last, flags)
 
 
 def _use(row: object) -> tuple[str, str, int]:

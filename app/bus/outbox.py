@@ -89,7 +89,7 @@ class Outbox:
         messages = [(CONTROL, encode(message)) for message in control]
         messages += [(CONTROL, one) for one in use_portions(self._sender, ((*who, n) for who, n in used.items()))]
         for tenant, threads in news.items():
-            rows = (ThreadNews(thread, *row) for thread, row in threads.items())
+            rows = [ThreadNews(thread, *row) for thread, row in threads.items()]
             messages += [(subject_of(tenant), message) for message in portions(self._sender, rows)]
         return messages
 

@@ -82,7 +82,8 @@ class Relay:
     def heard(self, tenant: str, news: ThreadNews) -> None:
         place = (tenant, news.thread_id)
         if not self._hub.wants(tenant, news.thread_id):
-            self._last.pop(place, None)
+            if place in self._last:
+                del self._last[place]
             if news.flags & ANNOUNCES and self._hub.has_listeners(tenant):
                 self._start(self._announce(place, news))
             return

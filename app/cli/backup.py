@@ -19,17 +19,12 @@ def backup(
     """
     from app.cli.command_session import print_json
     from app.cli.loop import run_loop
-    from app.core.errors import HoldfastError
     from app.core.settings import Settings
-    from app.store.backup import back_up
+    from app.wiring.upkeep import back_up
 
     async def work() -> None:
         settings = Settings.load(os.environ, data_dir=data_dir)
-        if settings.is_postgres:
-            raise HoldfastError(
-                "INVALID_REQUEST", "`holdfast backup` copies SQLite databases only; use pg_dump for Postgres"
-            )
-        size = back_up(settings.data_dir, target)
+        size = back_up(settings, target)
         if as_json:
             print_json({"target": str(target), "databaseBytes": size})
         elif not quiet:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from app.cli.client import open_client
 from app.core import json
@@ -21,13 +21,15 @@ from app.core.settings import Settings
 from app.events.ports import StoreError
 from app.outside.process import MISSING
 from app.outside.sandbox_report import sandbox_status
-from app.store.folder import DataFolder
-from app.store.migrate import NEWEST, SchemaState, standing
 from app.wiring.kinds import kind_catalog
+from app.wiring.upkeep import database_state, pgvector_version, running_server
 from app.workspace.compile import compile
 from app.workspace.compiled import Compiled
 from app.workspace.files import read_folder
 from app.workspace.secrets import env_names
+
+if TYPE_CHECKING:
+    from app.wiring.upkeep import SchemaState
 
 LOW_DISK_BYTES: Final = 1024**3
 NO_DISK_BYTES: Final = 100 * 1024**2
@@ -64,7 +66,7 @@ async def examine(settings: Settings, environ: Mapping[str, str]) -> list[CheckR
 
 async def _server(settings: Settings) -> list[CheckResult]:
     """Check the server that uses the data folder, if any; with Postgres its URL is unknown."""
-    running = None if settings.is_postgres else DataFolder(settings.data_dir).running_server()
+    running = running_server(settings)
     if running is None:
         return [CheckResult("server", "ok", "no server is using this data folder")]
     url = running.get("url")
@@ -103,10 +105,10 @@ async def _database(settings: Settings) -> list[CheckResult]:
         return [CheckResult("database", "ok", f"{where} will be created at the first start")]
     before = time.time()
     try:
-        schema, now_ms = await standing(settings)
+        schema, newest, now_ms = await database_state(settings)
     except StoreError as error:
         return [CheckResult("database", "wrong", f"{where}: {error.failure.message}", error.remedy)]
-    found = [CheckResult("database", "ok", f"{where} responds"), _migrations(schema)]
+    found = [CheckResult("database", "ok", f"{where} responds"), _migrations(schema, newest)]
     skew = max(before - now_ms / 1000, now_ms / 1000 - time.time(), 0.0)
     if skew > SKEW_SECONDS:
         found.append(
@@ -128,9 +130,9 @@ async def _database(settings: Settings) -> list[CheckResult]:
     return found
 
 
-def _migrations(schema: SchemaState) -> CheckResult:
+def _migrations(schema: "SchemaState", newest: str) -> CheckResult:
     revision = schema.revision
-    if revision == NEWEST:
+    if revision == newest:
         return CheckResult("migrations", "ok", f"revision {revision}, up to date")
     if not schema.is_supported:
         return CheckResult(
@@ -140,12 +142,12 @@ def _migrations(schema: SchemaState) -> CheckResult:
             "Use a version of Holdfast at least as new as the one that wrote the database.",
         )
     if schema.is_newer:
-        message = f"revision {revision} of a newer version, which supports this one ({NEWEST})"
+        message = f"revision {revision} of a newer version, which supports this one ({newest})"
         return CheckResult("migrations", "warning", message, "Finish the upgrade of all servers.")
     return CheckResult(
         "migrations",
         "warning",
-        f"revision {revision or 'none'}, the newest is {NEWEST}",
+        f"revision {revision or 'none'}, the newest is {newest}",
         "Back up, then start the server, which migrates the database.",
     )
 
@@ -205,15 +207,13 @@ async def _vectors(settings: Settings) -> list[CheckResult]:
         return []
     if not any(memory.spec.embedding for memory in result.workspace.memories.values()):
         return []
-    from app.store.memory_pgvector import REMEDY, offered_version
-
     try:
-        version = await offered_version(settings.database_url)
+        version, remedy = await pgvector_version(settings.database_url)
     except StoreError:
         return []  # the check of the database says so
     if version is None:
         message = "Postgres has no pgvector: vectors of memories are compared in the server"
-        return [CheckResult("memory", "warning", message, REMEDY)]
+        return [CheckResult("memory", "warning", message, remedy)]
     return [CheckResult("memory", "ok", f"Postgres offers pgvector {version}")]
 
 

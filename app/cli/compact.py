@@ -18,25 +18,12 @@ def compact(
     """
     from app.cli.command_session import print_json
     from app.cli.loop import run_loop
-    from app.core.errors import HoldfastError
     from app.core.settings import Settings
-    from app.store.folder import DataFolder
-    from app.store.vacuum import compact as compact_file
+    from app.wiring.upkeep import compact as compact_database
 
     async def work() -> None:
         settings = Settings.load(os.environ, data_dir=data_dir)
-        if settings.is_postgres:
-            raise HoldfastError(
-                "INVALID_REQUEST", "`holdfast compact` works on SQLite databases only; use VACUUM FULL for Postgres"
-            )
-        if not settings.sqlite_path.is_file():
-            raise HoldfastError("NOT_FOUND", f"there is no database in {settings.data_dir}")
-        folder = DataFolder(settings.data_dir)
-        folder.take()
-        try:
-            before, after = compact_file(settings.sqlite_path)
-        finally:
-            folder.release()
+        before, after = compact_database(settings)
         if as_json:
             print_json({"bytesBefore": before, "bytesAfter": after})
         else:

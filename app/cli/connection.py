@@ -14,7 +14,7 @@ from typing import Final, Self
 from app.cli.client import Client, open_client
 from app.core.errors import HoldfastError
 from app.core.settings import Settings
-from app.store.folder import DataFolder
+from app.wiring.upkeep import running_server
 
 URL_VARIABLE: Final = "HOLDFAST_URL"
 KEY_VARIABLE: Final = "HOLDFAST_API_KEY"
@@ -48,7 +48,7 @@ class ServerTarget:
         found = cls(url, key or os.environ.get(KEY_VARIABLE), data_dir, database_url, workspace)
         if url is None:
             settings = found.settings()
-            running = None if settings.is_postgres else DataFolder(settings.data_dir).running_server()
+            running = running_server(settings)
             if running:
                 found = cls(running.get("url"), found.key, data_dir, database_url, workspace, server_named=False)
         return found

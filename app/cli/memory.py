@@ -139,7 +139,7 @@ def purge(
 
     from app.cli.loop import run_loop
     from app.core.settings import Settings
-    from app.store.memory_purge import purge_memory
+    from app.wiring.upkeep import purge_memory
 
     async def work() -> None:
         settings = Settings.load(os.environ, data_dir=data_dir, database_url=database_url)

@@ -19,21 +19,17 @@ def partition(
     """
     from app.cli.command_session import print_json
     from app.cli.loop import run_loop
-    from app.core.errors import HoldfastError
     from app.core.settings import Settings
-    from app.store.partitions import PARTITIONS
-    from app.store.partitions import partition as convert
+    from app.wiring.upkeep import partition as convert
 
     async def work() -> None:
         settings = Settings.load(os.environ, database_url=database_url)
-        if settings.direct_url is None:
-            raise HoldfastError("INVALID_REQUEST", "`holdfast partition` works on Postgres databases only")
-        moved = await convert(settings.direct_url)
+        partitions, moved = await convert(settings)
         if as_json:
-            print_json({"partitions": PARTITIONS, "rowsMoved": moved or 0, "wasPartitioned": moved is None})
+            print_json({"partitions": partitions, "rowsMoved": moved or 0, "wasPartitioned": moved is None})
         elif moved is None:
             typer.echo("The log has partitions already.")
         else:
-            typer.echo(f"{moved:,} rows moved into {PARTITIONS} partitions")
+            typer.echo(f"{moved:,} rows moved into {partitions} partitions")
 
     run_loop(work())

@@ -16,7 +16,7 @@ import structlog
 import typer
 
 from app.cli.loop import run_loop
-from app.cli.serve import Stopping, banner, configure_garbage_collection, serve_http
+from app.cli.serve import Stopping, banner, configure_interpreter, serve_http
 from app.cli.worker_channel import WorkerChannel
 from app.core.metrics import Metrics
 from app.core.settings import Settings
@@ -38,7 +38,7 @@ async def work(listener: socket.socket, end: socket.socket) -> None:
     stopping = Stopping()
     stopping.on_signals()
     async with open_logged(settings, settings.log_level, start["bootstrapToken"]) as holdfast:
-        configure_garbage_collection()
+        configure_interpreter()
         link = SupervisorLink(channel, holdfast.metrics, stopping)
         following = asyncio.create_task(link.follow())
 

@@ -5,7 +5,7 @@ Nothing orders events by either of them; the log does that.
 
 import time
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class Clock(Protocol):
@@ -19,11 +19,10 @@ class Clock(Protocol):
 
 
 class SystemClock:
+    monotonic = staticmethod(time.monotonic)
+
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
-
-    def monotonic(self) -> float:
-        return time.monotonic()
 
 
 class CorrectedClock:
@@ -32,13 +31,11 @@ class CorrectedClock:
     def __init__(self, clock: Clock | None = None) -> None:
         """A clock that is given is meant as it is, and stays so; without one, the system's is put right."""
         self._clock, self._as_it_is = clock or SystemClock(), clock is not None
+        self.monotonic: Final = self._clock.monotonic
         self.offset_ms = 0
 
     def now_ms(self) -> int:
         return self._clock.now_ms() + self.offset_ms
-
-    def monotonic(self) -> float:
-        return self._clock.monotonic()
 
     def correct(self, before_ms: int, shared_ms: int) -> None:
         """The shared clock said `shared_ms` between `before_ms`, as `now_ms` had it, and now. A difference that the

@@ -573,6 +573,14 @@ CODES: Final[dict[str, Code]] = {
         "A halt signal or the abort condition of a cycle became true.",
         "Read the event runtime.workflow.aborted, and the outputs of the phase that it names.",
     ),
+    "VERIFICATION_FAILED": Code(
+        "The artifact of a phase did not pass its verification.",
+        "Read what the rule, the schema or the reviewing agent objects to, and start the workflow again.",
+    ),
+    "ARTIFACT_NOT_DELIVERED": Code(
+        "A phase needs an artifact that was not delivered in time.",
+        "Answer the question of the phase with the content, or store the artifact on the thread first.",
+    ),
     # -- http ------------------------------------------------------------------------------------
     "READER_TOO_SLOW": Code("The client reads the stream too slowly.", "Reconnect with the last `seq` as the cursor."),
     "CURSOR_INVALID": Code("The cursor does not come from this list.", "Send `nextCursor` unchanged, or no cursor."),

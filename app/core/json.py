@@ -7,7 +7,6 @@ Leaves to others: what a document means (schemas) and how large a body may be (t
 
 import json as _stdlib
 import re
-from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -153,7 +152,9 @@ def _check_depth_and_content(value: Any, max_depth: int) -> int:
                     raise _too_deep(max_depth)
                 if type(item) is dict:
                     keys += len(item)
-                    _refuse_nul_keys(item)
+                    for key in item:
+                        if "\x00" in key:
+                            raise JsonError("JSON_NUL", "a string contains the NUL character")
                     below.extend(item.values())
                 else:
                     below.extend(item)
@@ -164,8 +165,3 @@ def _check_depth_and_content(value: Any, max_depth: int) -> int:
 
 def _too_deep(max_depth: int) -> JsonError:
     return JsonError("JSON_TOO_DEEP", f"values are nested deeper than {max_depth} levels")
-
-
-def _refuse_nul_keys(keys: Iterable[str]) -> None:
-    if any("\x00" in key for key in keys):
-        raise JsonError("JSON_NUL", "a string contains the NUL character")

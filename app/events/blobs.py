@@ -10,6 +10,7 @@ import contextlib
 import re
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, Protocol
 
 from app.core import json
@@ -38,12 +39,12 @@ class BlobReader(Protocol):
 
 def stored_blobs(reader: BlobReader, tenant: str, thread_id: str) -> Load:
     """Loads the blobs that a thread's events refer to."""
+    return partial(_stored_blob, reader, tenant, thread_id)
 
-    async def load(reference: Mapping[str, Any]) -> bytes | None:
-        found = await reader.blob(tenant, thread_id, str(reference["sha256"]))
-        return None if found is None else found[1]
 
-    return load
+async def _stored_blob(reader: BlobReader, tenant: str, thread_id: str, reference: Mapping[str, Any]) -> bytes | None:
+    found = await reader.blob(tenant, thread_id, str(reference["sha256"]))
+    return None if found is None else found[1]
 
 
 def has_references(event: Event) -> bool:

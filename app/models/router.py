@@ -160,7 +160,8 @@ class ModelRouter:
         if isinstance(prepared, Failure):
             causes.append((config.name, prepared))
             return AttemptFailed(prepared)
-        services, own = self._services, list[Failure]()
+        services = self._services
+        own: list[Failure] = []
         schedule = RetrySchedule(config, services.health, services.clock, self._random, last=last)
         while True:
             attempt = ModelAttempt(services, talk, prepared, provider, message_id, schedule.made + 1)

@@ -60,7 +60,8 @@ class UpstreamIds:
 
     def of_thoughts(self, thoughts: Iterable[Thought]) -> tuple[Thought, ...]:
         """Signatures of calls stay with their calls; of several with one id, in order."""
-        left, bound = {theirs: deque(made) for theirs, made in self._made.items()}, list[Thought]()
+        left = {theirs: deque(made) for theirs, made in self._made.items()}
+        bound: list[Thought] = []
         for thought in thoughts:
             if thought.call_id is not None:
                 found = left.get(thought.call_id)

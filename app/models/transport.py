@@ -257,7 +257,8 @@ class _Answer:
         return events + self._decoder.finish()
 
     def _events(self, payloads: list[bytes]) -> list[StreamEvent]:
-        events, pieces = list[StreamEvent](), list[str]()
+        events: list[StreamEvent] = []  # not `list[StreamEvent]()`, which takes fifty times as long
+        pieces: list[str] = []
         at, count = 0, len(payloads)
         try:
             while at < count:

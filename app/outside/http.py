@@ -16,12 +16,12 @@ Failures are `OutsideError`s with a stable code; no message repeats a path, a qu
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 from yarl import URL
 
@@ -301,14 +301,11 @@ async def _request(
     proxy: URL | None,
 ) -> "aiohttp.ClientResponse | None":
     """None when nothing was sent, because a kept connection cannot be used."""
-    from app.outside.direct import UnaskedAnswer, exchange, is_tested
-    from app.outside.sessions import ANSWERS, MAX_AT_ONCE
-
-    body, upload = request.body, None
+    loaded, body, upload = _loaded(), request.body, None
     timeout = _timeout(request.deadlines)
     try:
-        if proxy is None and not isinstance(body, Segments) and len(body or b"") <= MAX_AT_ONCE and is_tested():
-            return await exchange(session, request.method, to.url, headers, body or b"", timeout, ANSWERS)
+        if proxy is None and not isinstance(body, Segments) and len(body or b"") <= loaded.max_directly:
+            return await loaded.exchange(session, request.method, to.url, headers, body or b"", timeout, loaded.answers)
         data, upload = _data(body)
         return await session.request(
             request.method,
@@ -318,12 +315,30 @@ async def _request(
             timeout=timeout,
             **_through(proxy, to, headers),
         )
-    except UnaskedAnswer:
+    except loaded.unasked:
         return None
     except BaseException as error:
         if upload is not None and upload.failure is not None:
             raise upload.failure from None
         raise _known(error, to.place) or error from None
+
+
+class _Loaded(NamedTuple):
+    """What is loaded with the first request: an import within a function costs microseconds each time."""
+
+    exchange: "Callable[..., Awaitable[aiohttp.ClientResponse]]"
+    max_directly: int
+    """Bytes of a body that goes out without aiohttp's session; less than none with versions that were not tested."""
+    answers: dict[str, Any]
+    unasked: type[Exception]
+
+
+@cache
+def _loaded() -> _Loaded:
+    from app.outside.direct import UnaskedAnswer, exchange, is_tested
+    from app.outside.sessions import ANSWERS, MAX_AT_ONCE
+
+    return _Loaded(exchange, MAX_AT_ONCE if is_tested() else -1, ANSWERS, UnaskedAnswer)
 
 
 def _tls_context(ca_file: Path | None) -> ssl.SSLContext:

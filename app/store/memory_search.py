@@ -28,9 +28,9 @@ _POSTINGS_OF: Final = Sql(
     "SELECT term_key, seq, occurrences, length FROM memory_postings WHERE term_key {in:$1} AND seq {in:$2}"
 )
 
-POSTINGS_BUDGET: Final = 1_000
+POSTINGS_BUDGET: Final = 800
 """Entries that one search reads of rare terms; the others are common ones."""
-REFINED: Final = 96
+REFINED: Final = 64
 """For how many of the best records that rare terms found the common ones are looked up."""
 COMMON: Final = 6
 """How many of the common terms take part: those that the fewest records have."""

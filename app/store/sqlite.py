@@ -267,7 +267,7 @@ class SqliteDatabase:
             connection.execute("PRAGMA wal_autocheckpoint = 0")
             connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
             connection.execute("PRAGMA foreign_keys = OFF")
-            connection.execute("PRAGMA cache_size = -32768")
+            connection.execute("PRAGMA cache_size = -8192")
         except sqlite3.Error:
             connection.close()
             raise

@@ -118,7 +118,7 @@ def _may_not_write(attempt: ToolAttempt, patterns: tuple[str, ...]) -> Failure |
     for path in found.guard.named_paths(attempt.arguments):
         if not any(matches_path(path, pattern) for pattern in patterns):
             allowed = ", ".join(patterns) or "none"
-            return Failure("TOOL_NOT_ALLOWED", f"this file may not be written here; allowed: {allowed}")
+            return Failure("POLICY_DENIED", f"this file may not be written here; allowed: {allowed}")
     return None
 
 

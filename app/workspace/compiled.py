@@ -26,7 +26,7 @@ from app.workspace.specs.others import (
 )
 from app.workspace.specs.runtime import RuntimeSpec
 from app.workspace.specs.tool import McpServerSpec, ToolSpec
-from app.workspace.specs.workflow import WorkflowNode, WorkflowSpec
+from app.workspace.specs.workflow import SpecPhase, WorkflowNode, WorkflowSpec
 from app.workspace.templates import Template
 from app.workspace.triggers import TriggerMatcher
 from app.workspace.value_template import ValueTemplate
@@ -124,6 +124,16 @@ class CompiledNode:
 
 
 @dataclass(frozen=True, slots=True)
+class CompiledSpecPhase:
+    """A phase of spec-driven work, with its checks compiled."""
+
+    spec: SpecPhase
+    schema: Validator | None = None
+    verified_schema: Validator | None = None
+    rule: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledWorkflow:
     """`agent` stands for the workflow where a run needs one: its tools, rules, gates and limits. Named `workflow:NAME`,
     so that it shares no name with an agent."""
@@ -139,6 +149,8 @@ class CompiledWorkflow:
     input_validator: Validator | None
     output_validator: Validator | None
     agent: CompiledAgent
+    phases: Mapping[str, CompiledSpecPhase] = field(default_factory=dict)
+    """Of spec-driven work, by id."""
 
 
 @dataclass(frozen=True, slots=True)

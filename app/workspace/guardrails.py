@@ -10,6 +10,7 @@ from app.workspace.parse import ParsedDocument
 from app.workspace.report import Report
 from app.workspace.specs.agent import AgentDocument
 from app.workspace.specs.others import GuardrailSpec
+from app.workspace.specs.workflow import WorkflowDocument
 
 _WORD = "kind of guardrail"
 
@@ -19,7 +20,7 @@ def check_guardrail(
 ) -> None:
     place = document.place
     if document.name not in _listed(index) and not index.may_be_unread(document.name):
-        message = "no Agent lists this guardrail, so it is never asked"
+        message = "no Agent and no Workflow lists this guardrail, so it is never asked"
         report.error("GUARDRAIL_NOT_LISTED", place, ("metadata", "name"), message)
     if not check_kind("GUARDRAIL_KIND_UNKNOWN", known, spec.kind, place, ("spec", "kind"), _WORD, report):
         return
@@ -39,10 +40,10 @@ def check_guardrail(
 
 
 def _listed(index: Index) -> Iterator[str]:
-    """What agents list; one with mistakes may yet turn out to list anything."""
-    for agent in index.documents["Agent"].values():
-        if agent.model is None:
+    """What agents and workflows list; one with mistakes may yet turn out to list anything."""
+    for document in (*index.documents["Agent"].values(), *index.documents["Workflow"].values()):
+        if document.model is None:
             yield from index.documents["Guardrail"]
         else:
-            for names in cast(AgentDocument, agent.model).spec.guardrails.stages.values():
+            for names in cast(AgentDocument | WorkflowDocument, document.model).spec.guardrails.stages.values():
                 yield from names

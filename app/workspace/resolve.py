@@ -26,6 +26,7 @@ from app.workspace.specs.model import ModelSpec
 from app.workspace.specs.others import EvaluatorSpec, GuardrailSpec, HookSpec, ScheduleSpec
 from app.workspace.specs.runtime import RuntimeSpec
 from app.workspace.specs.tool import McpServerSpec, ToolSpec
+from app.workspace.specs.workflow import WorkflowSpec
 from app.workspace.trace_fields import traceable_fields
 
 SpecT = TypeVar("SpecT")
@@ -236,13 +237,16 @@ class Resolver:
         self.index.refers_all("Agent", spec.match.agents, place, ("spec", "match", "agents"), self.report)
         self.index.refers_all("Tool", spec.match.tools, place, ("spec", "match", "tools"), self.report)
         if not self._is_listed(document.name):
-            message = "no Runtime and no Agent lists this hook, so it is never asked"
+            message = "no Runtime, Agent or Workflow lists this hook, so it is never asked"
             self.report.error("HOOK_NOT_LISTED", place, ("metadata", "name"), message)
 
     def _is_listed(self, hook: str) -> bool:
         """Whether somebody asks the hook; a lister with mistakes may yet turn out to be one."""
         runtimes, agents = self.index.documents["Runtime"].values(), self.index.documents["Agent"].values()
-        if any(one.model is None for one in (*runtimes, *agents)) or self.index.may_be_unread(hook):
+        flows = self.index.documents["Workflow"].values()
+        if any(one.model is None for one in (*runtimes, *agents, *flows)) or self.index.may_be_unread(hook):
+            return True
+        if any(hook in spec_of(flow, WorkflowSpec).hooks for flow in flows):
             return True
         if any(hook in spec_of(runtime, RuntimeSpec).hooks for runtime in runtimes):
             return True

@@ -9,12 +9,13 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final
 
-from app.core.expressions import ExpressionProblem, VariableType, compile_expression
+from app.core.expressions import Expression, ExpressionProblem, VariableType, compile_expression
 from app.workspace.compiled import (
     CompiledAgent,
     CompiledNode,
     CompiledRoute,
     CompiledSkill,
+    CompiledSpecPhase,
     CompiledWorkflow,
     NodeKind,
 )
@@ -27,7 +28,7 @@ from app.workspace.parse import ParsedDocument
 from app.workspace.report import DocumentPlace
 from app.workspace.resolve import Resolver, spec_of
 from app.workspace.specs.agent import AgentSpec
-from app.workspace.specs.workflow import WorkflowNode, WorkflowSpec
+from app.workspace.specs.workflow import SpecPhase, Verification, WorkflowNode, WorkflowSpec
 from app.workspace.templates import Template, TemplateProblem, compile_template
 from app.workspace.tools import MakeValidator, compile_schema
 from app.workspace.value_template import MisplacedText, ValueTemplate, compile_value
@@ -79,6 +80,11 @@ class WorkflowCompiler:
         self._cycle(spec, place)
         nodes = {node.id: self._node(node, number, place) for number, node in enumerate(spec.nodes)}
         check_repeats([node.id for node in spec.nodes], place, ("spec", "nodes"), self._report)
+        phases = {phase.id: self._phase(phase, number, place) for number, phase in enumerate(spec.phases)}
+        check_repeats([phase.id for phase in spec.phases], place, ("spec", "phases"), self._report)
+        for number, phase in enumerate(spec.phases):
+            step = WorkflowNode.model_validate({"id": phase.id, "ref": phase.ref})
+            nodes[phase.id] = self._node(step, number, place, "phases")
         graph = _graph(spec)
         GraphChecks(spec, graph, place, self._report).check()
         metadata = document.model.metadata  # type: ignore[union-attr]  # asked of good documents only
@@ -95,6 +101,7 @@ class WorkflowCompiler:
             input_validator=compile_schema(spec.input, ("spec", "input"), place, self._report, self._validator),
             output_validator=compile_schema(spec.output, ("spec", "output"), place, self._report, self._validator),
             agent=_acting(document.name, description, labels, spec, nodes),
+            phases=MappingProxyType(phases),
         )
 
     # -- what it names -------------------------------------------------------------------------------
@@ -134,8 +141,29 @@ class WorkflowCompiler:
 
     # -- steps ---------------------------------------------------------------------------------------
 
-    def _node(self, node: WorkflowNode, number: int, place: DocumentPlace) -> CompiledNode:
-        path: DocPath = ("spec", "nodes", number)
+    def _phase(self, phase: SpecPhase, number: int, place: DocumentPlace) -> CompiledSpecPhase:
+        path: DocPath = ("spec", "phases", number)
+        verify = phase.verify or Verification.model_construct()
+        rule = None
+        if verify.rule is not None:
+            made = compile_expression(verify.rule, {"artifact": "any", "output": "any", "input": "any"})
+            rule = made if isinstance(made, Expression) else None
+            if isinstance(made, ExpressionProblem):
+                where: DocPath = (*path, "verify", "rule")
+                hint = "compare `artifact`, `output` or `input`, such as `artifact.tests.size() > 0`"
+                self._report.error("EXPRESSION_INVALID", place, where, made.message[:300], hint=hint)
+        if verify.agent is not None:
+            self._index.refers("Agent", verify.agent, place, (*path, "verify", "agent"), self._report)
+        schema = phase.artifact.schema_ if phase.artifact is not None else None
+        return CompiledSpecPhase(
+            phase,
+            compile_schema(schema, (*path, "artifact", "schema"), place, self._report, self._validator),
+            compile_schema(verify.schema_, (*path, "verify", "schema"), place, self._report, self._validator),
+            rule,
+        )
+
+    def _node(self, node: WorkflowNode, number: int, place: DocumentPlace, section: str = "nodes") -> CompiledNode:
+        path: DocPath = ("spec", section, number)
         if node.ask is not None:
             said = {"title": node.ask.title, "show": node.ask.show, "questions": list(node.ask.questions)}
             return CompiledNode(
@@ -268,6 +296,7 @@ def nodes_of(expression: str) -> frozenset[str] | None:
 
 def _graph(spec: WorkflowSpec) -> FlowGraph:
     nodes = {node.id: _flow_node(node) for node in spec.nodes}
+    nodes |= {phase.id: FlowNode(phase.id) for phase in spec.phases}
     edges = [FlowEdge(edge.from_, edge.to, edge.condition) for edge in spec.edges]
     if not edges and nodes:
         # Without edges the steps follow each other as they are written.
@@ -286,7 +315,9 @@ def _acting(
     name: str, description: str, labels: Mapping[str, str], spec: WorkflowSpec, nodes: Mapping[str, CompiledNode]
 ) -> CompiledAgent:
     tools = tuple(_targets(nodes, "tool"))
-    agents = tuple(dict.fromkeys(node.agent for node in nodes.values() if node.agent))
+    verifying = [phase.verify.agent for phase in spec.phases if phase.verify is not None]
+    asked = (*(node.agent for node in nodes.values()), *verifying)
+    agents = tuple(dict.fromkeys(agent for agent in asked if agent))
     acting = AgentSpec(
         backend=spec.adapter,
         tools=tools,

@@ -50,13 +50,13 @@ async def test_memory_is_given_to_every_framework_before_the_input_and_before_th
 ) -> None:
     memories = memory("facts", "{read: [beforePlan]}") + memory("late", "{read: [beforeFinalize], write: off}")
     rules = (
-        '{match: {system: "parrot is called Polly"}, reply: {text: It is Polly.}}',
+        '{match: {system: "Parrot, Polly"}, reply: {text: It is Polly.}}',
         '{match: {system: "colour is blue"}, reply: {text: It is the parrot.}}',
     )
     root = write(tmp_path, {kind: (kind, "  memory: [facts, late]\n")}, rules, {"memory.yaml": memories})
     async with opened(settings, root) as holdfast:
         place = MemoryPlace("late", agent=kind)
-        assert isinstance(await holdfast.memory_desk.put(LOCAL, place, NewRecord("My parrot is called Polly.")), dict)
+        assert isinstance(await holdfast.memory_desk.put(LOCAL, place, NewRecord("Parrot, Polly")), dict)
         first = await ended(holdfast, await submit(holdfast, kind, "My colour is blue."))
         assert (first.status, first.output) == ("completed", "about My colour is blue."), first.error
         asked = await submit(holdfast, kind, "Which pet has the colour?", first.thread_id)

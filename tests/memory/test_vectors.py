@@ -11,7 +11,7 @@ import pytest
 
 from app.core.clock import ManualClock
 from app.core.settings import Settings
-from app.memory.contract import MemoryCandidate, RunIdentity
+from app.memory.contract import MemoryCandidate, RecordFilter, RunIdentity
 from app.memory.kinds import vector as vector_kind
 from app.memory.kinds.vector import Matrices
 from app.models.embeddings import packed
@@ -43,11 +43,12 @@ async def filled(
     chance = random.Random(11)
     async with open_store(settings) as store:
         service = open_memory(store, ManualClock(), CurrentRedaction())
-        offered = [MemoryCandidate(f"number {n}", "semantic", "user", 0.9) for n in range(COUNT)]
         who = RunIdentity("acme", "clerk", "lena", "t", None, "user:lena")
-        learned = await service.submit(who, CompiledMemory("facts", "", {}, MemorySpec()), offered, "all")
-        found = [await service.table.record("acme", one.record_id or "") for one in learned.submitted]
-        records = [record for record in found if record is not None]
+        memory = CompiledMemory("facts", "", {}, MemorySpec())
+        for start in range(0, COUNT, 25):  # each is one commit, which has to end in time also under load
+            offered = [MemoryCandidate(f"number {n}", "semantic", "user", 0.9) for n in range(start, start + 25)]
+            await service.submit(who, memory, offered, f"from {start}")
+        records = await service.table.records("acme", RecordFilter(status="accepted"), 0, 1000)
         url = settings.database_url
         table = MemoryTable(store.database, pgvector or (PgVector(url) if url is not None else None))
         vectors = {record.seq: drawn(chance) for record in records}

@@ -1,7 +1,7 @@
 """A server that says exactly the bytes a test wants, over a real socket, and a client that may reach it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ssl import SSLContext
@@ -9,7 +9,7 @@ from ssl import SSLContext
 import pytest
 import uvloop
 
-from app.outside import direct
+from app.outside import direct, http
 from app.outside.addresses import AddressPolicy
 from app.outside.http import HttpClient, OutgoingRequest, OutsideError, Reply
 
@@ -25,10 +25,12 @@ def event_loop_policy() -> asyncio.AbstractEventLoopPolicy:
 
 
 @pytest.fixture(autouse=True, params=["direct", "session"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """For modules that import it: as requests go with a tested version of aiohttp, and as with any other one."""
     monkeypatch.setattr(direct, "is_tested", lambda: request.param == "direct")
-    return str(request.param)
+    http._loaded.cache_clear()
+    yield str(request.param)
+    http._loaded.cache_clear()
 
 
 @dataclass

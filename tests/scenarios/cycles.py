@@ -159,6 +159,10 @@ def make_workspace(folder: Path) -> Path:
     script = models.read_text().replace("streaming: true,", "streaming: true, tools: true,", 1)
     script = script.replace("  script:\n", quick, 1)
     models.write_text(script.replace("    rules:\n", "    rules:\n" + "".join(_rules()), 1))
+    for name in ("agents", "models", "feature"):
+        text = (EXAMPLE.parent / "spec-driven" / f"{name}.yaml").read_text()
+        text = text.replace("model: main", "model: spec").replace("{name: main", "{name: spec")
+        (folder / f"spec-{name}.yaml").write_text(text)
     for name in (*REPLIES, *_TOOLS, "broken"):
         role = "researcher" if name in ("maker", "restless", "prose", "mended", "broken", *_TOOLS) else "reviewer"
         tools = "allowed-tools: [write_file]\n" if name in _TOOLS else ""

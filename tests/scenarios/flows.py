@@ -99,6 +99,11 @@ spec:
     properties: {seconds: {type: number}}
 ---
 apiVersion: holdfast/v1
+kind: Guardrail
+metadata: {name: nosecrets}
+spec: {kind: regex, action: block, config: {patterns: [secret word]}}
+---
+apiVersion: holdfast/v1
 kind: Hook
 metadata: {name: gate}
 spec: {on: [WorkflowStart, WorkflowComplete], kind: python, entry: "ledger:hook"}
@@ -246,6 +251,26 @@ FLOWS: Final[dict[str, str]] = {
     - {id: ok, ask: {title: "Go on with {{ input }}?"}}
     - {id: end, join: any, ref: tools.look, with: {text: "{{ input }}"}}
   edges: [{from: START, to: hold}, {from: START, to: ok}, {from: hold, to: end}, {from: ok, to: end}]
+""",
+    "beside": """
+  nodes:
+    - {id: ok, ask: {title: Go on?}}
+    - {id: quick, ref: tools.look, with: {text: quick}}
+    - {id: after, ref: tools.look, with: {text: after}}
+    - {id: both, ref: tools.look, with: {text: all}}
+  edges:
+    - {from: START, to: ok}
+    - {from: START, to: quick}
+    - {from: quick, to: after}
+    - {from: ok, to: both}
+    - {from: after, to: both}
+""",
+    "steered": """
+  nodes: [{id: ok, ask: {title: Go on?}}, {id: write, ref: agents.writer, with: {input: "{{ input }}"}}]
+""",
+    "guarded": """
+  guardrails: {output: [nosecrets]}
+  nodes: [{id: look, ref: tools.look, with: {text: "{{ input }}"}}]
 """,
     "alone": """
   nodes: [{id: hold, wait: {seconds: 3600}}]

@@ -303,7 +303,7 @@ async def test_a_persona_writes_where_its_policy_lets_it_and_never_over_a_stale_
     assert ended(run) == ("completed", None)
     results = [one["payload"] for one in await events(cycle, run, "runtime.tool.resulted")]
     codes = [(one.get("error") or {}).get("code") for one in results]
-    assert codes[1:] == ["TOOL_NOT_ALLOWED", "WRITE_CONFLICT"] and codes[0] in (None, "WRITE_CONFLICT")
+    assert codes[1:] == ["POLICY_DENIED", "WRITE_CONFLICT"] and codes[0] in (None, "WRITE_CONFLICT")
 
 
 @pytest.mark.requirement("OS-L8")

@@ -140,3 +140,95 @@ async def test_hooks_decide_about_start_and_end_of_a_workflow(flow: Client) -> N
     assert not types(await events(flow, run), "runtime.workflow.")
     run = await start(flow, "leaf", "x")
     assert run["status"] == "completed"
+
+
+async def test_workflow_is_shown_planned_and_drawn_without_running(flow: Client) -> None:
+    listed = (await flow.get("/api/workflows")).json()["items"]
+    shown = {one["name"]: one for one in listed}
+    assert (shown["release"]["nodes"], shown["release"]["available"], shown["unknown"]["available"]) == (5, True, False)
+    graph = (await flow.get("/api/workflows/release/graph")).json()
+    assert {"from": "ok", "to": "plan", "condition": "denied"} in graph["edges"]
+    drawn = await flow.get("/api/workflows/release/graph", params={"format": "svg"})
+    assert drawn.headers["content-type"].startswith("image/svg+xml") and "<svg" in drawn.text
+    text = (await flow.get("/api/workflows/release/graph", params={"format": "mermaid"})).text
+    assert text.startswith("flowchart TD") and '-->|"denied"|' in text
+    plan = (await flow.post("/api/workflows/release/plan", json={"input": {"goal": "v9"}})).json()
+    assert (plan["begins"], plan["asksPeople"], plan["unsafe"]) == (["plan"], ["ok"], ["ship"])
+    assert plan["steps"][0]["given"] == {"input": "topics please for v9"}
+    assert (await flow.get("/api/workflows/nothing")).json()["error"]["code"] == "WORKFLOW_NOT_FOUND"
+
+
+async def test_graph_of_a_run_shows_the_state_of_each_step(flow: Client) -> None:
+    run = await start(flow, "waits", "x")
+    graph = (await flow.get(f"/api/runs/{run['id']}/graph")).json()
+    assert {node["id"]: node["state"]["status"] for node in graph["nodes"]} == {
+        "hold": "waiting",
+        "ok": "waiting",
+        "end": "pending",
+    }
+    await answered(flow, run, {"decision": "approve"})
+    await reached(flow, run["id"])
+    graph = (await flow.get(f"/api/runs/{run['id']}/graph")).json()
+    states = {node["id"]: node["state"]["status"] for node in graph["nodes"]}
+    assert (states, graph["order"]) == ({"hold": "cancelled", "ok": "completed", "end": "completed"}, ["ok.1", "end.1"])
+    agent = (await flow.post("/api/runs", params={"wait": 20}, json={"agent": "writer", "input": "x"})).json()
+    assert (await flow.get(f"/api/runs/{agent['id']}/graph")).json()["error"]["code"] == "RUN_HAS_NO_GRAPH"
+
+
+async def test_timer_is_in_no_inbox_and_takes_no_answer(flow: Client) -> None:
+    run = await start(flow, "alone", "x")
+    timer = run["waitingOn"][0]
+    open_ = (await flow.get("/api/interrupts", params={"status": "open", "threadId": run["threadId"]})).json()
+    assert open_["items"] == []
+    assert (await flow.get(f"/api/interrupts/{timer}")).json()["kind"] == "timer"
+    answer = await flow.post(f"/api/interrupts/{timer}/answer", json={"decision": "approve"})
+    assert answer.json()["error"]["code"] == "ANSWER_INVALID"
+    await flow.post(f"/api/runs/{run['id']}/cancel")
+    assert (await reached(flow, run["id"]))["status"] == "cancelled"
+
+
+async def test_one_branch_goes_on_while_another_waits_for_a_person(flow: Client) -> None:
+    run = await start(flow, "beside", "x")
+    assert run["status"] == "waiting"
+    assert nodes(await events(flow, run)) == ["quick", "after"]
+    await answered(flow, run, {"decision": "approve"})
+    run = await reached(flow, run["id"])
+    assert (run["status"], run["output"]) == ("completed", {"text": "all"})
+
+
+async def test_openai_client_runs_a_workflow_as_a_model(flow: Client) -> None:
+    body = {"model": "workflow:leaf", "messages": [{"role": "user", "content": "from a client"}]}
+    answer = (await flow.post("/v1/chat/completions", json=body)).json()
+    assert answer["choices"][0]["message"]["content"] == '{"text":"leaf from a client"}'
+    names = [one["id"] for one in (await flow.get("/v1/models")).json()["data"]]
+    assert "workflow:leaf" in names
+    wrong = await flow.post("/v1/chat/completions", json=body | {"model": "workflow:nothing"})
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (404, "model_not_found")
+
+
+async def test_what_is_said_to_a_workflow_reaches_its_next_agent(flow: Client) -> None:
+    run = await start(flow, "steered", "x")
+    command = {"command": "steer", "arguments": {"message": "in French"}}
+    assert (await flow.post(f"/api/runs/{run['id']}/commands", json=command)).status_code in (200, 202)
+    await answered(flow, run, {"decision": "approve"})
+    run = await reached(flow, run["id"])
+    assert run["output"] == "wrote x\n\nin French"
+
+
+async def test_rerun_of_a_workflow_is_a_workflow(flow: Client) -> None:
+    run = await start(flow, "diamond", "x")
+    again = (await flow.post(f"/api/runs/{run['id']}/rerun", json={})).json()
+    again = await reached(flow, again["id"])
+    assert (again["workflow"], again["rerunOf"], again["output"]) == ("diamond", run["id"], run["output"])
+    assert (await flow.get(f"/api/runs/{run['id']}/audit")).json()["complete"] is True
+
+
+async def test_guardrail_of_a_workflow_looks_at_its_result(flow: Client) -> None:
+    run = await start(flow, "guarded", "a secret word")
+    assert (run["status"], run["error"]["code"]) == ("failed", "GUARDRAIL_DENIED")
+
+
+async def test_list_longer_than_a_step_allows_fails_it_before_any_item_runs(flow: Client) -> None:
+    run = await start(flow, "checked", {"list": ["x"] * 1001})
+    assert (run["status"], run["error"]["code"]) == ("failed", "FOREACH_TOO_LARGE")
+    assert not types(await events(flow, run), "runtime.tool.")

@@ -105,5 +105,6 @@ def test_new_refuses_an_unknown_template(tmp_path: Path) -> None:
         "memory",
         "openai",
         "plan-work-review",
+        "spec-driven",
         "tool-bench",
     }

@@ -229,9 +229,20 @@ def test_field_that_its_kind_does_not_read_is_a_conflict(kind: str, spec: str) -
     assert {item.code for item in found if item.severity == "error"} == {"FIELD_CONFLICT"}
 
 
-@pytest.mark.parametrize(
-    "name", ["demo", "openai", "local", "plan-work-review", "judged", "guarded", "brainstorm-cycle"]
+SHIPPED = (
+    "demo",
+    "openai",
+    "local",
+    "plan-work-review",
+    "judged",
+    "guarded",
+    "brainstorm-cycle",
+    "spec-driven",
+    "release-notes",
 )
+
+
+@pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_workspace_declares_only_what_is_served(name: str) -> None:
     result = compile(read_folder(shipped("workspaces") / name), kind_catalog())
     assert isinstance(result, Compiled), result.as_text()

@@ -7,7 +7,7 @@ from app.events.catalog.request import Mode
 from app.events.catalog.values import ArtifactValue
 
 
-@event("runtime.workflow.started", draft=True)
+@event("runtime.workflow.started")
 class WorkflowStarted(EventModel):
     workflow_id: str
     adapter: str
@@ -41,7 +41,7 @@ class WorkflowPolicyGated(EventModel):
     generation: int | None = None
 
 
-@event("runtime.workflow.completed", draft=True)
+@event("runtime.workflow.completed")
 class WorkflowCompleted(EventModel):
     workflow_id: str
     adapter: str
@@ -53,7 +53,7 @@ class WorkflowCompleted(EventModel):
     """Why a cycle was halted."""
 
 
-@event("runtime.workflow.aborted", draft=True)
+@event("runtime.workflow.aborted")
 class WorkflowAborted(EventModel):
     """The verdict of the cycle is abort."""
 
@@ -69,21 +69,21 @@ class _Phase(EventModel):
     workflow_id: str | None = None
 
 
-@event("runtime.specDriven.phase.started", draft=True)
+@event("runtime.specDriven.phase.started")
 class SpecPhaseStarted(_Phase):
     pass
 
 
-@event("runtime.specDriven.phase.blocked", draft=True)
+@event("runtime.specDriven.phase.blocked")
 class SpecPhaseBlocked(_Phase):
     reason: str
 
 
-@event("runtime.specDriven.phase.completed", draft=True)
+@event("runtime.specDriven.phase.completed")
 class SpecPhaseCompleted(_Phase):
     artifact: ArtifactValue | None = None
 
 
-@event("runtime.specDriven.phase.verified", draft=True)
+@event("runtime.specDriven.phase.verified")
 class SpecPhaseVerified(_Phase):
     artifact: ArtifactValue | None = None

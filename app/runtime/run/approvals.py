@@ -8,6 +8,7 @@ all (the gateway).
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from app.core.decisions import Approval, Approved, NotApproved
@@ -96,20 +97,22 @@ def _mismatch(asked: Mapping[str, Any], question: Question) -> NotApproved | Non
 
 def session_grants(reader: Reader, tenant: str, thread_id: str) -> Granted:
     """The answers of a thread that hold for its later calls."""
+    return partial(_granted, reader, tenant, thread_id)
 
-    async def granted(question: Question, submitted_by: str | None) -> Interrupt | None:
-        after = ""
-        for _ in range(_MAX_PAGES):
-            page = await reader.interrupts(tenant, thread_id=thread_id, status="resolved", after=after, limit=_PAGE)
-            for one in page:
-                if _holds(one, question, submitted_by):
-                    return one
-            if len(page) < _PAGE:
-                return None
-            after = page[-1].id
-        return None
 
-    return granted
+async def _granted(
+    reader: Reader, tenant: str, thread_id: str, question: Question, submitted_by: str | None
+) -> Interrupt | None:
+    after = ""
+    for _ in range(_MAX_PAGES):
+        page = await reader.interrupts(tenant, thread_id=thread_id, status="resolved", after=after, limit=_PAGE)
+        for one in page:
+            if _holds(one, question, submitted_by):
+                return one
+        if len(page) < _PAGE:
+            return None
+        after = page[-1].id
+    return None
 
 
 def _holds(one: Interrupt, question: Question, submitted_by: str | None) -> bool:

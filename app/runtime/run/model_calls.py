@@ -264,9 +264,13 @@ class ModelCalls:
     async def _complete(
         self, plan: ModelChoice, request: CompletionRequest, marks: dict[str, str], hashes: dict[str, str] = _NO_HASHES
     ) -> CompletionResponse:
-        scope, held = self._log.scope, list[Payload]()
+        scope = self._log.scope
+        held: list[Payload] = []
 
-        async def record(payload: Payload) -> Payload | None:
+        async def record(payload: Payload) -> "Payload | None":
+            if payload.type == AdapterEvent.type and not marks:
+                await self._log.record(payload)  # nearly every payload: one for each token
+                return None
             made = payload
             if marks:
                 if self.held_back and payload.type == AdapterEvent.type:

@@ -6,6 +6,7 @@ artifacts of a thread that have one name are versions of it. Leaves to the store
 
 import asyncio
 import hashlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -53,6 +54,17 @@ class RunArtifacts:
             await self._log.record(created)
             self._log.control.versions[name] = version, ref.id
         return ref
+
+    async def delivered(self, names: Collection[str]) -> dict[str, bytes]:
+        """The newest content of the thread under each of these names, as far as there is one."""
+        scope, found = self._log.scope, dict[str, bytes]()
+        for made in await self._reader.artifacts(scope.tenant, scope.thread_id):
+            name, digest = str(made.value["name"]), made.value.get("sha256")
+            if name in names and isinstance(digest, str):
+                blob = await self._reader.blob(scope.tenant, scope.thread_id, digest)
+                if blob is not None:
+                    found[name] = blob[1]
+        return found
 
     async def of_a_tool(self, name: str, mime: str, data: bytes | None = None, path: str | None = None) -> ArtifactRef:
         """The same within a tool call: what is wrong is the call's failure; a lost lease or a broken store is not."""

@@ -341,7 +341,8 @@ class Executor:
         """`run` as it was before its claim; `thread` where its events are known without reading them."""
         held.epoch = run.epoch + 1
         held.control.outside = partial(self._outside, held.ref)  # not `held`, which would then keep itself
-        scope, tried = _scope(held, run), set[str]()
+        scope = _scope(held, run)
+        tried: set[str] = set()
         while True:
             try:
                 ending = await self._conduct_run(run, scope, held.control, thread)

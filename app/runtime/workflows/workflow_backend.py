@@ -17,7 +17,8 @@ from app.policy.contract import Point
 from app.runtime.run.context import RunContext
 from app.runtime.workflows.cycle_backend import CycleBackend
 from app.runtime.workflows.document_work import DocumentWork
-from app.runtime.workflows.node_runner import NodeRunner
+from app.runtime.workflows.node_runner import NodeRunner, NodeWork
+from app.runtime.workflows.spec_driven import SpecDrivenWork
 from app.workspace.compiled import CompiledWorkflow
 
 _DENIED: Final = "WORKFLOW_DENIED"
@@ -36,7 +37,7 @@ class WorkflowBackend:
         given = (await _permitted(ctx, Point.WORKFLOW_START, subject))["input"]
         await ctx.record_once(WorkflowStarted(workflow_id=name, adapter=self.kind))
         try:
-            runner = NodeRunner(flow, flow.graph, given, DocumentWork(flow, ctx), ctx.log, ctx.calls)
+            runner = NodeRunner(flow, flow.graph, given, _work(flow, ctx), ctx.log, ctx.calls)
             result = self._result(await self._adapter.run(runner))
             await _permitted(ctx, Point.WORKFLOW_COMPLETE, {"workflow": name, "adapter": self.kind, "output": result})
         except StepFailed as failed:
@@ -63,6 +64,10 @@ class WorkflowBackend:
             message = f"The result breaks the `output` schema: {issues[0].path or '/'}: {issues[0].message}."
             raise StepFailed(Failure("WORKFLOW_OUTPUT_INVALID", message))
         return result
+
+
+def _work(flow: CompiledWorkflow, ctx: RunContext) -> NodeWork:
+    return SpecDrivenWork(flow, ctx) if flow.phases else DocumentWork(flow, ctx)
 
 
 async def _permitted(ctx: RunContext, point: Point, subject: JsonObject) -> JsonObject:

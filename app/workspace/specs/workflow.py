@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from app.workspace.specs.agent import AgentGuardrails, Edge, Gate, RouteRule
-from app.workspace.specs.base import Document, JsonMap, KindName, Limits, Name, Seconds, Spec, Text
+from app.workspace.specs.base import Cel, Document, JsonMap, KindName, Limits, Name, Seconds, Spec, Text
 from app.workspace.specs.runtime import BusyPolicy
 
 MAX_NODES: Final = 2_000
@@ -96,10 +96,51 @@ class Subworkflows(Spec):
     max_depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)] = 3
 
 
+ArtifactName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\\x00-\\x1f][^\\x00-\\x1f]*$")]
+
+
+class SpecArtifact(Spec):
+    """What a phase delivers: a name, and what it must be."""
+
+    name: ArtifactName
+    schema_: JsonMap | None = Field(None, alias="schema", description="A JSON Schema; the artifact is then JSON.")
+
+
+class Verification(Spec):
+    """How the artifact of a phase is checked; all that is given must hold."""
+
+    schema_: JsonMap | None = Field(None, alias="schema")
+    rule: Cel | None = Field(None, description="CEL over `artifact`, `output` and `input`.")
+    agent: Name | None = Field(None, description="An agent that answers with review_result_v1.")
+
+    @model_validator(mode="after")
+    def _says_how(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("give `schema`, `rule` or `agent`")
+        return self
+
+
+class SpecPhase(Spec):
+    """One phase of spec-driven work: what it needs, who does it, what it delivers and how that is verified."""
+
+    id: NodeId
+    ref: Annotated[str, Field(pattern=r"^(agents|skills|workflows)\..+$")]
+    requires: tuple[ArtifactName, ...] = Field((), max_length=20)
+    artifact: SpecArtifact | None = None
+    verify: Verification | None = None
+
+    @model_validator(mode="after")
+    def _verifies_something(self) -> Self:
+        if self.verify is not None and self.artifact is None:
+            raise ValueError("`verify` needs an `artifact`")
+        return self
+
+
 class WorkflowSpec(Spec):
     adapter: KindName = "native"
     cycle: Name | None = Field(None, description="A cycle in workflows/cycles, instead of nodes.")
     nodes: tuple[WorkflowNode, ...] = Field((), max_length=MAX_NODES)
+    phases: tuple[SpecPhase, ...] = Field((), max_length=100, description="Spec-driven work, instead of nodes.")
     edges: tuple[Edge, ...] = Field((), max_length=MAX_EDGES)
     routers: Mapping[Text, tuple[RouteRule, ...]] = Field(default_factory=dict)
     cycles: Cycles | None = None
@@ -117,8 +158,10 @@ class WorkflowSpec(Spec):
 
     @model_validator(mode="after")
     def _has_steps(self) -> Self:
-        if bool(self.nodes) == (self.cycle is not None):
-            raise ValueError("give either `nodes` or `cycle`")
+        if sum((bool(self.nodes), bool(self.phases), self.cycle is not None)) != 1:
+            raise ValueError("give one of `nodes`, `phases` and `cycle`")
+        if self.phases and (self.edges or self.routers or self.cycles):
+            raise ValueError("`edges`, `routers` and `cycles` belong to `nodes`; phases follow each other")
         return self
 
 

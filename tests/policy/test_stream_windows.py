@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from app.events.catalog.adapter import OUTPUT_DELTA, TOOL_DELTA
 from app.policy.guardrails.contract import GuardrailRule, Scanner
 from app.policy.guardrails.patterns import BoundedPattern, PatternError
-from app.policy.guardrails.pii import PII, pii_scanners
+from app.policy.guardrails.pii import PII, NumberScanner, _follows_number, pii_scanners
 from app.policy.guardrails.screen import StreamScanners, StreamScreen
 from app.policy.guardrails.secret_patterns import SECRETS, KnownSecrets, SecretPattern
 
@@ -62,3 +62,22 @@ def test_letters_written_as_escapes_hide_nothing_in_arguments() -> None:
 def test_a_pattern_that_could_hold_back_everything_is_refused(pattern: str) -> None:
     with pytest.raises(PatternError):
         BoundedPattern(pattern, limit=256)
+
+
+GROUPS = ["1", "12 ", "123 ", "1234-", "+", "0", "4111 1111 1111 1111", "x", " ", ".", "030 1234567"]
+
+
+@pytest.mark.requirement("HK-18")
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.sampled_from(GROUPS), min_size=40, max_size=160).map("".join))
+def test_a_search_in_slices_finds_what_a_search_in_the_whole_finds(text: str) -> None:
+    for scanner in pii_scanners(["card", "phone", "national_id", "ip", "mac"]):
+        assert isinstance(scanner, NumberScanner)
+        found, at, expected = scanner.search(text, 0), 0, None
+        while expected is None and (candidate := scanner._begin.search(text, at)) is not None:
+            begin, end = candidate.span()
+            if not (scanner._alone and _follows_number(text, begin)):
+                last = scanner._accepted(text, begin, end)
+                expected = None if last is None else (begin, last)
+            at = begin + 1
+        assert (None if found is None else (found.start, found.end)) == expected

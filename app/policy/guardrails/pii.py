@@ -99,13 +99,14 @@ class NumberScanner:
         search costs as much as the text that it is given is long."""
         length = 4 * self._longest
         while at < len(text):
-            piece = text[at : at + length]
+            piece, is_last = text[at : at + length], at + length >= len(text)
             found = self._find.search(piece)
-            if found is not None:
+            # What begins in the last characters of a slice may go on after it, so it is looked at again: another one
+            # that begins before it may only be complete then.
+            if found is not None and (is_last or found.start() + self._longest <= len(piece)):
                 return at + int(found.start())
-            if at + length >= len(text):
+            if is_last:
                 return None
-            # What begins in the last characters of a slice may go on after it, so it is looked at again.
             at += len(piece) - self._longest + 1
             length *= 4
         return None

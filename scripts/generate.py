@@ -49,7 +49,7 @@ def error_pages(root: Path) -> Files:
     lines = [
         "# Error codes",
         "",
-        "Generated from `app/core/error_codes.py`. Clients can rely on the codes: a code never changes its meaning.",
+        "Generated from `app/core/error_codes`. Clients can rely on the codes: a code never changes its meaning.",
     ]
     for name, code in sorted(CODES.items()):
         lines += ["", f'## <a id="{name}"></a>{name}', "", code.meaning, "", f"**Remedy:** {code.remedy}"]

@@ -35,7 +35,7 @@ class Failure:
     detail: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        assert self.code in CODES, f"error code {self.code} is not in core/error_codes.py"
+        assert self.code in CODES, f"error code {self.code} is not in core/error_codes"
 
     @property
     def remedy(self) -> str:

@@ -99,14 +99,15 @@ spec:
     properties: {seconds: {type: number}}
 ---
 apiVersion: holdfast/v1
-kind: Guardrail
-metadata: {name: nosecrets}
-spec: {kind: regex, action: block, config: {patterns: [secret word]}}
----
-apiVersion: holdfast/v1
 kind: Hook
 metadata: {name: gate}
 spec: {on: [WorkflowStart, WorkflowComplete], kind: python, entry: "ledger:hook"}
+"""
+_GUARDRAIL: Final = """---
+apiVersion: holdfast/v1
+kind: Guardrail
+metadata: {name: nosecrets}
+spec: {kind: regex, action: block, config: {patterns: [secret word]}}
 """
 _LEDGER: Final = """
 import asyncio
@@ -294,5 +295,7 @@ def make_workspace(folder: Path, flows: dict[str, str] | None = None, base: str 
     (folder / "ledger.py").write_text(_LEDGER)
     head = "apiVersion: holdfast/v1\nkind: Workflow\nmetadata: {name: %s}\nspec:%s"
     documents = (head % (name, spec) for name, spec in (FLOWS if flows is None else flows).items())
-    (folder / "flows.yaml").write_text("---\n".join(documents))
+    # Only what lists the guardrail has it: one that nobody asks is a mistake.
+    guardrail = _GUARDRAIL if flows is None else ""
+    (folder / "flows.yaml").write_text("---\n".join(documents) + guardrail)
     return folder

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.core.settings import Settings
-from app.store import postgres, sqlite
+from app.store import postgres, postgres_session, sqlite
 from app.store.migrate import migrate
 from tests.databases import Databases
 from tests.databases import create_database as create_database
@@ -18,7 +18,7 @@ from tests.server import secret_file
 
 # A machine that runs many tests at once stalls for seconds. What the time limit does is shown with servers of their own
 # (tests/faults/test_frozen_database.py); everywhere else it must not decide a test.
-for database in (postgres, sqlite):
+for database in (postgres, postgres_session, sqlite):
     database.ANSWER_SECONDS = 10.0  # type: ignore[attr-defined]  # a constant, for everybody else
 
 

@@ -33,7 +33,7 @@ def _limits() -> dict[str, object]:
     """
     return {
         "synchronous_commit": "on",
-        "statement_timeout": round(1.5 * 900),
+        "statement_timeout": round(ANSWER_SECONDS * 900),
         "lock_timeout": round(LOCK_SECONDS * 1000),
         "idle_in_transaction_session_timeout": round(ANSWER_SECONDS * 1000),
     }

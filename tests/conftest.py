@@ -12,7 +12,6 @@ from app.core.settings import Settings
 from app.store import postgres, postgres_session, sqlite
 from app.store.migrate import migrate
 from tests.databases import Databases
-from tests.databases import create_database as create_database
 from tests.postgres import PostgresServer, running_postgres
 from tests.server import secret_file
 

@@ -14,7 +14,7 @@ from app.store.standby import StandbyDatabase
 from tests.bus.conftest import team
 from tests.bus.pace import Paced
 from tests.clients import submit
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.faults.replicas.standby import Standby
 from tests.postgres import PostgresServer
 from tests.server import InProcessServer, secret_file

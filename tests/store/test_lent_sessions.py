@@ -6,7 +6,7 @@ import pytest
 from app.events.ports import StorageDown
 from app.store.engine import Sql, Tx
 from app.store.postgres import PostgresDatabase
-from tests.conftest import create_database
+from tests.databases import create_database
 from tests.postgres import PostgresServer
 
 _SETTINGS = Sql(

@@ -61,6 +61,7 @@ class Stage:
     violated: list[str] = field(default_factory=list)
     scopes: list[frozenset[str] | None] = field(default_factory=list)
     shortened: list[str] = field(default_factory=list)
+    cycles: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._left = {role: list(answers) for role, answers in self.answers.items()}
@@ -90,6 +91,10 @@ class Stage:
     async def report(self, role: str, schema_name: str, report: JsonObject, message_id: str | None = None) -> None:
         assert SCHEMAS.validate(schema_name, report) == []
         self.reports.append((role, schema_name, report))
+
+    async def run_cycle(self, name: str) -> Output:
+        self.cycles.append(name)
+        return Output(f"the cycle {name} is done")
 
     async def violations(self, schema_name: str, value: Any, boundary: str) -> list[str]:
         found = [f"{issue.path or '/'}: {issue.message}" for issue in SCHEMAS.validate(schema_name, value)]
@@ -135,6 +140,13 @@ async def failure(on: Stage) -> str:
 
 
 GREET = Skill("greet", "Greet.", frozenset({"echo", "rm"}))
+
+
+async def test_a_lead_may_hand_the_work_to_a_cycle() -> None:
+    on = stage(answers={"lead": [DIRECTIVE | {"cycle_id": "brainstorm"}]})
+    made = await play(on)
+    assert (made.text, on.cycles) == ("the cycle brainstorm is done", ["brainstorm"])
+    assert [role for role, _, _ in on.heard] == ["lead"]
 
 
 @pytest.mark.requirement("OS-L3", "OS-I5")

@@ -84,6 +84,7 @@ BODIES: Final[dict[str, Any]] = {
     "POST /api/memory/records/{}/decide": {"decision": "accept"},
     "PATCH /api/threads/{}": {"title": "x"},
     "POST /api/threads/{}/messages": {"input": "x"},
+    "POST /api/threads/{}/amendments": {"seq": 1, "reason": "x", "correction": {"title": "x"}},
     "POST /api/sessions/{}/messages": {"text": "x"},
     "POST /api/sessions/{}/rename": {"title": "x"},
     "POST /api/sessions/{}/turns/{}/steer": {"input": "x"},

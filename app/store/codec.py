@@ -32,18 +32,16 @@ _VALUES: Final = {cls: attrgetter(*names) for cls, names in _FIELDS.items()}
 
 
 def _run(run: Run) -> dict[str, Any]:
-    return {
+    made = {
         "agent": run.agent,
         "tool": run.tool,
         "workflow": run.workflow,
         "status": run.status,
         "input": run.input,
         "output": run.output,
-        "output_parts": run.output_parts,
         "error": run.error,
         "parent_run_id": run.parent_run_id,
         "rerun_of": run.rerun_of,
-        "undo_of": run.undo_of,
         "metadata": run.metadata,
         "labels": run.labels,
         "usage": run.usage,
@@ -56,6 +54,12 @@ def _run(run: Run) -> dict[str, Any]:
         "epoch": run.epoch,
         "commanded": run.commanded,
     }
+    # Few runs have these. Servers of the preceding version cannot read them, and in a rolling upgrade read the others.
+    if run.output_parts is not None:
+        made["output_parts"] = run.output_parts
+    if run.undo_of is not None:
+        made["undo_of"] = run.undo_of
+    return made
 
 
 def _thread(thread: Thread) -> dict[str, Any]:
@@ -104,5 +108,10 @@ def encode(record: Run | Thread | Interrupt | Entry | Artifact | MemoryRecord | 
 
 
 def decode(cls: type[R], state: bytes, **columns: Any) -> R:
-    made: R = cls(**json.loads(state), **columns)
+    values = json.loads(state)
+    try:
+        made: R = cls(**values, **columns)
+    except TypeError:  # a newer server wrote fields that this version does not have
+        known = set(_FIELDS[cls])
+        made = cls(**{name: value for name, value in values.items() if name in known}, **columns)
     return made

@@ -25,7 +25,7 @@ from app.workspace.specs.agent import AgentSpec
 from app.workspace.specs.model import ModelSpec
 from app.workspace.specs.others import EvaluatorSpec, GuardrailSpec, HookSpec, ScheduleSpec
 from app.workspace.specs.runtime import RuntimeSpec
-from app.workspace.specs.tool import Compensation, McpServerSpec, ToolSpec
+from app.workspace.specs.tool import CompensationSpec, McpServerSpec, ToolSpec
 from app.workspace.specs.workflow import WorkflowSpec
 from app.workspace.trace_fields import traceable_fields
 
@@ -212,7 +212,7 @@ class Resolver:
             message = f"the server {server!r} does not allow the tool {wanted!r}"
             self.report.error("MCP_TOOL_NOT_ALLOWED", document.place, ("spec", "mcp", "tool"), message, hint=hint)
 
-    def _compensation(self, undo: Compensation, place: DocumentPlace) -> None:
+    def _compensation(self, undo: CompensationSpec, place: DocumentPlace) -> None:
         if undo.entry is not None:
             self.entry(undo.entry, place, ("spec", "compensation", "entry"))
         path = ("spec", "compensation", "tool")

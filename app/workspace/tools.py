@@ -15,7 +15,7 @@ from app.workspace.diagnostics import DocPath, dotted
 from app.workspace.names import did_you_mean
 from app.workspace.report import DocumentPlace, Report
 from app.workspace.schema_errors import KEYWORDS, explain, nearest_type, unknown_keywords
-from app.workspace.specs.tool import Compensation, ToolDocument, ToolSpec
+from app.workspace.specs.tool import CompensationSpec, ToolDocument, ToolSpec
 from app.workspace.templates import Template, TemplateProblem, compile_template
 
 MakeValidator = Callable[[Mapping[str, Any]], Validator]
@@ -194,7 +194,7 @@ def _templates(spec: ToolSpec, place: DocumentPlace, report: Report) -> Iterator
                 yield ".".join(map(str, path)), template
 
 
-def _compensation(spec: Compensation | None, place: DocumentPlace, report: Report) -> Iterator[tuple[str, Any]]:
+def _compensation(spec: CompensationSpec | None, place: DocumentPlace, report: Report) -> Iterator[tuple[str, Any]]:
     for name, value in spec.arguments.items() if spec is not None else ():
         yield name, _with_templates(value, ("spec", "compensation", "arguments", name), place, report)
 

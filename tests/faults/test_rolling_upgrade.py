@@ -100,7 +100,8 @@ def _assert_followed(working: str, following: str) -> None:
     stream = httpx2.get(f"{following}/api/runs/{run['id']}/stream", timeout=40).text
     seen = [int(line.removeprefix("id: ")) for line in stream.splitlines() if line.startswith("id: ")]
     stored = httpx2.get(f"{working}/api/runs/{run['id']}/events", params={"limit": 1000}, timeout=20).json()["items"]
-    assert seen == [event["seq"] for event in stored] and stored[-1]["type"] == "runtime.request.completed"
+    assert seen == [event["seq"] for event in stored], stream
+    assert stored[-1]["type"] == "runtime.request.completed"
 
 
 def _revision(url: str) -> str:

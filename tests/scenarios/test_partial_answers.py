@@ -26,7 +26,8 @@ spec:
   script:
     rules:
       - match: {contains: wait}
-        reply: {chunks: [one, " two", " three"], chunkDelaySeconds: 20}
+        reply: {chunks: [one, " two", " three"]}
+        fail: {kind: timeout, afterChunks: 1}
       - match: {contains: break}
         reply: {chunks: [half, " an", " answer"]}
         fail: {kind: midStream, afterChunks: 2}

@@ -27,7 +27,7 @@ from app.views.narration import TemplateNarrator, narrate
         (skill.RoleReported.type, {"role": "planner", "report": {"steps": [1, 2]}}, "The plan has 2 steps."),
         (skill.RoleReported.type, {"role": "worker", "report": {"output": "o"}}, None),
         (interrupt.InterruptRaised.type, {"kind": "approval", "title": "May it?"}, "Waiting for approval: May it?"),
-        (interrupt.InterruptExpired.type, {}, "Nobody answered in time."),
+        (interrupt.InterruptExpired.type, {"interruptId": "int_1"}, "Nobody answered in time."),
         (execution.CommandInjected.type, {"command": "steer"}, "A person gave directions."),
         (execution.CommandInjected.type, {"command": "cancel"}, None),
         (execution.BudgetExceeded.type, {"budget": "tool_calls"}, "The limit of tool calls is reached."),

@@ -303,7 +303,22 @@ DESCRIPTIONS: Final[dict[str, dict[str, str]]] = {
         "enums": "Repair values that differ from an allowed one only by case.",
         "modelRound": "Ask the model once to correct its call.",
     },
-    "Compensation": {
+    "ScriptMedia": {
+        "mime": "The media type, such as `image/png`.",
+    },
+    "SpecPhase": {
+        "ref": "What works on the phase: `agents.NAME`, `skills.NAME` or `workflows.NAME`.",
+        "requires": "Names of the artifacts that must exist before the phase begins. It waits for those that do not.",
+        "artifact": "What the phase delivers.",
+        "verify": "How the artifact is checked before the next phase begins.",
+    },
+    "SpecArtifact": {
+        "name": "The name under which the artifact is stored.",
+    },
+    "Verification": {
+        "schema": "A JSON Schema that the artifact must fit.",
+    },
+    "CompensationSpec": {
         "tool": "The tool that undoes the call.",
         "arguments": "Its arguments. `{{ args.name }}` inserts an argument of the call, `{{ result.name }}` a value of "
         "its result.",

@@ -114,7 +114,7 @@ def _form(value: object) -> str:
     return "rule" if isinstance(value, ApprovalRule | dict) else "text"
 
 
-class Compensation(Spec):
+class CompensationSpec(Spec):
     """How a call is undone: by another tool with `arguments`, whose texts may use `{{ args.x }}` and
     `{{ result.y }}`, or by a Python function."""
 
@@ -149,7 +149,7 @@ class ToolSpec(Spec):
         )
     )
     rules: tuple[Rule, ...] = ()
-    compensation: Compensation | None = None
+    compensation: CompensationSpec | None = None
     paths: tuple[Text, ...] = Field(
         (), description="Arguments that are paths, in addition to those with `format: path`."
     )

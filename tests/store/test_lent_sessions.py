@@ -15,6 +15,9 @@ _SETTINGS = Sql(
 )
 _LEFT = Sql("SELECT count(*) FROM pg_prepared_statements")
 
+IDLE = "10s"
+"""The limit of an idle transaction: what `tests.conftest` gives every statement of a test."""
+
 
 async def _settings(tx: Tx) -> list[str]:
     return list((await tx.rows(_SETTINGS))[0])
@@ -24,9 +27,9 @@ async def test_every_transaction_has_its_settings_and_leaves_none(postgres_serve
     await create_database(postgres_server, "lent")
     database = PostgresDatabase(postgres_server.url("lent"), lent=True)
     try:
-        assert await database.write(_settings) == ["400ms", "1500ms", "on"]
-        assert await database.read(_settings) == ["400ms", "1500ms", "off"]
-        assert await database.look(_settings) == ["400ms", "1500ms", "off"]
+        assert await database.write(_settings) == ["400ms", IDLE, "on"]
+        assert await database.read(_settings) == ["400ms", IDLE, "off"]
+        assert await database.look(_settings) == ["400ms", IDLE, "off"]
         # As the next client of the pooler would find the same sessions.
         assert database._writer is not None and database._pool is not None
         async with database._pool.acquire() as reader:
@@ -44,7 +47,7 @@ async def test_a_statement_that_fails_by_itself_leaves_no_open_transaction(postg
         for _ in range(3):
             with pytest.raises(StorageDown):
                 await database.look(lambda tx: tx.rows(Sql("SELECT 1 / 0")))
-        assert await database.look(_settings) == ["400ms", "1500ms", "off"]
+        assert await database.look(_settings) == ["400ms", IDLE, "off"]
         admin = await asyncpg.connect(postgres_server.url("lent_failing"))
         open_ones = await admin.fetchval(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = 'lent_failing' AND state LIKE 'idle in%'"

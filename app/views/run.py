@@ -21,12 +21,9 @@ class Run:
     status: str = "queued"
     input: Any = None
     output: Any = None
-    output_parts: list[dict[str, Any]] | None = None
-    """The answer as message parts, where it is more than text."""
     error: dict[str, Any] | None = None
     parent_run_id: str | None = None
     rerun_of: str | None = None
-    undo_of: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     usage: dict[str, Any] = field(default_factory=lambda: {"inputTokens": 0, "outputTokens": 0, "costUsd": 0.0})
@@ -40,6 +37,9 @@ class Run:
     """How often the run was claimed; the epoch of its newest lease."""
     commanded: int = 0
     """How many commands it must have seen before it may complete: see `MUST_BE_SEEN`."""
+    output_parts: list[dict[str, Any]] | None = None
+    """The answer as message parts, where it is more than text."""
+    undo_of: str | None = None
     # Counters: every event of the run moves them, so the store keeps them in columns of their own.
     first_seq: int = 0
     last_seq: int = 0

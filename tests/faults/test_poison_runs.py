@@ -79,8 +79,6 @@ async def test_healthy_runs_that_were_at_work_with_a_poisonous_one_end_as_comple
     client = PersistentClient()
     poison = [client.want(POISON) for _ in range(2)]
     healthy = [client.want(f"take your time {number}") for number in range(6)]
-    # Three deaths alone for each poisonous run, and one more for each of the eight runs that is accepted so late that
-    # it is at work for the first time when another one kills its server.
-    await _lives(settings, witness, client, 14)
+    await _lives(settings, witness, client, 12)
     assert {wanted.end for wanted in poison} == {"failed"}
     assert {wanted.end for wanted in healthy} == {"completed"}

@@ -29,7 +29,7 @@ def test_a_record_reads_back_as_it_was_whatever_its_fields_hold(cls: type[Any], 
     # A value of its own for each field: one that is left out or mixed up with another cannot come back right.
     record = cls(**{field.name: f"value of {field.name}" for field in fields(cls)})
     state = codec.encode(record)
-    assert json.loads(state).keys() == {field.name for field in fields(cls)} - columns
+    assert list(json.loads(state)) == [field.name for field in fields(cls) if field.name not in columns]
     assert codec.decode(cls, state, **{name: getattr(record, name) for name in columns}) == record
 
 
